@@ -1,0 +1,1 @@
+//! A full-system simulator of ARM machines.

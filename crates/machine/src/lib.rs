@@ -1,0 +1,1 @@
+//! The typed description of a machine, as read from `machines/*.toml`.

@@ -1,0 +1,1 @@
+//! Replays a recorded program on described machines.

@@ -1,0 +1,11 @@
+//! Recorded programs: what they executed, in order, whatever file it comes from.
+//!
+//! A program repeats its basic blocks, so the static part of a block (its instructions and where
+//! they touch memory) is stored once in a [`BlockTable`]; the dynamic part is a sequence of block
+//! numbers and data addresses, delivered a [`Batch`] at a time by a [`Source`].
+
+mod block;
+mod source;
+
+pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
+pub use source::{Batch, Event, Source, TraceError};

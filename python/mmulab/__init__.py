@@ -1,0 +1,1 @@
+"""mmulab: a laboratory for address translation and address-space switching."""
