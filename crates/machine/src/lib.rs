@@ -1,1 +1,228 @@
 //! The typed description of a machine, as read from `machines/*.toml`.
+//!
+//! No hardware value has a default: a file says everything, or is refused. What a file may say is
+//! written once, in the types; [`json_schema`] is derived from them, and [`schema`] checks a file
+//! against it before the types are filled, so that a slip is reported with its line, its dotted path
+//! and the nearest known word. Rules that a schema cannot express stand in each type's `check`.
+
+mod arm;
+mod organisation;
+mod parts;
+mod replay;
+mod schema;
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+pub use arm::*;
+pub use organisation::*;
+pub use parts::*;
+pub use replay::*;
+pub use schema::json_schema;
+
+/// A machine, by what drives it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Machine {
+    /// Driven by a recorded program.
+    Replay(Box<ReplayMachine>),
+    /// Driven by an ARM core that executes a kernel.
+    System(Box<SystemMachine>),
+}
+
+/// Why a description is refused, in one line: the file, the place, the mend.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The file cannot be read.
+    #[error("{name}: {error}")]
+    Read {
+        /// The file.
+        name: String,
+        /// The system's word.
+        error: std::io::Error,
+    },
+    /// The text is not TOML, or not a machine.
+    #[error("{name}:{line}: {message}")]
+    Text {
+        /// The file.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, with the dotted path where there is one.
+        message: String,
+    },
+    /// A value given from outside the file does not fit.
+    #[error("{name}: {message}")]
+    Set {
+        /// The machine.
+        name: String,
+        /// What is wrong, with the dotted path.
+        message: String,
+    },
+}
+
+/// A rule that a description breaks.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    path: String,
+    what: String,
+}
+
+impl Fault {
+    pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { path: path.into(), what: what.into() }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.path.is_empty() {
+            return write!(formatter, "{}", self.what);
+        }
+        write!(formatter, "{}: {}", self.path, self.what)
+    }
+}
+
+impl Machine {
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// It cannot be read, is not TOML, or does not describe a machine.
+    pub fn load(path: &Path) -> Result<Self, MachineError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| MachineError::Read { name: name.clone(), error })?;
+        Self::parse(&text, &name)
+    }
+
+    /// Reads a machine from text; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// It is not TOML, or does not describe a machine.
+    pub fn parse(text: &str, name: &str) -> Result<Self, MachineError> {
+        let table = text.parse::<toml::Table>().map_err(|error| MachineError::Text {
+            name: name.into(),
+            line: error.span().map_or(1, |span| schema::line_of_offset(text, span.start)),
+            message: error.message().lines().collect::<Vec<_>>().join("; "),
+        })?;
+        Self::from_table(table).map_err(|fault| MachineError::Text {
+            name: name.into(),
+            line: schema::line_of_path(text, &fault.path),
+            message: fault.to_string(),
+        })
+    }
+
+    /// Changes one value by its dotted path, as in `set("dtlb.entries", "64")`.
+    ///
+    /// The value is written as in the file, but a word needs no quotes, and a size may be written
+    /// `64K`, `2M` or `1G`. The machine is unchanged when this fails.
+    ///
+    /// # Errors
+    /// There is no such path, or the machine would break a rule.
+    pub fn set(&mut self, path: &str, value: &str) -> Result<(), MachineError> {
+        *self = self.with(&[(path, value)])?;
+        Ok(())
+    }
+
+    /// The machine with several values changed at once, so that rules between them are checked only
+    /// for the whole (a longer line together with a larger cache, say).
+    ///
+    /// # Errors
+    /// There is no such path, or the machine would break a rule.
+    pub fn with(&self, changes: &[(&str, &str)]) -> Result<Self, MachineError> {
+        let refuse = |fault: Fault| MachineError::Set {
+            name: self.name().into(),
+            message: fault.to_string(),
+        };
+        let mut table = toml::Table::try_from(self)
+            .map_err(|error| refuse(Fault::new("", error.to_string())))?;
+        for (path, text) in changes {
+            place(&mut table, path, text).map_err(refuse)?;
+        }
+        Self::from_table(table).map_err(refuse)
+    }
+
+    /// The value at a dotted path, as TOML; `None` where there is none.
+    pub fn get(&self, path: &str) -> Option<Value> {
+        let table = toml::Table::try_from(self).ok()?;
+        let mut value = &Value::Table(table);
+        for key in path.split('.') {
+            value = value.get(key)?;
+        }
+        Some(value.clone())
+    }
+
+    /// The machine's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Machine::Replay(machine) => &machine.name,
+            Machine::System(machine) => &machine.name,
+        }
+    }
+
+    /// What it is, in one line.
+    pub fn title(&self) -> &str {
+        match self {
+            Machine::Replay(machine) => &machine.title,
+            Machine::System(machine) => &machine.title,
+        }
+    }
+
+    fn from_table(table: toml::Table) -> Result<Self, Fault> {
+        let value = Value::Table(table);
+        schema::check(&value)?;
+        let machine = Machine::deserialize(value)
+            .map_err(|error| Fault::new("", error.message().to_owned()))?;
+        match &machine {
+            Machine::Replay(machine) => machine.check()?,
+            Machine::System(machine) => machine.check()?,
+        }
+        Ok(machine)
+    }
+}
+
+/// Puts `text` at `path`; the tables on the way must exist, the last key need not.
+fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), Fault> {
+    let (parents, key) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut parent = table;
+    let mut walked = String::new();
+    for name in parents.split('.').filter(|name| !name.is_empty()) {
+        let known: Vec<String> = parent.keys().cloned().collect();
+        walked.push_str(if walked.is_empty() { "" } else { "." });
+        walked.push_str(name);
+        parent = match parent.get_mut(name) {
+            Some(Value::Table(inner)) => inner,
+            Some(_) => return Err(Fault::new(walked, "is a value, not a table")),
+            None => {
+                let nearest = schema::nearest(name, known.iter().map(String::as_str));
+                return Err(Fault::new(walked, format!("this machine has no such table{nearest}")));
+            }
+        };
+    }
+    let is_integer = matches!(parent.get(key), Some(Value::Integer(_)));
+    let value = match size_with_suffix(text) {
+        Some(bytes) if is_integer => Value::Integer(bytes),
+        _ => format!("value = {text}")
+            .parse::<toml::Table>()
+            .ok()
+            .filter(|table| table.len() == 1)
+            .and_then(|mut table| table.remove("value"))
+            .unwrap_or_else(|| Value::String(text.into())),
+    };
+    parent.insert(key.into(), value);
+    Ok(())
+}
+
+/// `64K`, `2M`, `1G` in bytes.
+fn size_with_suffix(text: &str) -> Option<i64> {
+    let shift = match text.chars().last()? {
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return None,
+    };
+    text[..text.len() - 1].parse::<u32>().ok().map(|number| i64::from(number) << shift)
+}

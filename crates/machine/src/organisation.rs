@@ -1,0 +1,431 @@
+//! Memory-management organisations: page tables, and the handlers or walkers that search them.
+//!
+//! The first seven follow Jacob and Mudge, "A Look at Several Memory Management Units, TLB-Refill
+//! Mechanisms, and Page Table Organizations" (1998), section 3.1; `radix` is the multi-level table of
+//! today's 64-bit machines.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Fault, PageSize,
+    parts::{Replacement, Tlb, Ways},
+};
+
+/// Page tables, and the handlers or walkers that search them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Organisation {
+    /// Two tiers walked bottom-up by software; the user table is virtual, the root table physical.
+    Ultrix(TwoTier),
+    /// Three tiers walked bottom-up by software; user and kernel tables are virtual.
+    Mach(ThreeTier),
+    /// Two tiers walked top-down by hardware; physical, cacheable tables.
+    Intel(HardwareTwoTier),
+    /// A hashed inverted table with a collision table, walked by software.
+    PaRisc(Inverted),
+    /// The same inverted table walked by hardware.
+    InvertedHw(HardwareInverted),
+    /// No TLB: software fills the last cache level on its misses, from the two tiers of `ultrix`.
+    Notlb(TwoTier),
+    /// Caches alone; nothing is translated.
+    Base(Base),
+    /// A multi-level table walked by hardware, with walk caches; physical.
+    Radix(Radix),
+}
+
+impl Organisation {
+    /// The word in the file.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Organisation::Ultrix(_) => "ultrix",
+            Organisation::Mach(_) => "mach",
+            Organisation::Intel(_) => "intel",
+            Organisation::PaRisc(_) => "pa-risc",
+            Organisation::InvertedHw(_) => "inverted-hw",
+            Organisation::Notlb(_) => "notlb",
+            Organisation::Base(_) => "base",
+            Organisation::Radix(_) => "radix",
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        match self {
+            Organisation::Ultrix(table) | Organisation::Notlb(table) => {
+                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                check_handler("user_handler", &table.user_handler, table.page_bytes)?;
+                check_handler("root_handler", &table.root_handler, table.page_bytes)
+            }
+            Organisation::Mach(table) => {
+                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                check_handler("user_handler", &table.user_handler, table.page_bytes)?;
+                check_handler("kernel_handler", &table.kernel_handler, table.page_bytes)?;
+                check_handler("root_handler", &table.root_handler, table.page_bytes)
+            }
+            Organisation::Intel(table) => {
+                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)
+            }
+            Organisation::PaRisc(table) => {
+                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                check_hash(&table.hash_table)?;
+                check_handler("user_handler", &table.user_handler, table.page_bytes)
+            }
+            Organisation::InvertedHw(table) => {
+                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                check_hash(&table.hash_table)
+            }
+            Organisation::Base(base) => check_user_space(base.user_space_bytes),
+            Organisation::Radix(radix) => radix.check(),
+        }
+    }
+}
+
+/// Two tiers: a linear user table in virtual memory, mapped by a root table in physical memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TwoTier {
+    /// Page size.
+    pub page_bytes: u64,
+    /// Size of a page-table entry in all tiers.
+    pub pte_bytes: u64,
+    /// The program's part of the address space, from 0; mapped regions of a 64-bit program are
+    /// folded into it.
+    pub user_space_bytes: u64,
+    /// Runs on a TLB miss of the program (without a TLB: on a miss of the last cache level).
+    pub user_handler: Handler,
+    /// Runs when the user handler's load misses in turn.
+    pub root_handler: Handler,
+    /// Virtual, linear, one entry a page.
+    pub user_table: Table,
+    /// Physical, one entry a page of the user table.
+    pub root_table: Table,
+}
+
+/// Three tiers: user and kernel tables in virtual memory, a root table in physical memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThreeTier {
+    /// Page size.
+    pub page_bytes: u64,
+    /// Size of a page-table entry in all tiers.
+    pub pte_bytes: u64,
+    /// The program's part of the address space, from 0; mapped regions of a 64-bit program are
+    /// folded into it.
+    pub user_space_bytes: u64,
+    /// Runs on a TLB miss of the program.
+    pub user_handler: Handler,
+    /// Runs when the user handler's load misses the TLB.
+    pub kernel_handler: Handler,
+    /// Runs when the kernel handler's load misses the TLB.
+    pub root_handler: Handler,
+    /// What the root handler loads besides its page-table entry.
+    pub administrative_loads: AdministrativeLoads,
+    /// Virtual, linear, one entry a page of the program.
+    pub user_table: Table,
+    /// Virtual, linear, one entry a page of the kernel's address space (of the whole 32-bit space,
+    /// indexed from 0).
+    pub kernel_table: Table,
+    /// Physical, one entry a page of the kernel table.
+    pub root_table: Table,
+}
+
+/// Two tiers walked from the root down by a hardware state machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HardwareTwoTier {
+    /// Page size.
+    pub page_bytes: u64,
+    /// Size of a page-table entry in both tiers.
+    pub pte_bytes: u64,
+    /// The program's part of the address space, from 0; mapped regions of a 64-bit program are
+    /// folded into it.
+    pub user_space_bytes: u64,
+    /// The state machine.
+    pub walker: Walker,
+    /// Physical; one entry a page of user table.
+    pub root_table: Table,
+    /// Physical; the page that entry i of the root table points to stands i pages after the base.
+    pub user_table: Table,
+}
+
+/// A hashed inverted table walked by software.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Inverted {
+    /// Page size.
+    pub page_bytes: u64,
+    /// Size of an entry of either table.
+    pub pte_bytes: u64,
+    /// The program's part of the address space, from 0; mapped regions of a 64-bit program are
+    /// folded into it.
+    pub user_space_bytes: u64,
+    /// Runs on a TLB miss.
+    pub user_handler: Handler,
+    /// Physical; the head of each chain.
+    pub hash_table: HashTable,
+    /// Physical; the rest of the chains, entries taken in the order in which pages are first mapped.
+    pub collision_table: Table,
+}
+
+/// A hashed inverted table walked by a hardware state machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HardwareInverted {
+    /// Page size.
+    pub page_bytes: u64,
+    /// Size of an entry of either table.
+    pub pte_bytes: u64,
+    /// The program's part of the address space, from 0; mapped regions of a 64-bit program are
+    /// folded into it.
+    pub user_space_bytes: u64,
+    /// The state machine.
+    pub walker: ChainWalker,
+    /// Physical; the head of each chain.
+    pub hash_table: HashTable,
+    /// Physical; the rest of the chains, entries taken in the order in which pages are first mapped.
+    pub collision_table: Table,
+}
+
+/// Caches alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Base {
+    /// The program's part of the address space, from 0; as in the organisations that it is the base
+    /// of, so that both sides see the same addresses.
+    pub user_space_bytes: u64,
+}
+
+/// A multi-level table walked by hardware.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Radix {
+    /// Levels of the table for the smallest page.
+    pub levels: u32,
+    /// Bits of the address that index one level.
+    pub index_bits: u32,
+    /// Size of a page-table entry.
+    pub pte_bytes: u64,
+    /// Which pages the operating system gives the program.
+    pub pages: Pages,
+    /// Where the walker's loads enter the hierarchy.
+    pub walk_starts_at: WalkStart,
+    /// Cycles to begin a walk and to load its result into the TLB, once a walk.
+    pub walk_overhead_cycles: u32,
+    /// Cycles for one step, besides what the caches add below the level where the step's load hits.
+    pub walk_step_cycles: u32,
+    /// Holds entries of level 2, each of which names a last-level table (x86: PDE).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache_level_2: Option<WalkCache>,
+    /// Holds entries of level 3 (x86: PDPTE).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache_level_3: Option<WalkCache>,
+    /// Holds entries of level 4 (x86: PML4E).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache_level_4: Option<WalkCache>,
+}
+
+impl Radix {
+    fn check(&self) -> Result<(), Fault> {
+        if !(1..=5).contains(&self.levels) {
+            return Err(Fault::new(
+                "organisation.levels",
+                format!("{} is not between 1 and 5", self.levels),
+            ));
+        }
+        if !(1..=16).contains(&self.index_bits) {
+            return Err(Fault::new(
+                "organisation.index_bits",
+                format!("{} is not between 1 and 16", self.index_bits),
+            ));
+        }
+        if !matches!(self.pte_bytes, 4 | 8 | 16) {
+            return Err(Fault::new(
+                "organisation.pte_bytes",
+                format!("{} is not 4, 8 or 16", self.pte_bytes),
+            ));
+        }
+        for (level, cache) in [
+            (2, &self.walk_cache_level_2),
+            (3, &self.walk_cache_level_3),
+            (4, &self.walk_cache_level_4),
+        ] {
+            let Some(cache) = cache else { continue };
+            let path = format!("organisation.walk_cache_level_{level}");
+            if level > self.levels {
+                return Err(Fault::new(path, format!("lies above the {} levels", self.levels)));
+            }
+            // A walk cache is a small TLB; the rules of its shape are the same.
+            Tlb {
+                entries: cache.entries,
+                ways: cache.ways,
+                replacement: cache.replacement,
+                protected_entries: 0,
+                page_sizes: vec![PageSize::Size4K],
+                latency_cycles: 0,
+            }
+            .check(&path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Which pages the operating system gives the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Pages {
+    /// 4 KiB everywhere.
+    #[serde(rename = "4K")]
+    Small,
+    /// 2 MiB everywhere.
+    #[serde(rename = "2M")]
+    Large,
+    /// 1 GiB everywhere.
+    #[serde(rename = "1G")]
+    Huge,
+    /// 2 MiB wherever an aligned block of that size lies wholly within one mapped region without
+    /// a file, 4 KiB elsewhere, as with transparent huge pages always on.
+    #[serde(rename = "mixed")]
+    Mixed,
+}
+
+/// Where a hardware walker's loads enter the cache hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WalkStart {
+    /// At the first-level data cache.
+    #[serde(rename = "l1d")]
+    L1d,
+    /// At the second level.
+    #[serde(rename = "l2")]
+    L2,
+}
+
+/// A cache of upper-level table entries, searched before a walk begins at the root.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WalkCache {
+    /// Entries.
+    pub entries: u32,
+    /// Entries a set; "full" is fully associative.
+    pub ways: Ways,
+    /// Which entry of a set gives way.
+    pub replacement: Replacement,
+}
+
+/// A miss handler in unmapped space. It executes in the instruction caches from its base.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Handler {
+    /// First instruction; aligned on a page.
+    pub base_address: u64,
+    /// Instructions executed each time, a cycle each.
+    pub instructions: u32,
+    /// Length of one instruction.
+    pub instruction_bytes: u32,
+}
+
+/// A table in memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Its first byte.
+    pub base_address: u64,
+}
+
+/// The heads of an inverted table's chains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HashTable {
+    /// Its first byte.
+    pub base_address: u64,
+    /// Number of heads; a power of two.
+    pub entries: u32,
+    /// The hash is (page XOR (page >> this)) modulo `entries`.
+    pub hash_shift_bits: u32,
+}
+
+/// Loads of administrative data, `stride_bytes` apart from `base_address` on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdministrativeLoads {
+    /// How many, each time.
+    pub count: u32,
+    /// Address of the first; unmapped.
+    pub base_address: u64,
+    /// Distance from one to the next.
+    pub stride_bytes: u64,
+}
+
+/// A state machine that makes a fixed number of steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Walker {
+    /// Cycles of a walk whose loads all hit the first-level cache.
+    pub cycles: u32,
+}
+
+/// A state machine that follows a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainWalker {
+    /// Cycles of a walk that ends at the head, when its load hits the first-level cache.
+    pub cycles: u32,
+    /// Cycles for each further entry of the chain.
+    pub cycles_per_link: u32,
+}
+
+fn check_geometry(page_bytes: u64, pte_bytes: u64, user_space_bytes: u64) -> Result<(), Fault> {
+    if page_bytes != 4096 {
+        return Err(Fault::new(
+            "organisation.page_bytes",
+            format!("{page_bytes} is not 4096, the only page size of the 32-bit organisations"),
+        ));
+    }
+    if !pte_bytes.is_power_of_two() || !(4..=64).contains(&pte_bytes) {
+        return Err(Fault::new(
+            "organisation.pte_bytes",
+            format!("{pte_bytes} is not a power of two between 4 and 64"),
+        ));
+    }
+    check_user_space(user_space_bytes)
+}
+
+fn check_user_space(bytes: u64) -> Result<(), Fault> {
+    if !bytes.is_power_of_two() || !(1 << 20..=1 << 31).contains(&bytes) {
+        return Err(Fault::new(
+            "organisation.user_space_bytes",
+            format!("{bytes} is not a power of two between 1 MiB and 2 GiB"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_handler(name: &str, handler: &Handler, page_bytes: u64) -> Result<(), Fault> {
+    if !handler.base_address.is_multiple_of(page_bytes) {
+        return Err(Fault::new(
+            format!("organisation.{name}.base_address"),
+            format!("{:#x} is not aligned on a page of {page_bytes} bytes", handler.base_address),
+        ));
+    }
+    if !matches!(handler.instruction_bytes, 2 | 4 | 8) {
+        return Err(Fault::new(
+            format!("organisation.{name}.instruction_bytes"),
+            format!("{} is not 2, 4 or 8", handler.instruction_bytes),
+        ));
+    }
+    Ok(())
+}
+
+fn check_hash(table: &HashTable) -> Result<(), Fault> {
+    if !table.entries.is_power_of_two() {
+        return Err(Fault::new(
+            "organisation.hash_table.entries",
+            format!("{} is not a power of two", table.entries),
+        ));
+    }
+    if !(1..=31).contains(&table.hash_shift_bits) {
+        return Err(Fault::new(
+            "organisation.hash_table.hash_shift_bits",
+            format!("{} is not between 1 and 31", table.hash_shift_bits),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! Machines that a recorded program is replayed on (`kind = "replay"`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Fault, Organisation, PageSize,
+    parts::{Cache, Tlb, Ways},
+};
+
+/// A machine for replay: a memory-management organisation, its TLBs, caches and costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayMachine {
+    /// The name users type; the file's name without `.toml`.
+    pub name: String,
+    /// What it is, in one line.
+    pub title: String,
+    /// How the machine issues instructions.
+    pub core: Core,
+    /// Page tables, miss handlers or walkers.
+    pub organisation: Organisation,
+    /// Instruction TLB for small pages (or for all sizes it lists).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itlb: Option<Tlb>,
+    /// Instruction TLB for large pages, where the core has a separate one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itlb_large: Option<Tlb>,
+    /// Data TLB for small pages (or for all sizes it lists).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtlb: Option<Tlb>,
+    /// Data TLB for large pages, where the core has a separate one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtlb_large: Option<Tlb>,
+    /// Data TLB for huge pages, where the core has a separate one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtlb_huge: Option<Tlb>,
+    /// Second-level TLB, shared by instructions and data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stlb: Option<Tlb>,
+    /// Second-level TLB for huge pages, where the core has a separate one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stlb_huge: Option<Tlb>,
+    /// First-level cache of both sides together, instead of `l1i` and `l1d`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l1: Option<Cache>,
+    /// First-level instruction cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l1i: Option<Cache>,
+    /// First-level data cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l1d: Option<Cache>,
+    /// Second-level cache; with `split = true` its sizes are those of each side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l2: Option<Cache>,
+    /// Third-level cache; with `split = true` its sizes are those of each side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l3: Option<Cache>,
+    /// Main memory.
+    pub memory: Memory,
+    /// What interrupts cost, and how many the operating system causes of its own accord.
+    pub interrupts: Interrupts,
+}
+
+/// One level of the cache hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CacheLevel<'a> {
+    /// A cache for instructions and one for data.
+    Split {
+        /// Instruction side.
+        instruction: &'a Cache,
+        /// Data side.
+        data: &'a Cache,
+    },
+    /// One cache for both.
+    Unified(&'a Cache),
+}
+
+impl ReplayMachine {
+    /// The cache levels from the core outwards; `memory` follows the last.
+    pub fn cache_levels(&self) -> Vec<CacheLevel<'_>> {
+        let mut levels = Vec::new();
+        match (&self.l1, &self.l1i, &self.l1d) {
+            (Some(l1), _, _) => levels.push(CacheLevel::Unified(l1)),
+            (None, Some(instruction), Some(data)) => {
+                levels.push(CacheLevel::Split { instruction, data });
+            }
+            _ => {}
+        }
+        for cache in [&self.l2, &self.l3].into_iter().flatten() {
+            levels.push(if cache.split == Some(true) {
+                CacheLevel::Split { instruction: cache, data: cache }
+            } else {
+                CacheLevel::Unified(cache)
+            });
+        }
+        levels
+    }
+
+    fn tlbs(&self) -> [(&'static str, &Option<Tlb>); 7] {
+        [
+            ("itlb", &self.itlb),
+            ("itlb_large", &self.itlb_large),
+            ("dtlb", &self.dtlb),
+            ("dtlb_large", &self.dtlb_large),
+            ("dtlb_huge", &self.dtlb_huge),
+            ("stlb", &self.stlb),
+            ("stlb_huge", &self.stlb_huge),
+        ]
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        if self.core.instructions_per_cycle == 0 {
+            return Err(Fault::new("core.instructions_per_cycle", "must be at least 1"));
+        }
+        self.check_caches()?;
+        self.check_tlbs()?;
+        self.organisation.check()?;
+        if self.interrupts.costs_cycles.is_empty() {
+            return Err(Fault::new("interrupts.costs_cycles", "needs at least one cost"));
+        }
+        if self.interrupts.copy_on_write_interval_instructions == Some(0) {
+            return Err(Fault::new(
+                "interrupts.copy_on_write_interval_instructions",
+                "must be at least 1; leave the line out for no copy-on-write faults",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_caches(&self) -> Result<(), Fault> {
+        if self.l1.is_some() {
+            for (path, side) in [("l1i", &self.l1i), ("l1d", &self.l1d)] {
+                if side.is_some() {
+                    return Err(Fault::new(
+                        path,
+                        "stands beside [l1]; give either [l1] (unified) or [l1i] and [l1d]",
+                    ));
+                }
+            }
+        } else if self.l1i.is_none() || self.l1d.is_none() {
+            let path = if self.l1i.is_none() { "l1i" } else { "l1d" };
+            return Err(Fault::new(path, "is missing; give [l1i] and [l1d], or [l1] (unified)"));
+        }
+        if self.l3.is_some() && self.l2.is_none() {
+            return Err(Fault::new("l3", "needs an [l2] above it"));
+        }
+        let mut unified = self.l1.is_some();
+        for (path, cache, is_lower) in [
+            ("l1", &self.l1, false),
+            ("l1i", &self.l1i, false),
+            ("l1d", &self.l1d, false),
+            ("l2", &self.l2, true),
+            ("l3", &self.l3, true),
+        ] {
+            let Some(cache) = cache else { continue };
+            cache.check(path)?;
+            match (is_lower, cache.split) {
+                (true, None) => {
+                    return Err(Fault::new(
+                        format!("{path}.split"),
+                        "is missing; true gives each side a cache of this size, false one cache to both",
+                    ));
+                }
+                (false, Some(_)) => {
+                    return Err(Fault::new(
+                        format!("{path}.split"),
+                        "has no meaning here; [l1i] and [l1d] are split, [l1] is unified",
+                    ));
+                }
+                (true, Some(true)) if unified => {
+                    return Err(Fault::new(
+                        format!("{path}.split"),
+                        "cannot be true below a unified cache",
+                    ));
+                }
+                (true, Some(split)) => unified = !split,
+                (false, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tlbs(&self) -> Result<(), Fault> {
+        let has_tlb = !matches!(self.organisation, Organisation::Notlb(_) | Organisation::Base(_));
+        for (path, tlb) in self.tlbs() {
+            match tlb {
+                Some(_) if !has_tlb => {
+                    return Err(Fault::new(
+                        path,
+                        format!("has no meaning for organisation {}", self.organisation.kind()),
+                    ));
+                }
+                Some(tlb) => tlb.check(path)?,
+                None if has_tlb && matches!(path, "itlb" | "dtlb") => {
+                    return Err(Fault::new(
+                        path,
+                        format!("is missing; organisation {} has a TLB", self.organisation.kind()),
+                    ));
+                }
+                None => {}
+            }
+        }
+        let is_radix = matches!(self.organisation, Organisation::Radix(_));
+        for (path, tlb) in self.tlbs() {
+            let Some(tlb) = tlb else { continue };
+            if !is_radix && !matches!(path, "itlb" | "dtlb") {
+                return Err(Fault::new(
+                    path,
+                    format!(
+                        "is only for organisation radix; {} has one array a side",
+                        self.organisation.kind()
+                    ),
+                ));
+            }
+            if !is_radix && tlb.page_sizes != [PageSize::Size4K] {
+                return Err(Fault::new(
+                    format!("{path}.page_sizes"),
+                    format!("must be [\"4K\"] for organisation {}", self.organisation.kind()),
+                ));
+            }
+            let may_protect =
+                matches!(self.organisation, Organisation::Ultrix(_) | Organisation::Mach(_));
+            if tlb.protected_entries > 0 && !may_protect {
+                return Err(Fault::new(
+                    format!("{path}.protected_entries"),
+                    format!(
+                        "must be 0; organisation {} loads no kernel-level entries",
+                        self.organisation.kind()
+                    ),
+                ));
+            }
+            if may_protect && tlb.protected_entries == 0 {
+                return Err(Fault::new(
+                    format!("{path}.protected_entries"),
+                    "must be at least 1; the entries that map the page table live there",
+                ));
+            }
+            if tlb.protected_entries > 0 && tlb.ways != Ways::Full {
+                return Err(Fault::new(
+                    format!("{path}.ways"),
+                    "must be \"full\" in a TLB with protected entries",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the machine issues instructions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    /// Instructions issued per cycle when nothing stalls.
+    pub instructions_per_cycle: u32,
+}
+
+/// Main memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Cycles added by a reference that misses the last cache.
+    pub latency_cycles: u32,
+    /// How pages get their frames, where any cache is physical.
+    pub placement: Placement,
+}
+
+/// How pages get their physical frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// In the order in which pages are first touched.
+    FirstTouch,
+    /// A seeded permutation, so that frames of neighbouring pages are unrelated.
+    Random,
+}
+
+/// What interrupts cost, and how many the operating system causes of its own accord.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupts {
+    /// The costs of one interrupt for which results are reported side by side; the first is the one
+    /// counted in totals unless a study asks for another.
+    pub costs_cycles: Vec<u32>,
+    /// Instructions between two copy-on-write faults; each is one interrupt. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_on_write_interval_instructions: Option<u64>,
+}
