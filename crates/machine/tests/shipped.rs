@@ -1,0 +1,52 @@
+//! The files in `machines/`: all parse, all say where each value comes from.
+
+use std::path::PathBuf;
+
+use mmulab_machine::Machine;
+
+fn shipped() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("machines/ exists")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 7, "machines/ holds {} files", files.len());
+    files
+}
+
+#[test]
+fn every_file_is_a_machine_and_bears_its_name() {
+    for path in shipped() {
+        let machine = Machine::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(path.file_stem().and_then(|stem| stem.to_str()), Some(machine.name()));
+        assert!(!machine.title().is_empty());
+    }
+}
+
+#[test]
+fn every_value_has_its_source_beside_it() {
+    for path in shipped() {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for (number, line) in text.lines().enumerate() {
+            let is_value = line.contains('=') && !line.trim_start().starts_with('#');
+            let names_itself =
+                ["kind", "name", "title"].iter().any(|key| line.starts_with(&format!("{key} =")));
+            let place = format!("{}:{}", path.display(), number + 1);
+            if is_value && !names_itself {
+                let source = line.split_once('#').map(|(_, comment)| comment.trim());
+                assert!(source.is_some_and(|text| text.len() > 4), "{place}: no source: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_survives_the_way_to_toml_and_back() {
+    for path in shipped() {
+        let machine = Machine::load(&path).expect("parses");
+        let text = toml::to_string(&machine).expect("serialises");
+        assert_eq!(Machine::parse(&text, "again").expect("parses"), machine);
+    }
+}
