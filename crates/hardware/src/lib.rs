@@ -1,1 +1,27 @@
-//! Hardware structures: caches, TLBs, walkers, write buffers, memory and the cycle ledger. Knows no operating system, no instruction set and no file format.
+//! Hardware structures: caches, TLBs, their replacement and the cycle ledger.
+//!
+//! Two drivers share these models: a recorded program (`mmulab-replay`) and a simulated processor
+//! core (`mmulab-arm`). They therefore know no operating system, no instruction set and no file
+//! format, and they never decide what an event costs: they say **what happened and where**, and
+//! the driver charges its [`Ledger`].
+//!
+//! * [`Cache`]: tags, replacement and dirty state. Data, where a driver keeps any, lives in the
+//!   driver, indexed by [`Slot`].
+//! * [`Tlb`]: translations of several page sizes with address-space identifiers, and a payload that
+//!   the driver chooses (frame, permissions, domain).
+//! * [`Ledger`]: cycles by cause and by phase; the causes always sum to the total.
+//! * [`Random`]: the one source of randomness, seeded, so that equal inputs give equal results.
+//!
+//! Nothing here allocates after construction, except [`Ledger::enter_phase`] for a new phase.
+
+mod cache;
+mod directory;
+mod ledger;
+mod random;
+mod tlb;
+
+pub use cache::{Access, Cache, CacheGeometry, Evicted};
+pub use directory::{GeometryError, Partition, Replacement, Slot};
+pub use ledger::{Account, Cause, Ledger};
+pub use random::Random;
+pub use tlb::{Tlb, TlbEntry, TlbGeometry};

@@ -1,0 +1,236 @@
+//! A cache: which lines it holds, which one leaves, which are dirty.
+
+use crate::Random;
+use crate::directory::{Directory, GeometryError, Partition, Replacement, Slot};
+
+/// The shape of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheGeometry {
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Line size, a power of two.
+    pub line_bytes: u32,
+    /// Ways of a set: 1 is direct-mapped, all the lines is fully associative.
+    pub ways: u32,
+}
+
+impl CacheGeometry {
+    /// The number of sets.
+    ///
+    /// # Errors
+    /// The three numbers do not fit together.
+    pub fn sets(&self) -> Result<u32, GeometryError> {
+        let Self { size_bytes, line_bytes, ways } = *self;
+        if !line_bytes.is_power_of_two() {
+            return Err(GeometryError(format!(
+                "line size {line_bytes} bytes: must be a power of two"
+            )));
+        }
+        let set_bytes = u64::from(line_bytes) * u64::from(ways);
+        let sets = size_bytes.checked_div(set_bytes).unwrap_or(0);
+        if sets * set_bytes != size_bytes || !sets.is_power_of_two() {
+            return Err(GeometryError(format!(
+                "{size_bytes} bytes in lines of {line_bytes} and {ways} ways: \
+                 the number of sets must be a power of two"
+            )));
+        }
+        u32::try_from(sets).map_err(|_| GeometryError(format!("{sets} sets are too many")))
+    }
+}
+
+/// A line that left a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// Its address (of its first byte).
+    pub address: u64,
+    /// Its dirty parts, as the driver set them; 0 is clean.
+    pub dirty: u8,
+}
+
+/// What [`Cache::access`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The line is here.
+    Hit(Slot),
+    /// The line was not here and now is.
+    Miss {
+        /// Where it went.
+        slot: Slot,
+        /// What it displaced.
+        evicted: Option<Evicted>,
+    },
+}
+
+/// Tags, replacement and dirty state of one cache.
+///
+/// Addresses are whatever the driver uses: virtual, modified virtual or physical. A cache that is
+/// indexed with one address and tagged with another passes its set to the `_in_set` functions.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    directory: Directory,
+    dirty: Box<[u8]>,
+    line_shift: u32,
+    set_mask: u32,
+}
+
+impl Cache {
+    /// An empty cache. `random` is used by random replacement only.
+    ///
+    /// # Errors
+    /// The geometry is impossible.
+    pub fn new(
+        geometry: CacheGeometry,
+        replacement: Replacement,
+        random: Random,
+    ) -> Result<Self, GeometryError> {
+        let sets = geometry.sets()?;
+        let directory = Directory::new(sets, geometry.ways, replacement, random)?;
+        Ok(Self {
+            dirty: vec![0; directory.slots() as usize].into(),
+            directory,
+            line_shift: geometry.line_bytes.trailing_zeros(),
+            set_mask: sets - 1,
+        })
+    }
+
+    /// The number of sets.
+    pub fn sets(&self) -> u32 {
+        self.directory.sets()
+    }
+
+    /// The ways of a set.
+    pub fn ways(&self) -> u32 {
+        self.directory.ways()
+    }
+
+    /// Sets times ways: slots are below it.
+    pub fn slots(&self) -> u32 {
+        self.directory.slots()
+    }
+
+    /// log2 of the line size.
+    #[inline]
+    pub fn line_shift(&self) -> u32 {
+        self.line_shift
+    }
+
+    /// The set to which `address` belongs.
+    #[inline]
+    pub fn set_of(&self, address: u64) -> u32 {
+        (address >> self.line_shift) as u32 & self.set_mask
+    }
+
+    /// Where the line of `address` is; changes nothing that affects replacement.
+    #[inline]
+    pub fn find(&mut self, address: u64) -> Option<Slot> {
+        self.find_in_set(self.set_of(address), address)
+    }
+
+    /// [`Cache::find`] in a set of the driver's choice.
+    #[inline]
+    pub fn find_in_set(&mut self, set: u32, address: u64) -> Option<Slot> {
+        self.directory.find(set, address >> self.line_shift)
+    }
+
+    /// Records a use of `slot` for replacement.
+    #[inline]
+    pub fn touch(&mut self, slot: Slot) {
+        self.directory.touch(slot);
+    }
+
+    /// The slot that a fill with `address` displaces. Advances the generator or the pointer, so
+    /// call it once a fill.
+    #[inline]
+    pub fn victim(&mut self, address: u64) -> Slot {
+        self.victim_in_set(self.set_of(address))
+    }
+
+    /// [`Cache::victim`] in a set of the driver's choice.
+    #[inline]
+    pub fn victim_in_set(&mut self, set: u32) -> Slot {
+        self.directory.victim(set, Partition::Normal)
+    }
+
+    /// Puts the line of `address`, clean, into `slot`, records the use and returns what it
+    /// displaces.
+    #[inline]
+    pub fn replace(&mut self, slot: Slot, address: u64) -> Option<Evicted> {
+        let line = self.directory.replace(slot, address >> self.line_shift)?;
+        let dirty = std::mem::take(&mut self.dirty[slot as usize]);
+        Some(Evicted { address: line << self.line_shift, dirty })
+    }
+
+    /// One reference that allocates: find and touch, or displace and fill.
+    #[inline]
+    pub fn access(&mut self, address: u64) -> Access {
+        match self.find(address) {
+            Some(slot) => {
+                self.touch(slot);
+                Access::Hit(slot)
+            }
+            None => {
+                let slot = self.victim(address);
+                Access::Miss { slot, evicted: self.replace(slot, address) }
+            }
+        }
+    }
+
+    /// The address of the line in `slot`, if it holds one.
+    #[inline]
+    pub fn address(&self, slot: Slot) -> Option<u64> {
+        Some(self.directory.tag(slot)? << self.line_shift)
+    }
+
+    /// The dirty parts of `slot`.
+    #[inline]
+    pub fn dirty(&self, slot: Slot) -> u8 {
+        self.dirty[slot as usize]
+    }
+
+    /// Marks parts of `slot` dirty, one bit a part (a whole line, halves, ...).
+    #[inline]
+    pub fn mark_dirty(&mut self, slot: Slot, parts: u8) {
+        self.dirty[slot as usize] |= parts;
+    }
+
+    /// Marks `slot` clean and returns which parts were dirty.
+    #[inline]
+    pub fn clean(&mut self, slot: Slot) -> u8 {
+        std::mem::take(&mut self.dirty[slot as usize])
+    }
+
+    /// Empties `slot` and returns what was there; writing back is the driver's affair.
+    pub fn invalidate_slot(&mut self, slot: Slot) -> Option<Evicted> {
+        let line = self.directory.remove(slot)?;
+        let dirty = self.clean(slot);
+        Some(Evicted { address: line << self.line_shift, dirty })
+    }
+
+    /// Empties the slot that holds `address` and returns what was there.
+    pub fn invalidate(&mut self, address: u64) -> Option<Evicted> {
+        let slot = self.find(address)?;
+        self.invalidate_slot(slot)
+    }
+
+    /// Empties the cache, dirty lines included.
+    pub fn invalidate_all(&mut self) {
+        self.directory.clear();
+        self.dirty.fill(0);
+    }
+
+    /// The filled slots in ascending order, with the address and the dirty parts of each.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, Evicted)> + '_ {
+        self.directory.iter().map(|(slot, line)| {
+            let dirty = self.dirty[slot as usize];
+            (slot, Evicted { address: line << self.line_shift, dirty })
+        })
+    }
+
+    /// Locks the lowest `ways` of every set: what they hold stays, and fills use the others.
+    ///
+    /// # Errors
+    /// No way would be left.
+    pub fn lock_ways(&mut self, ways: u32) -> Result<(), GeometryError> {
+        self.directory.protect_ways(ways)
+    }
+}

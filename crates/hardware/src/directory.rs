@@ -1,0 +1,296 @@
+//! The associative lookup and the replacement that caches and TLBs share.
+
+use crate::Random;
+
+/// Where an entry sits: `set * ways + way`. Drivers index their own per-entry data with it.
+pub type Slot = u32;
+
+/// Which entry makes room for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Replacement {
+    /// Any way with equal probability, from a seeded generator; an empty way is taken first.
+    Random,
+    /// A pointer per set (and partition) that advances with each fill, whether or not the way it
+    /// points to holds anything: hardware pointers do not look.
+    RoundRobin,
+    /// The way whose last use is longest ago; an empty way is taken first.
+    Lru,
+    /// A binary tree of bits per set, each pointing away from the half used last; an empty way is
+    /// taken first. Needs a power of two of at most 64 ways.
+    TreePseudoLru,
+}
+
+/// The two parts into which wired slots divide a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partition {
+    /// The ways that ordinary fills use.
+    Normal,
+    /// The lowest ways of each set, which ordinary fills never displace.
+    Protected,
+}
+
+/// Why a structure of the wanted shape cannot exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct GeometryError(pub String);
+
+/// The tag of an empty slot. No address has it: tags are line or page numbers.
+const EMPTY: u64 = u64::MAX;
+
+/// From this many ways on, lookups go through hints instead of comparing every way.
+const HINTED_WAYS: u32 = 9;
+
+/// Tags in sets, found by (set, tag).
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    tags: Box<[u64]>,
+    ways: u32,
+    sets: u32,
+    /// Ways below this one are protected from ordinary fills.
+    protected_ways: u32,
+    /// Full ways of each set, so that looking for an empty way costs nothing in a full set.
+    occupied: Box<[u16]>,
+    /// For each hash of a tag, the way where such a tag was last seen. A hint is verified by the
+    /// tag, so a wrong one costs a scan and nothing else. Empty when ways are few.
+    hints: Box<[u16]>,
+    hint_shift: u32,
+    order: Order,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    Random(Random),
+    /// Two pointers a set: normal, protected.
+    RoundRobin(Box<[u16]>),
+    Lru {
+        clock: u64,
+        last_use: Box<[u64]>,
+    },
+    /// Bit `n` of a set's word belongs to node `n` of the tree (root 1, children 2n and 2n+1) and
+    /// is set when the victim is to be sought in the upper half.
+    TreePseudoLru(Box<[u64]>),
+}
+
+impl Directory {
+    pub fn new(
+        sets: u32,
+        ways: u32,
+        replacement: Replacement,
+        random: Random,
+    ) -> Result<Self, GeometryError> {
+        if sets == 0 || !sets.is_power_of_two() {
+            return Err(GeometryError(format!("{sets} sets: must be a power of two")));
+        }
+        if ways == 0 || ways > u32::from(u16::MAX) {
+            return Err(GeometryError(format!("{ways} ways: must be 1 to 65535")));
+        }
+        let slots = sets
+            .checked_mul(ways)
+            .filter(|&slots| slots <= 1 << 28)
+            .ok_or_else(|| GeometryError(format!("{sets} sets of {ways} ways are too many")))?
+            as usize;
+        let order = match replacement {
+            Replacement::Random => Order::Random(random),
+            Replacement::RoundRobin => Order::RoundRobin(vec![0; 2 * sets as usize].into()),
+            Replacement::Lru => Order::Lru { clock: 0, last_use: vec![0; slots].into() },
+            Replacement::TreePseudoLru => {
+                if !ways.is_power_of_two() || ways > 64 {
+                    return Err(GeometryError(format!(
+                        "{ways} ways: tree pseudo-LRU needs a power of two of at most 64"
+                    )));
+                }
+                Order::TreePseudoLru(vec![0; sets as usize].into())
+            }
+        };
+        // Eight hints a slot keep two live tags from sharing one most of the time.
+        let hints = if ways < HINTED_WAYS { 0 } else { (slots * 8).next_power_of_two() };
+        Ok(Self {
+            tags: vec![EMPTY; slots].into(),
+            ways,
+            sets,
+            protected_ways: 0,
+            occupied: vec![0; sets as usize].into(),
+            hints: vec![0; hints].into(),
+            hint_shift: 64 - hints.max(2).trailing_zeros(),
+            order,
+        })
+    }
+
+    #[inline]
+    pub fn sets(&self) -> u32 {
+        self.sets
+    }
+
+    #[inline]
+    pub fn ways(&self) -> u32 {
+        self.ways
+    }
+
+    pub fn slots(&self) -> u32 {
+        self.sets * self.ways
+    }
+
+    pub fn protected_ways(&self) -> u32 {
+        self.protected_ways
+    }
+
+    /// Protects the lowest `ways` of every set from ordinary fills; at least one must stay.
+    pub fn protect_ways(&mut self, ways: u32) -> Result<(), GeometryError> {
+        if ways >= self.ways {
+            return Err(GeometryError(format!(
+                "{ways} protected of {} ways: at least one must be left",
+                self.ways
+            )));
+        }
+        self.protected_ways = ways;
+        Ok(())
+    }
+
+    #[inline]
+    pub fn find(&mut self, set: u32, tag: u64) -> Option<Slot> {
+        let first = (set * self.ways) as usize;
+        if self.hints.is_empty() {
+            let ways = &self.tags[first..first + self.ways as usize];
+            return ways.iter().position(|&held| held == tag).map(|way| (first + way) as Slot);
+        }
+        let hint = self.hint_of(tag);
+        let slot = first + usize::from(self.hints[hint]);
+        if self.tags[slot] == tag {
+            return Some(slot as Slot);
+        }
+        self.find_by_scan(first, tag, hint)
+    }
+
+    #[cold]
+    fn find_by_scan(&mut self, first: usize, tag: u64, hint: usize) -> Option<Slot> {
+        let ways = &self.tags[first..first + self.ways as usize];
+        let way = ways.iter().position(|&held| held == tag)?;
+        self.hints[hint] = way as u16;
+        Some((first + way) as Slot)
+    }
+
+    #[inline]
+    fn hint_of(&self, tag: u64) -> usize {
+        (tag.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.hint_shift) as usize
+    }
+
+    /// The tag in `slot`, if it holds one.
+    #[inline]
+    pub fn tag(&self, slot: Slot) -> Option<u64> {
+        let tag = self.tags[slot as usize];
+        (tag != EMPTY).then_some(tag)
+    }
+
+    /// Records a use of `slot`.
+    #[inline]
+    pub fn touch(&mut self, slot: Slot) {
+        match &mut self.order {
+            Order::Random(_) | Order::RoundRobin(_) => {}
+            Order::Lru { clock, last_use } => {
+                *clock += 1;
+                last_use[slot as usize] = *clock;
+            }
+            Order::TreePseudoLru(bits) => {
+                let word = &mut bits[(slot / self.ways) as usize];
+                // Leaf `ways + way`; every ancestor's bit turns to the half without this way.
+                let mut node = self.ways + slot % self.ways;
+                while node > 1 {
+                    let parent = node / 2;
+                    *word = *word & !(1 << parent) | (u64::from(node & 1 == 0) << parent);
+                    node = parent;
+                }
+            }
+        }
+    }
+
+    /// The slot of `set` that the next fill displaces. Advances the generator or the pointer.
+    #[inline]
+    pub fn victim(&mut self, set: u32, partition: Partition) -> Slot {
+        let (low, high) = match partition {
+            Partition::Normal => (self.protected_ways, self.ways),
+            Partition::Protected => (0, self.protected_ways),
+        };
+        debug_assert!(low < high, "no way of this partition");
+        let first = set * self.ways;
+        if let Order::RoundRobin(pointers) = &mut self.order {
+            let pointer =
+                &mut pointers[2 * set as usize + usize::from(low == 0 && high < self.ways)];
+            let way = u32::from(*pointer).clamp(low, high - 1);
+            *pointer = if way + 1 == high { low } else { way + 1 } as u16;
+            return first + way;
+        }
+        if u32::from(self.occupied[set as usize]) < self.ways {
+            let ways = &self.tags[(first + low) as usize..(first + high) as usize];
+            if let Some(empty) = ways.iter().position(|&tag| tag == EMPTY) {
+                return first + low + empty as u32;
+            }
+        }
+        match &mut self.order {
+            Order::Random(random) => first + low + random.below(high - low),
+            Order::RoundRobin(_) => unreachable!("handled above"),
+            Order::Lru { last_use, .. } => {
+                let mut oldest = first + low;
+                for slot in oldest + 1..first + high {
+                    if last_use[slot as usize] < last_use[oldest as usize] {
+                        oldest = slot;
+                    }
+                }
+                oldest
+            }
+            Order::TreePseudoLru(bits) => {
+                // Follow the bits, except into a half that holds no way of the partition.
+                let word = bits[set as usize];
+                let (mut node, mut start, mut width) = (1, 0, self.ways);
+                while width > 1 {
+                    width /= 2;
+                    let middle = start + width;
+                    let upper =
+                        if middle >= high { false } else { middle <= low || word >> node & 1 == 1 };
+                    start += if upper { width } else { 0 };
+                    node = 2 * node + u32::from(upper);
+                }
+                first + start
+            }
+        }
+    }
+
+    /// Puts `tag` into `slot`, records the use, and returns the tag that was there.
+    #[inline]
+    pub fn replace(&mut self, slot: Slot, tag: u64) -> Option<u64> {
+        let old = std::mem::replace(&mut self.tags[slot as usize], tag);
+        if old == EMPTY {
+            self.occupied[(slot / self.ways) as usize] += 1;
+        }
+        if !self.hints.is_empty() {
+            let hint = self.hint_of(tag);
+            self.hints[hint] = (slot % self.ways) as u16;
+        }
+        self.touch(slot);
+        (old != EMPTY).then_some(old)
+    }
+
+    /// Empties `slot` and returns the tag that was there.
+    pub fn remove(&mut self, slot: Slot) -> Option<u64> {
+        let old = std::mem::replace(&mut self.tags[slot as usize], EMPTY);
+        if old == EMPTY {
+            return None;
+        }
+        self.occupied[(slot / self.ways) as usize] -= 1;
+        Some(old)
+    }
+
+    /// Empties everything. Replacement state stays, as in hardware.
+    pub fn clear(&mut self) {
+        self.tags.fill(EMPTY);
+        self.occupied.fill(0);
+    }
+
+    /// The filled slots in ascending order, with their tags.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, u64)> + '_ {
+        self.tags
+            .iter()
+            .enumerate()
+            .filter(|&(_, &tag)| tag != EMPTY)
+            .map(|(slot, &tag)| (slot as Slot, tag))
+    }
+}

@@ -1,0 +1,383 @@
+//! The models against slow and obvious ones, on random operations.
+//!
+//! The reference keeps each set as a plain list of ways and each policy as the sentence that
+//! defines it: a list of uses for LRU, a recursive tree of booleans for pseudo-LRU.
+
+#![allow(clippy::unwrap_used)]
+
+use mmulab_hardware::{
+    Access, Cache, CacheGeometry, Evicted, Partition, Random, Replacement, Tlb, TlbEntry,
+    TlbGeometry,
+};
+use proptest::prelude::*;
+
+/// One set, in the most literal way.
+struct ReferenceSet {
+    ways: Vec<Option<u64>>,
+    /// Ways in order of use, the latest last.
+    uses: Vec<usize>,
+    pointer: [usize; 2],
+    tree: Option<Box<Node>>,
+}
+
+enum Node {
+    Leaf(usize),
+    Fork { victim_is_upper: bool, lower: Box<Node>, upper: Box<Node> },
+}
+
+impl Node {
+    fn new(first: usize, width: usize) -> Box<Node> {
+        Box::new(if width == 1 {
+            Node::Leaf(first)
+        } else {
+            let half = width / 2;
+            Node::Fork {
+                victim_is_upper: false,
+                lower: Node::new(first, half),
+                upper: Node::new(first + half, half),
+            }
+        })
+    }
+
+    fn leaves(&self) -> Vec<usize> {
+        match self {
+            Node::Leaf(way) => vec![*way],
+            Node::Fork { lower, upper, .. } => [lower.leaves(), upper.leaves()].concat(),
+        }
+    }
+
+    /// Points the forks on the path to `way` away from it; the others stay.
+    fn touch(&mut self, way: usize) {
+        if !self.leaves().contains(&way) {
+            return;
+        }
+        if let Node::Fork { victim_is_upper, lower, upper } = self {
+            *victim_is_upper = lower.leaves().contains(&way);
+            lower.touch(way);
+            upper.touch(way);
+        }
+    }
+
+    fn victim(&self, allowed: &std::ops::Range<usize>) -> usize {
+        match self {
+            Node::Leaf(way) => *way,
+            Node::Fork { victim_is_upper, lower, upper } => {
+                let any = |node: &Node| node.leaves().iter().any(|way| allowed.contains(way));
+                let go_up = if !any(upper) { false } else { !any(lower) || *victim_is_upper };
+                if go_up { upper.victim(allowed) } else { lower.victim(allowed) }
+            }
+        }
+    }
+}
+
+struct Reference {
+    sets: Vec<ReferenceSet>,
+    replacement: Replacement,
+    random: Random,
+    protected: usize,
+}
+
+impl Reference {
+    fn new(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> Self {
+        let set = || ReferenceSet {
+            ways: vec![None; ways],
+            uses: Vec::new(),
+            pointer: [0, 0],
+            tree: (replacement == Replacement::TreePseudoLru).then(|| Node::new(0, ways)),
+        };
+        Self {
+            sets: (0..sets).map(|_| set()).collect(),
+            replacement,
+            random: Random::new(seed),
+            protected: 0,
+        }
+    }
+
+    fn find(&self, set: usize, tag: u64) -> Option<usize> {
+        self.sets[set].ways.iter().position(|&held| held == Some(tag))
+    }
+
+    fn touch(&mut self, set: usize, way: usize) {
+        let set = &mut self.sets[set];
+        set.uses.retain(|&used| used != way);
+        set.uses.push(way);
+        if let Some(tree) = &mut set.tree {
+            tree.touch(way);
+        }
+    }
+
+    fn victim(&mut self, set: usize, partition: Partition) -> usize {
+        let ways = self.sets[set].ways.len();
+        let allowed = match partition {
+            Partition::Normal => self.protected..ways,
+            Partition::Protected => 0..self.protected,
+        };
+        let state = &mut self.sets[set];
+        if self.replacement == Replacement::RoundRobin {
+            let pointer = &mut state.pointer[usize::from(partition == Partition::Protected)];
+            let way = (*pointer).clamp(allowed.start, allowed.end - 1);
+            *pointer = if way + 1 == allowed.end { allowed.start } else { way + 1 };
+            return way;
+        }
+        if let Some(empty) = allowed.clone().find(|&way| state.ways[way].is_none()) {
+            return empty;
+        }
+        match self.replacement {
+            Replacement::Random => allowed.start + self.random.below(allowed.len() as u32) as usize,
+            Replacement::Lru => {
+                *state.uses.iter().find(|way| allowed.contains(way)).expect("all were used")
+            }
+            Replacement::TreePseudoLru => state.tree.as_ref().expect("a tree").victim(&allowed),
+            Replacement::RoundRobin => unreachable!(),
+        }
+    }
+}
+
+fn replacement() -> impl Strategy<Value = Replacement> {
+    prop_oneof![
+        Just(Replacement::Random),
+        Just(Replacement::RoundRobin),
+        Just(Replacement::Lru),
+        Just(Replacement::TreePseudoLru),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Access(u64),
+    Dirty(u64, u8),
+    Invalidate(u64),
+    InvalidateSlot(u32),
+    InvalidateAll,
+    Lock(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        60 => (0u64..4096).prop_map(Step::Access),
+        6 => (0u64..4096, 1u8..4).prop_map(|(address, parts)| Step::Dirty(address, parts)),
+        4 => (0u64..4096).prop_map(Step::Invalidate),
+        4 => any::<u32>().prop_map(Step::InvalidateSlot),
+        1 => Just(Step::InvalidateAll),
+        1 => (0u32..4).prop_map(Step::Lock),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_cache_does_what_the_reference_does(
+        replacement in replacement(),
+        sets_log2 in 0u32..4,
+        ways_log2 in 0u32..7,
+        seed: u64,
+        steps in prop::collection::vec(step(), 1..400),
+    ) {
+        let (sets, ways, line) = (1usize << sets_log2, 1usize << ways_log2, 16u64);
+        let geometry =
+            CacheGeometry { size_bytes: (sets * ways) as u64 * line, line_bytes: 16, ways: ways as u32 };
+        let mut cache = Cache::new(geometry, replacement, Random::new(seed)).unwrap();
+        let mut reference = Reference::new(sets, ways, replacement, seed);
+        let mut dirty = std::collections::HashMap::new();
+        for step in steps {
+            match step {
+                Step::Access(address) => {
+                    let (set, tag) = ((address / line) as usize % sets, address / line);
+                    let expected = match reference.find(set, tag) {
+                        Some(way) => {
+                            reference.touch(set, way);
+                            Access::Hit((set * ways + way) as u32)
+                        }
+                        None => {
+                            let way = reference.victim(set, Partition::Normal);
+                            let old = reference.sets[set].ways[way].replace(tag);
+                            reference.touch(set, way);
+                            Access::Miss {
+                                slot: (set * ways + way) as u32,
+                                evicted: old.map(|tag| Evicted {
+                                    address: tag * line,
+                                    dirty: dirty.remove(&tag).unwrap_or(0),
+                                }),
+                            }
+                        }
+                    };
+                    prop_assert_eq!(cache.access(address), expected);
+                }
+                Step::Dirty(address, parts) => {
+                    if let Some(slot) = cache.find(address) {
+                        cache.mark_dirty(slot, parts);
+                        *dirty.entry(address / line).or_insert(0) |= parts;
+                    }
+                }
+                Step::Invalidate(address) => {
+                    let (set, tag) = ((address / line) as usize % sets, address / line);
+                    let expected = reference.find(set, tag).map(|way| {
+                        reference.sets[set].ways[way] = None;
+                        Evicted { address: tag * line, dirty: dirty.remove(&tag).unwrap_or(0) }
+                    });
+                    prop_assert_eq!(cache.invalidate(address), expected);
+                }
+                Step::InvalidateSlot(number) => {
+                    let slot = number as usize % (sets * ways);
+                    let expected = reference.sets[slot / ways].ways[slot % ways].take().map(|tag| {
+                        Evicted { address: tag * line, dirty: dirty.remove(&tag).unwrap_or(0) }
+                    });
+                    prop_assert_eq!(cache.invalidate_slot(slot as u32), expected);
+                }
+                Step::InvalidateAll => {
+                    cache.invalidate_all();
+                    dirty.clear();
+                    for set in &mut reference.sets {
+                        set.ways.fill(None);
+                    }
+                }
+                Step::Lock(locked) => {
+                    if cache.lock_ways(locked).is_ok() {
+                        prop_assert!((locked as usize) < ways);
+                        reference.protected = locked as usize;
+                    }
+                }
+            }
+            let held: Vec<_> = cache.iter().map(|(slot, line)| (slot as usize, line)).collect();
+            let mut expected = Vec::new();
+            for (set, state) in reference.sets.iter().enumerate() {
+                for (way, tag) in state.ways.iter().enumerate() {
+                    if let Some(tag) = tag {
+                        let dirty = dirty.get(tag).copied().unwrap_or(0);
+                        let line = Evicted { address: tag * line, dirty };
+                        expected.push((set * ways + way, line));
+                    }
+                }
+            }
+            prop_assert_eq!(held, expected);
+        }
+    }
+
+    #[test]
+    fn a_tlb_does_what_the_reference_does(
+        replacement in replacement(),
+        sets_log2 in 0u32..3,
+        ways_log2 in 1u32..7,
+        protected in 0u32..3,
+        seed: u64,
+        steps in prop::collection::vec(
+            (0u8..20, 0u64..1 << 24, 0u16..3, any::<bool>(), any::<bool>(), any::<bool>()),
+            1..400,
+        ),
+    ) {
+        let (sets, ways) = (1usize << sets_log2, 1usize << ways_log2);
+        let protected = protected.min(ways as u32 - 1);
+        let geometry = TlbGeometry {
+            entries: (sets * ways) as u32,
+            ways: ways as u32,
+            page_shifts: vec![12, 16, 20],
+            protected_ways: protected,
+        };
+        let mut tlb: Tlb<u32> = Tlb::new(&geometry, replacement, Random::new(seed)).unwrap();
+        let mut policy = Reference::new(sets, ways, replacement, seed);
+        policy.protected = protected as usize;
+        let mut entries: Vec<Option<TlbEntry<u32>>> = vec![None; sets * ways];
+        for (number, (what, address, asid, global, large, wired)) in steps.into_iter().enumerate() {
+            let matches = |entry: &TlbEntry<u32>| {
+                entry.virtual_address >> entry.page_shift == address >> entry.page_shift
+                    && (entry.global || entry.asid == asid)
+            };
+            // Smaller pages before larger, private before global; two of a kind are avoided below.
+            let expected = entries
+                .iter()
+                .enumerate()
+                .filter_map(|(slot, entry)| entry.filter(|e| matches(e)).map(|e| (slot, e)))
+                .min_by_key(|(_, entry)| (entry.page_shift, entry.global))
+                .map(|(slot, _)| slot as u32);
+            match what {
+                0 => {
+                    tlb.invalidate_page(address, asid);
+                    for (slot, entry) in entries.iter_mut().enumerate() {
+                        if entry.is_some_and(|entry| matches(&entry)) {
+                            *entry = None;
+                            policy.sets[slot / ways].ways[slot % ways] = None;
+                        }
+                    }
+                }
+                1 => {
+                    tlb.invalidate_where(|_, entry| entry.asid == asid && !entry.global);
+                    for (slot, entry) in entries.iter_mut().enumerate() {
+                        if entry.is_some_and(|entry| entry.asid == asid && !entry.global) {
+                            *entry = None;
+                            policy.sets[slot / ways].ways[slot % ways] = None;
+                        }
+                    }
+                }
+                _ => {
+                    let found = tlb.lookup(address, asid);
+                    prop_assert_eq!(found, expected);
+                    if let Some(slot) = found {
+                        policy.touch(slot as usize / ways, slot as usize % ways);
+                        prop_assert_eq!(tlb.entry(slot), entries[slot as usize].as_ref());
+                        continue;
+                    }
+                    let page_shift = if large { 16 + 4 * u32::from(global) } else { 12 };
+                    let entry = TlbEntry {
+                        virtual_address: address >> page_shift << page_shift,
+                        page_shift,
+                        asid,
+                        global,
+                        payload: number as u32,
+                    };
+                    let partition = if wired && protected > 0 {
+                        Partition::Protected
+                    } else {
+                        Partition::Normal
+                    };
+                    let set = (address >> page_shift) as usize % sets;
+                    let way = policy.victim(set, partition);
+                    policy.sets[set].ways[way] = Some(number as u64);
+                    policy.touch(set, way);
+                    let slot = set * ways + way;
+                    let old = entries[slot].replace(entry);
+                    prop_assert_eq!(tlb.insert(entry, partition), (slot as u32, old));
+                }
+            }
+            let held: Vec<_> = tlb.iter().map(|(slot, entry)| (slot as usize, *entry)).collect();
+            let expected: Vec<_> = entries
+                .iter()
+                .enumerate()
+                .filter_map(|(slot, entry)| entry.map(|entry| (slot, entry)))
+                .collect();
+            prop_assert_eq!(held, expected);
+        }
+    }
+}
+
+#[test]
+fn random_replacement_depends_on_the_seed_alone() {
+    let geometry = CacheGeometry { size_bytes: 2048, line_bytes: 32, ways: 64 };
+    let run = |seed| {
+        let mut cache = Cache::new(geometry, Replacement::Random, Random::new(seed)).unwrap();
+        (0..1000u64).map(|n| cache.access(n * n % 7919 * 32)).collect::<Vec<_>>()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn impossible_shapes_are_refused_with_the_reason() {
+    let shape = |size_bytes, line_bytes, ways, replacement| {
+        let geometry = CacheGeometry { size_bytes, line_bytes, ways };
+        Cache::new(geometry, replacement, Random::new(0)).err().map(|error| error.to_string())
+    };
+    assert_eq!(shape(1024, 32, 1, Replacement::Lru), None);
+    for (size, line, ways, replacement, reason) in [
+        (1024, 24, 1, Replacement::Lru, "line size 24 bytes: must be a power of two"),
+        (1024, 0, 1, Replacement::Lru, "line size 0 bytes"),
+        (1024, 32, 0, Replacement::Lru, "number of sets must be a power of two"),
+        (1000, 32, 1, Replacement::Lru, "number of sets must be a power of two"),
+        (3072, 32, 1, Replacement::Lru, "number of sets must be a power of two"),
+        (1536, 32, 3, Replacement::TreePseudoLru, "3 ways: tree pseudo-LRU needs a power of two"),
+        (u64::MAX, 1, 1, Replacement::Lru, "sets must be a power of two"),
+    ] {
+        let error = shape(size, line, ways, replacement).expect("refused");
+        assert!(error.contains(reason), "{error}");
+    }
+}
