@@ -1,0 +1,145 @@
+//! Files that are not quite machines: each gets one line with the place and the mend.
+
+use mmulab_machine::{Machine, MachineError};
+
+fn ultrix() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/ultrix.toml");
+    std::fs::read_to_string(path).expect("ships")
+}
+
+/// The message for `ultrix.toml` with one piece of its text replaced.
+fn message(from: &str, to: &str) -> String {
+    let text = ultrix();
+    assert!(text.contains(from), "{from:?} is not in ultrix.toml");
+    let error = Machine::parse(&text.replacen(from, to, 1), "damaged.toml").unwrap_err();
+    let message = error.to_string();
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+/// The line of `ultrix.toml` on which `piece` first stands.
+fn line_of(piece: &str) -> usize {
+    1 + ultrix().lines().position(|line| line.contains(piece)).expect("in the file")
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
+    assert_eq!(
+        message("entries = 128", "entires = 128"),
+        format!(
+            "damaged.toml:{}: itlb.entires: unknown key; did you mean \"entries\"?",
+            line_of("entries = 128")
+        )
+    );
+    assert!(
+        message("[dtlb]", "[dltb]").ends_with("dltb: unknown key; did you mean \"dtlb\"?"),
+        "a table is a key too"
+    );
+    assert!(
+        message("instructions = 10 ", "instruction = 10 ").contains(
+            "organisation.user_handler.instruction: unknown key; did you mean \"instructions\"?"
+        ),
+        "inside a table that its kind tells apart"
+    );
+}
+
+#[test]
+fn a_missing_key_is_named() {
+    assert!(
+        message("page_bytes = 4096", "").contains("organisation: key \"page_bytes\" is missing")
+    );
+    assert!(message("kind = \"replay\"", "").contains("key \"kind\" is missing"));
+}
+
+#[test]
+fn a_wrong_word_or_type_is_answered_with_the_right_ones() {
+    assert!(message("\"random\"", "\"randm\"").ends_with(
+        "itlb.replacement: unknown word \"randm\"; known: \"random\", \"round-robin\", \"lru\", \
+         \"plru\"; did you mean \"random\"?"
+    ));
+    assert!(
+        message("kind = \"ultrix\"", "kind = \"vax\"")
+            .contains("organisation.kind: unknown word \"vax\"")
+    );
+    assert!(
+        message("entries = 128", "entries = \"many\"")
+            .contains("itlb.entries: expected an integer, found \"many\"")
+    );
+    assert!(message("entries = 128", "entries = -1").contains("itlb.entries: -1 is not between 0"));
+    assert!(message("ways = \"full\"", "ways = 0").contains("itlb.ways: 0 is not an integer of"));
+    assert!(message("split = true", "split = 1").contains("l2.split: expected true or false"));
+}
+
+#[test]
+fn values_that_no_hardware_can_have_are_refused() {
+    for (from, to, expected) in [
+        ("line_bytes = 64", "line_bytes = 48", "l1i.line_bytes: 48 is not a power of two"),
+        ("size_bytes = 65_536", "size_bytes = 65_537", "l1i.size_bytes: 65537 is not a multiple"),
+        ("size_bytes = 65_536", "size_bytes = 0", "l1i.size_bytes: 0 is not a multiple"),
+        ("ways = 1 ", "ways = 3 ", "l1i.ways: 3 does not divide"),
+        ("entries = 128", "entries = 0", "itlb.entries: 0 is not between"),
+        ("entries = 128", "entries = 16", "itlb.protected_entries: 16 leaves none of 16"),
+        ("protected_entries = 16", "protected_entries = 0", "itlb.protected_entries: must be at"),
+        ("split = true ", "#", "l2.split: is missing"),
+        ("costs_cycles = [10, 50, 200]", "costs_cycles = []", "interrupts.costs_cycles: needs"),
+        ("0x8000_1000", "0x8000_1004", "organisation.root_handler.base_address: 0x80001004"),
+        ("0x8000_0000      #", "0x9000_0000 #", "organisation.user_space_bytes: 2415919104 is"),
+        ("page_bytes = 4096", "page_bytes = 8192", "organisation.page_bytes: 8192 is not 4096"),
+        ("[\"4K\"]", "[\"2M\"]", "itlb.page_sizes: must be [\"4K\"]"),
+        ("per_cycle = 1", "per_cycle = 0", "core.instructions_per_cycle: must be at least 1"),
+    ] {
+        let message = message(from, to);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn text_that_is_not_toml_is_refused_with_its_line() {
+    let message = message("entries = 128", "entries = = 128");
+    assert!(
+        message.starts_with(&format!("damaged.toml:{}: ", line_of("entries = 128"))),
+        "{message}"
+    );
+    assert!(Machine::parse("", "empty.toml").is_err());
+    assert!(Machine::parse("\u{0}\u{1}", "binary.toml").is_err());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = Machine::load(std::path::Path::new("/nowhere/at-all.toml")).unwrap_err();
+    assert!(matches!(error, MachineError::Read { .. }));
+    assert!(error.to_string().starts_with("/nowhere/at-all.toml: "));
+}
+
+#[test]
+fn set_changes_one_value_or_nothing() {
+    let mut machine = Machine::parse(&ultrix(), "ultrix.toml").expect("parses");
+    let before = machine.clone();
+    for (path, value, expected) in [
+        ("dtlb.entires", "64", "dtlb.entires: unknown key; did you mean \"entries\"?"),
+        ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
+        ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),
+        ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),
+        ("l1d.size_bytes", "64Q", "l1d.size_bytes: expected an integer, found \"64Q\""),
+    ] {
+        let message = machine.set(path, value).unwrap_err().to_string();
+        assert_eq!(message.lines().count(), 1);
+        assert!(message.starts_with("ultrix: ") && message.contains(expected), "{message}");
+        assert_eq!(machine, before);
+    }
+    machine.set("dtlb.entries", "64").expect("fits");
+    machine.set("l1d.size_bytes", "8K").expect("fits");
+    machine.set("dtlb.replacement", "lru").expect("fits");
+    machine.set("interrupts.copy_on_write_interval_instructions", "40_000").expect("optional");
+    assert_eq!(machine.get("dtlb.entries"), Some(toml::Value::Integer(64)));
+    assert_eq!(machine.get("l1d.size_bytes"), Some(toml::Value::Integer(8192)));
+    let Machine::Replay(replay) = &machine else { panic!("kind changed") };
+    assert_eq!(replay.interrupts.copy_on_write_interval_instructions, Some(40_000));
+}
+
+#[test]
+fn rules_between_values_are_checked_after_all_changes() {
+    let machine = Machine::parse(&ultrix(), "ultrix.toml").expect("parses");
+    let smaller = machine.with(&[("dtlb.entries", "8"), ("dtlb.protected_entries", "2")]);
+    assert!(smaller.is_ok());
+}
