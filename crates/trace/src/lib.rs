@@ -5,7 +5,11 @@
 //! numbers and data addresses, delivered a [`Batch`] at a time by a [`Source`].
 
 mod block;
+mod mmt;
+mod open;
 mod source;
 
 pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
+pub use mmt::{Ending, Information, Metadata, MmtReader, MmtWriter, Totals};
+pub use open::{OpenOptions, open, open_with};
 pub use source::{Batch, Event, Source, TraceError};

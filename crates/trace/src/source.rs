@@ -1,5 +1,7 @@
 //! The dynamic part of a trace, and the interface that every reader implements.
 
+use std::path::Path;
+
 use crate::{BlockId, BlockTable};
 
 /// Something that happened between two blocks.
@@ -47,7 +49,7 @@ impl Batch {
     }
 }
 
-/// Why a trace cannot be read (or read on). One line each: the file, the place, the mend.
+/// Why a trace cannot be read (or read on) or made. One line each: the file, the place, the mend.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
@@ -58,6 +60,65 @@ pub enum TraceError {
         /// The system's word.
         error: std::io::Error,
     },
+    /// The file does not hold what its format demands.
+    #[error("{path}: {place}: {problem}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Where in it: a chunk, a line, a record.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// The recording was killed, or the file's end is lost.
+    #[error("{path}: {cut}; ask for a partial trace to read those")]
+    Incomplete {
+        /// The file.
+        path: String,
+        /// What is missing and what is there.
+        cut: String,
+    },
+    /// The file's content is of none of the known formats.
+    #[error(
+        "{path}: this is no trace of a known format (.mmt, ChampSim, Valgrind lackey or Dinero \
+         din){hint}"
+    )]
+    UnknownFormat {
+        /// The file.
+        path: String,
+        /// What it seems to be, and what to do; or empty.
+        hint: String,
+    },
+    /// A program that recording needs is missing.
+    #[error("{what}; {mend}")]
+    NotInstalled {
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        mend: String,
+    },
+    /// The recording failed.
+    #[error("recording {program}: {problem}")]
+    Recording {
+        /// The program to be recorded.
+        program: String,
+        /// What happened.
+        problem: String,
+    },
+}
+
+impl TraceError {
+    pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
+        Self::Io { path: path.display().to_string(), error }
+    }
+
+    pub(crate) fn damaged(path: &Path, place: &str, problem: &str) -> Self {
+        Self::Damaged {
+            path: path.display().to_string(),
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
 }
 
 /// A trace being read, from a file of any known format or from a running recording.
@@ -70,4 +131,15 @@ pub trait Source: Send {
     /// # Errors
     /// The trace is damaged or cannot be read; what was delivered before stands.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError>;
+
+    /// The recorded program and its arguments, where the trace says.
+    fn command(&self) -> &[String] {
+        &[]
+    }
+
+    /// Why the trace ends before the recording did, for one that was opened as partial; known for
+    /// certain only at the end.
+    fn cut(&self) -> Option<&str> {
+        None
+    }
 }

@@ -1,0 +1,11 @@
+//! The project's own format, `.mmt`; `docs/trace-format.md` specifies it.
+
+mod codec;
+mod container;
+mod reader;
+mod writer;
+
+pub(crate) use container::MAGIC;
+pub use container::{Ending, Information, Metadata, Totals};
+pub use reader::MmtReader;
+pub use writer::MmtWriter;
