@@ -11,7 +11,7 @@ fn ultrix() -> String {
 fn message(from: &str, to: &str) -> String {
     let text = ultrix();
     assert!(text.contains(from), "{from:?} is not in ultrix.toml");
-    let error = Machine::parse(&text.replacen(from, to, 1), "damaged.toml").unwrap_err();
+    let error = Machine::parse(&text.replacen(from, to, 1), "damaged.toml").expect_err("refused");
     let message = error.to_string();
     assert_eq!(message.lines().count(), 1, "{message}");
     message
@@ -106,7 +106,7 @@ fn text_that_is_not_toml_is_refused_with_its_line() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
-    let error = Machine::load(std::path::Path::new("/nowhere/at-all.toml")).unwrap_err();
+    let error = Machine::load(std::path::Path::new("/nowhere/at-all.toml")).expect_err("refused");
     assert!(matches!(error, MachineError::Read { .. }));
     assert!(error.to_string().starts_with("/nowhere/at-all.toml: "));
 }
@@ -122,7 +122,7 @@ fn set_changes_one_value_or_nothing() {
         ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),
         ("l1d.size_bytes", "64Q", "l1d.size_bytes: expected an integer, found \"64Q\""),
     ] {
-        let message = machine.set(path, value).unwrap_err().to_string();
+        let message = machine.set(path, value).expect_err("refused").to_string();
         assert_eq!(message.lines().count(), 1);
         assert!(message.starts_with("ultrix: ") && message.contains(expected), "{message}");
         assert_eq!(machine, before);

@@ -1,0 +1,31 @@
+"""The frame that all reproductions share."""
+
+import pytest
+
+from mmulab import papers
+
+
+def test_published_claims_are_read_in_order():
+    claims = papers.published_claims("vm_study_1998")
+    assert list(claims)[:2] == ["vm98-01", "vm98-02"]
+    assert len(claims) == 23
+    assert claims["vm98-21"].expectation == "1.25 expected; just over 1.3 for gcc"
+
+
+def test_published_tables_are_read():
+    costs = papers.published_table("vm_study_1998", "table2_table3_costs")
+    assert {"component": "MCPI", "tag": "L2d-miss", "cycles": "500"}.items() <= costs[3].items()
+
+
+def test_a_difference_needs_an_explanation():
+    claim = papers.published_claims("vm_study_1998")["vm98-21"]
+    with pytest.raises(ValueError, match="needs an explanation"):
+        claim.judge(False, "1.9")
+    judged = claim.judge(True, "1.28")
+    assert judged.as_dict()["verdict"] == "holds"
+    assert list(judged.as_dict()) == ["id", "paper", "verdict", "published", "ours", "why"]
+
+
+def test_an_unknown_paper_is_refused():
+    with pytest.raises(ValueError, match="unknown paper 'x'; known: vm-study-1998"):
+        papers.reproduce("x")
