@@ -1,21 +1,105 @@
-# `make run` sets everything up and does the main job; `make test` passes the tests.
+# `make run` sets everything up, records a real program and shows what translation costs it.
+# `make test` passes all tests. `make help` lists the rest. Nothing is rebuilt that has not changed.
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BUILD := build
+RESULTS := results
 
-.PHONY: setup test lint
+# Set-up installs a Rust of its own where the one on the PATH is missing or too old; the file says
+# which it is, and every recipe that needs cargo reads it.
+WITH_RUST := . $(BUILD)/rust.env &&
 
-setup: $(BIN)/mmulab-is-installed
+.DEFAULT_GOAL := help
+.PHONY: help run setup test test-rust test-python lint bench guests clean
 
-$(BIN)/mmulab-is-installed: pyproject.toml Cargo.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+# ---- set-up ------------------------------------------------------------------------------------
+# One small target per need, each remembered by a file in build/. Debian packages are installed
+# where that is possible without asking (as root, or by sudo without a password).
+
+setup: $(BUILD)/extension $(BUILD)/recorder ## Build the extension, the virtual environment and the recorder.
+
+# $(call debian,PACKAGES,WHAT FOR): installs what is missing, or says what to type.
+define debian
+	@missing=""; for package in $(1); do \
+	  dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then as_root=; elif sudo -n true 2>/dev/null; then as_root=sudo; else \
+	  echo "Missing Debian packages for $(2). Type: sudo apt-get install$$missing" >&2; exit 1; fi; \
+	echo "Installing$$missing for $(2)"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends $$missing >/dev/null
+endef
+
+$(BUILD)/system:
+	$(call debian,build-essential pkg-config python3-venv,building)
+	@mkdir -p $(BUILD) && touch $@
+
+# The recorder needs Valgrind. Without it everything but `record` and `run` works, so that a
+# failure here is told and not fatal.
+$(BUILD)/valgrind:
+	-$(call debian,valgrind,recording programs)
+	@mkdir -p $(BUILD) && touch $@
+
+$(VENV)/ready: | $(BUILD)/system
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mmulab needs Python 3.11 or newer: make PYTHON=...")'
 	$(BIN)/python -m pip install --quiet 'maturin>=1.14,<2'
-	$(BIN)/maturin develop --release --extras test
-	touch $@
+	@touch $@
 
-test: setup
-	cargo test --release --workspace --exclude mmulab-python
+$(BUILD)/rust.env: $(VENV)/ready
+	@version=$$(cargo --version 2>/dev/null | cut -d' ' -f2); \
+	if printf '1.85.0\n%s\n' "$$version" | sort -VC; then : > $@; else \
+	  home=$(CURDIR)/$(BUILD)/rust; \
+	  echo "No Rust of 1.85 or newer found; installing it into $$home"; \
+	  $(BIN)/python -m pip install --quiet puccinialin && \
+	  $(BIN)/python -m puccinialin --location $$home --info-json $(BUILD)/rust.json && \
+	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:$$PATH" > $@; \
+	fi
 
-lint:
-	cargo fmt --check
-	cargo clippy --release --workspace --all-targets -- -D warnings
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+$(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.env
+	$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test
+	@touch $@
+
+$(BUILD)/recorder: $(wildcard recorders/valgrind/*.c recorders/valgrind/*.h recorders/valgrind/Makefile) $(BUILD)/valgrind
+	@if command -v valgrind >/dev/null && test -f recorders/valgrind/Makefile; then \
+	  $(MAKE) --no-print-directory -C recorders/valgrind; \
+	else echo "Valgrind is not installed, so programs cannot be recorded. Type: sudo apt-get install valgrind; rm $(BUILD)/valgrind; make setup" >&2; fi
+	@touch $@
+
+# ---- the main job ------------------------------------------------------------------------------
+
+run: setup ## Record the C compiler at work and show what translation costs it, machine by machine.
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/first_run.sh $(RESULTS)/first-run
+
+# ---- tests -------------------------------------------------------------------------------------
+
+test: test-rust test-python ## Pass all tests.
+
+test-rust: setup
+	$(WITH_RUST) cargo test --quiet --release --workspace --exclude mmulab-python
+
+test-python: setup
+	$(BIN)/pytest --quiet
+
+lint: setup ## Check form and style of Rust and Python.
+	$(WITH_RUST) cargo fmt --check
+	$(WITH_RUST) cargo clippy --quiet --release --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check python tests examples
+	$(BIN)/ruff format --check python tests examples
+
+bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.
+	$(WITH_RUST) cargo bench --workspace --exclude mmulab-python
+
+guests: ## Build the kernels that the ARM machines boot.
+	@for guest in $(wildcard guests/*/Makefile); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
+
+clean: ## Forget what was built; results stay.
+	rm -rf $(BUILD) $(VENV) target
