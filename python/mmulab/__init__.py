@@ -1,1 +1,47 @@
-"""mmulab: a laboratory for address translation and address-space switching."""
+"""mmulab: a laboratory for address translation and address-space switching.
+
+    import mmulab
+    trace = mmulab.record(["cc1", "-quiet", "-O2", "hello.c", "-o", "/dev/null"], "hello.mmt").path
+    results = mmulab.replay(trace, mmulab.Machine.load("ultrix").vary("dtlb.entries", [64, 128]))
+    results.table.to_pandas()
+
+What the commands do, these functions do; both raise or print the same errors.
+"""
+
+from mmulab._engine import VERSION as __version__
+from mmulab.errors import (
+    InputError,
+    MachineError,
+    MmulabError,
+    OutputError,
+    RecordError,
+    StudyError,
+    TraceError,
+)
+from mmulab.machine import Machine, machine_names, machine_schema
+from mmulab.reach_result import ReachResult
+from mmulab.recording import TraceInformation, record, trace_information
+from mmulab.replaying import reach, replay
+from mmulab.results import MachineResult, ReplayResults
+
+__all__ = [
+    "InputError",
+    "Machine",
+    "MachineError",
+    "MachineResult",
+    "MmulabError",
+    "OutputError",
+    "ReachResult",
+    "RecordError",
+    "ReplayResults",
+    "StudyError",
+    "TraceError",
+    "TraceInformation",
+    "__version__",
+    "machine_names",
+    "machine_schema",
+    "reach",
+    "record",
+    "replay",
+    "trace_information",
+]

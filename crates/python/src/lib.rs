@@ -1,4 +1,11 @@
 //! The binding crate: converts between Python and the engine, and holds no logic of its own.
+//!
+//! Long calls release Python's lock and come up for air now and then: see [`watch`].
+
+mod errors;
+mod machine;
+mod trace;
+
 use pyo3::prelude::*;
 
 /// The engine of mmulab.
@@ -6,4 +13,9 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    use crate::machine::{Machine, machine_schema};
+    #[pymodule_export]
+    use crate::trace::trace_information;
 }

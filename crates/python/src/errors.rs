@@ -1,0 +1,37 @@
+//! The engine's errors as Python's, mapped here and nowhere else.
+
+use mmulab_machine::MachineError;
+use mmulab_trace::TraceError;
+use pyo3::PyErr;
+
+/// Python's side of the hierarchy, `python/mmulab/errors.py`.
+mod python {
+    // The macro writes items that it does not document.
+    #![allow(missing_docs)]
+    pyo3::import_exception!(mmulab.errors, MachineError);
+    pyo3::import_exception!(mmulab.errors, RecordError);
+    pyo3::import_exception!(mmulab.errors, TraceError);
+}
+
+/// Errors that have a counterpart in Python.
+pub(crate) trait IntoPython {
+    /// The Python exception with the same one-line text.
+    fn into_python(self) -> PyErr;
+}
+
+impl IntoPython for MachineError {
+    fn into_python(self) -> PyErr {
+        python::MachineError::new_err(self.to_string())
+    }
+}
+
+impl IntoPython for TraceError {
+    fn into_python(self) -> PyErr {
+        match self {
+            TraceError::NotInstalled { .. } | TraceError::Recording { .. } => {
+                python::RecordError::new_err(self.to_string())
+            }
+            _ => python::TraceError::new_err(self.to_string()),
+        }
+    }
+}

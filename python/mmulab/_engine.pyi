@@ -1,0 +1,45 @@
+"""The engine: what the binding crate exports. Use the functions of `mmulab` instead."""
+
+from collections.abc import Callable
+from typing import Any
+
+VERSION: str
+
+class Machine:
+    name: str
+    title: str
+    kind: str
+    @staticmethod
+    def load(path: str) -> Machine: ...
+    @staticmethod
+    def parse(text: str, name: str) -> Machine: ...
+    def with_changes(self, changes: list[tuple[str, str]]) -> Machine: ...
+    def toml(self) -> str: ...
+
+def machine_schema() -> str: ...
+def trace_information(path: str, *, partial: bool) -> dict[str, Any]: ...
+def record(
+    program: list[str],
+    output: str,
+    *,
+    max_instructions: int | None,
+    follow_children: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> dict[str, Any]: ...
+def replay(
+    trace: str,
+    machines: list[Machine],
+    *,
+    seed: int,
+    threads: int,
+    max_instructions: int | None,
+    partial: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> list[dict[str, Any]]: ...
+def reach(
+    trace: str,
+    *,
+    max_instructions: int | None,
+    partial: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> dict[str, Any]: ...

@@ -1,0 +1,54 @@
+"""What the ledger's causes mean, for tables, plots and the report.
+
+The names are those of Jacob and Mudge's study (1998, tables 2 and 3). `L1i-miss` counts misses of
+the first-level instruction cache and their cycles; `upte-L2` counts page-table entries of the user
+tier that had to come from the second level, and so on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Cause:
+    """One reason to spend cycles."""
+
+    name: str
+    group: str
+    """`work`, `cache` (MCPI), `translation` (VMCPI) or `interrupt`."""
+    text: str
+
+
+CAUSES = [
+    Cause("issue", "work", "the program's own instructions"),
+    Cause("L1i-miss", "cache", "instruction fetches that missed the first level"),
+    Cause("L2i-miss", "cache", "instruction fetches that missed the second level"),
+    Cause("L3i-miss", "cache", "instruction fetches that missed the third level"),
+    Cause("L1d-miss", "cache", "data references that missed the first level"),
+    Cause("L2d-miss", "cache", "data references that missed the second level"),
+    Cause("L3d-miss", "cache", "data references that missed the third level"),
+    Cause(
+        "uhandler", "translation", "the user-level miss handler, or the walking hardware, at work"
+    ),
+    Cause("upte-L2", "translation", "page-table entries of the user tier from the second level"),
+    Cause("upte-L3", "translation", "page-table entries of the user tier from the third level"),
+    Cause("upte-MEM", "translation", "page-table entries of the user tier from memory"),
+    Cause("khandler", "translation", "the kernel-level miss handler at work"),
+    Cause("kpte-L2", "translation", "page-table entries of the kernel tier from the second level"),
+    Cause("kpte-L3", "translation", "page-table entries of the kernel tier from the third level"),
+    Cause("kpte-MEM", "translation", "page-table entries of the kernel tier from memory"),
+    Cause("rhandler", "translation", "the root-level miss handler at work"),
+    Cause("rpte-L2", "translation", "upper page-table entries from the second level"),
+    Cause("rpte-L3", "translation", "upper page-table entries from the third level"),
+    Cause("rpte-MEM", "translation", "upper page-table entries from memory"),
+    Cause("handler-L2", "translation", "handler code fetched from the second level"),
+    Cause("handler-L3", "translation", "handler code fetched from the third level"),
+    Cause("handler-MEM", "translation", "handler code fetched from memory"),
+    Cause("stlb", "translation", "look-ups that went on to the second-level TLB"),
+    Cause("interrupt", "interrupt", "precise interrupts that enter a miss handler"),
+    Cause("cow-interrupt", "interrupt", "interrupts of copy-on-write faults"),
+]
+"""All causes of replay, in the order in which tables and plots show them."""
+
+BY_NAME = {cause.name: cause for cause in CAUSES}

@@ -1,0 +1,36 @@
+"""What can go wrong, as one hierarchy. The text of each is one line: the file, the place, the mend.
+
+The engine raises these too; its errors are mapped once, in the binding crate.
+"""
+
+
+class MmulabError(Exception):
+    """Anything that mmulab refuses or fails to do; the commands end with its `exit_status`."""
+
+    exit_status = 1
+
+
+class InputError(MmulabError, ValueError):
+    """Wrong usage or bad input: nothing was done."""
+
+    exit_status = 2
+
+
+class MachineError(InputError):
+    """A machine's description is wrong, or a change to it does not fit."""
+
+
+class TraceError(InputError):
+    """A trace cannot be read, is damaged, or cannot be replayed on this machine."""
+
+
+class StudyError(InputError):
+    """A study file is wrong."""
+
+
+class OutputError(InputError):
+    """A result cannot be written where it was asked for."""
+
+
+class RecordError(MmulabError):
+    """A program could not be recorded."""

@@ -1,0 +1,57 @@
+"""Writing results so that no half-written file ever stands under its name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from mmulab.errors import MmulabError, OutputError
+
+# The job is in order and the machine is not: exit status 1 rather than 2.
+_NOT_THE_USERS_FAULT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+
+
+@contextmanager
+def telling_where(path: Path) -> Iterator[None]:
+    """Turns the system's refusals to write `path` into one line each."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{path}: {(error.strerror or str(error)).lower()}; nothing was written"
+        kind = MmulabError if error.errno in _NOT_THE_USERS_FAULT else OutputError
+        raise kind(message) from error
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of `path` when the block ends without an exception.
+
+    Devices and pipes are written directly: renaming would replace them.
+    """
+    path = Path(path)
+    with telling_where(path):
+        if path.is_dir():
+            raise OutputError(f"{path}: is a directory; name a file")
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+            return
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise

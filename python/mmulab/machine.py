@@ -1,0 +1,149 @@
+"""Machines: the descriptions that results depend on, loaded from files and varied for studies."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mmulab import _engine
+from mmulab.errors import MachineError
+
+Value = bool | int | float | str | list[Any]
+
+
+def machine_directory() -> Path:
+    """Where the shipped machine files stand: `$MMULAB_MACHINES`, or the package's own."""
+    override = os.environ.get("MMULAB_MACHINES")
+    return Path(override) if override else Path(__file__).parent / "machines"
+
+
+def machine_names(kind: str | None = None) -> list[str]:
+    """Names of the shipped machines, sorted; `kind` is `"replay"` or `"system"`, or None for all."""
+    names = []
+    for path in sorted(machine_directory().glob("*.toml")):
+        if kind is None or _kind_of_file(path) == kind:
+            names.append(path.stem)
+    return names
+
+
+def _kind_of_file(path: Path) -> str:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("kind", "")
+    except (OSError, ValueError):
+        return ""
+
+
+class Machine:
+    """A described machine. Immutable: `vary` and `with_changes` return others.
+
+    Source of every value: the comments of its file (`mmulab machines NAME` shows them).
+    """
+
+    __slots__ = ("_engine", "changes")
+
+    def __init__(self, engine: _engine.Machine, changes: Mapping[str, Value] | None = None):
+        self._engine = engine
+        self.changes: dict[str, Value] = dict(changes or {})
+        """What was changed since the file, by dotted path."""
+
+    @classmethod
+    def load(cls, name: str | os.PathLike[str]) -> Machine:
+        """Loads a machine by name (`"ultrix"`) or from a file (`"./mine.toml"`).
+
+        Raises `MachineError` with file, line and mend when there is no such machine, or the file
+        does not describe one.
+        """
+        return cls(_engine.Machine.load(str(cls.path_of(name))))
+
+    @staticmethod
+    def path_of(name: str | os.PathLike[str]) -> Path:
+        """The file that `load` would read."""
+        text = os.fspath(name)
+        if os.sep in text or text.endswith(".toml"):
+            return Path(text)
+        shipped = machine_directory() / f"{text}.toml"
+        if shipped.is_file():
+            return shipped
+        near = difflib.get_close_matches(text, machine_names(), n=1)
+        mend = f"did you mean {near[0]}?" if near else "`mmulab machines` lists them"
+        raise MachineError(f"there is no machine {text!r}; {mend}")
+
+    @classmethod
+    def parse(cls, text: str, name: str = "machine") -> Machine:
+        """A machine from TOML text; `name` stands for the file in messages."""
+        return cls(_engine.Machine.parse(text, name))
+
+    @property
+    def name(self) -> str:
+        """The name in the file."""
+        return self._engine.name
+
+    @property
+    def title(self) -> str:
+        """What it is, in one line."""
+        return self._engine.title
+
+    @property
+    def kind(self) -> str:
+        """`"replay"` (driven by a recorded program) or `"system"` (boots kernels)."""
+        return self._engine.kind
+
+    @property
+    def label(self) -> str:
+        """The name with the changes, as results show it: `ultrix dtlb.entries=64`."""
+        return " ".join([self.name, *(f"{path}={value}" for path, value in self.changes.items())])
+
+    def get(self, path: str) -> Value:
+        """The value at a dotted path, as in `get("dtlb.entries")`.
+
+        Raises `MachineError` where the machine has no such value.
+        """
+        value: Any = self.values()
+        for key in path.split("."):
+            if not isinstance(value, dict) or key not in value:
+                raise MachineError(f"{self.name}: {path}: there is no such value")
+            value = value[key]
+        return value
+
+    def values(self) -> dict[str, Any]:
+        """Every value of the description, nested as in the file."""
+        return tomllib.loads(self._engine.toml())
+
+    def with_changes(self, changes: Mapping[str, Value] | Iterable[tuple[str, Value]]) -> Machine:
+        """The machine with values changed by dotted path, checked together once all are in place.
+
+        Raises `MachineError` for an unknown path or a value that breaks a rule.
+        """
+        changes = dict(changes)
+        engine = self._engine.with_changes(
+            [(path, _toml(value)) for path, value in changes.items()]
+        )
+        return Machine(engine, {**self.changes, **changes})
+
+    def vary(self, path: str, values: Iterable[Value]) -> list[Machine]:
+        """One machine for each value at `path`: `load("ultrix").vary("dtlb.entries", [64, 128])`."""
+        return [self.with_changes({path: value}) for value in values]
+
+    def __repr__(self) -> str:
+        return f"<mmulab.Machine {self.label}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Machine) and self._engine.toml() == other._engine.toml()
+
+    def __hash__(self) -> int:
+        return hash(self._engine.toml())
+
+
+def machine_schema() -> dict[str, Any]:
+    """The JSON Schema of machine files."""
+    return json.loads(_engine.machine_schema())
+
+
+def _toml(value: Value) -> str:
+    """A value as the file would write it; text goes as it is, the engine knows words from sizes."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,152 @@
+"""How commands give their results: tables for people, data for programs, progress on stderr."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from mmulab.errors import InputError
+from mmulab.files import replacing
+
+
+class Format(StrEnum):
+    """What `--format` takes."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+
+
+def emit(
+    *,
+    data: Any,
+    table: Callable[[], pa.Table],
+    view: Callable[[], RenderableType],
+    format: Format | None,
+    output: Path | None,
+) -> None:
+    """Writes a result where and how the user asked for.
+
+    `data` goes out as JSON, `table()` as CSV or Parquet, `view()` to people. Without `--format` a
+    file's name decides, then a terminal gets the view and a pipe gets JSON.
+    """
+    format = format or _default_format(output)
+    if format is Format.table:
+        if output is None:
+            Console(soft_wrap=True).print(view())
+            return
+        content = _plain(view())
+    elif format is Format.json:
+        content = (json.dumps(data, indent=2) + "\n").encode()
+    elif format is Format.csv:
+        content = _csv(table())
+    else:
+        if output is None and sys.stdout.isatty():
+            raise InputError("parquet is binary and does not suit a terminal; add -o FILE")
+        content = _parquet(table())
+    write(content, output)
+
+
+def write(content: bytes, output: Path | None) -> None:
+    """Writes to the file, or to stdout where there is none."""
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    with replacing(output) as file:
+        file.write(content)
+
+
+def _default_format(output: Path | None) -> Format:
+    if output is not None:
+        suffix = output.suffix.removeprefix(".")
+        return Format(suffix) if suffix in ("json", "csv", "parquet") else Format.json
+    return Format.table if sys.stdout.isatty() else Format.json
+
+
+def _plain(view: RenderableType) -> bytes:
+    text = io.StringIO()
+    Console(file=text, width=200).print(view)
+    lines = (line.rstrip() for line in text.getvalue().splitlines())
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _csv(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pa.csv.write_csv(table, buffer, pa.csv.WriteOptions(quoting_style="needed"))
+    return buffer.getvalue()
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pa.parquet.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+@contextmanager
+def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, int | None], None]]:
+    """Yields `report(done, total)`, which shows rate and time left on stderr.
+
+    Where stderr is no terminal nothing is shown, so that logs hold only what matters.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda done, total: None
+        return
+    columns = [
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[amount]}"),
+        TimeRemainingColumn(compact=True),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None, amount="")
+
+        def report(done: int, total: int | None) -> None:
+            speed = bar.tasks[0].speed
+            rate = f", {human(speed)}/s" if speed else ""
+            bar.update(task, completed=done, total=total, amount=f"{human(done)} {unit}{rate}")
+
+        yield report
+
+
+def human(number: float) -> str:
+    """A large number, short: 1234567 as `1.23 M`."""
+    for limit, suffix in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(number) >= limit:
+            scaled = number / (1e3 if suffix == " k" else limit)
+            return f"{scaled:.3g}{suffix}" if scaled < 1000 else f"{scaled:.0f}{suffix}"
+    return f"{number:.0f}"
+
+
+def percent(share: float) -> str:
+    """A share (0 to 1) as percent with two figures that matter."""
+    return f"{100 * share:.2f}%" if share < 0.1 else f"{100 * share:.1f}%"
+
+
+def note(text: str) -> None:
+    """A line for people, on stderr."""
+    print(text, file=sys.stderr, flush=True)

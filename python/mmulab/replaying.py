@@ -1,0 +1,79 @@
+"""Replaying traces on machines, and miss curves over all TLB sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from mmulab import _engine
+from mmulab.machine import Machine
+from mmulab.reach_result import ReachResult
+from mmulab.results import ReplayResults
+
+ProgressCallback = Callable[[int, int | None], None]
+"""Called now and then with what is done and, where known, how much there is."""
+
+
+def replay(
+    trace: str | os.PathLike[str],
+    machines: str | Machine | Iterable[str | Machine],
+    *,
+    seed: int = 1,
+    threads: int = 0,
+    max_instructions: int | None = None,
+    partial: bool = False,
+    progress: ProgressCallback | None = None,
+) -> ReplayResults:
+    """Replays a trace on one or several machines, which all see the same reference stream.
+
+    `trace` is a file of any known format (.mmt, ChampSim, Valgrind lackey, Dinero din), told by its
+    content. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
+    placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
+    each core). `max_instructions` stops early; `partial` accepts an incomplete trace up to its last
+    whole chunk.
+
+    Raises `MachineError`, `TraceError`; `KeyboardInterrupt` stops the engine.
+    """
+    loaded = load_machines(machines)
+    rows = _engine.replay(
+        os.fspath(trace),
+        [machine._engine for machine in loaded],
+        seed=seed,
+        threads=threads,
+        max_instructions=max_instructions,
+        partial=partial,
+        progress=progress,
+    )
+    for row, machine in zip(rows, loaded, strict=True):
+        row["machine"] = machine.label
+    return ReplayResults(rows)
+
+
+def reach(
+    trace: str | os.PathLike[str],
+    *,
+    max_instructions: int | None = None,
+    partial: bool = False,
+    progress: ProgressCallback | None = None,
+) -> ReachResult:
+    """TLB misses for every TLB size (fully associative, LRU) at 4K, 16K, 64K, 2M and 1G pages.
+
+    One pass, exact stack distances (Mattson et al., 1970). Raises `TraceError`.
+    """
+    return ReachResult(
+        _engine.reach(
+            os.fspath(trace),
+            max_instructions=max_instructions,
+            partial=partial,
+            progress=progress,
+        )
+    )
+
+
+def load_machines(machines: str | Machine | Iterable[str | Machine]) -> list[Machine]:
+    """Names, files and machines, mixed as they come, as machines."""
+    if isinstance(machines, str | Machine):
+        machines = [machines]
+    return [
+        machine if isinstance(machine, Machine) else Machine.load(machine) for machine in machines
+    ]
