@@ -7,9 +7,11 @@
 mod block;
 mod mmt;
 mod open;
+mod record;
 mod source;
 
 pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
 pub use mmt::{Ending, Information, Metadata, MmtReader, MmtWriter, Totals};
 pub use open::{OpenOptions, open, open_with};
+pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};
 pub use source::{Batch, Event, Source, TraceError};

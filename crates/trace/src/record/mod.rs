@@ -1,0 +1,513 @@
+//! Records a program by running it under the Valgrind tool of `recorders/valgrind`.
+
+mod channel;
+mod interrupt;
+mod stream;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use channel::{Channel, Listener, Newcomer};
+use interrupt::InterruptGuard;
+use stream::{Progress, RunStream};
+
+use crate::{Batch, BlockTable, Ending, Metadata, MmtWriter, Source, Totals, TraceError};
+
+/// The tool's file in the tool folder.
+const TOOL: &str = "mmulab-amd64-linux";
+/// What a program gets after an interrupt to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(100);
+
+/// What to record, and how.
+#[derive(Clone, Debug, Default)]
+pub struct RecordOptions {
+    /// The program: a path, or a name to be found in `PATH`.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The file to write. Other processes, if they are followed, go into files beside it: `t.mmt`
+    /// is the first process, `t.1.mmt` its first child, `t.1.2.mmt` the second child of that one.
+    pub output: PathBuf,
+    /// Record also what the program forks and executes.
+    pub follow_children: bool,
+    /// A process that has executed this many instructions is ended.
+    pub max_instructions: Option<u64>,
+    /// The folder with the Valgrind tool, made by `make recorder`.
+    pub tool_directory: PathBuf,
+}
+
+/// What a recording gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// How the program ended.
+    pub ending: Ending,
+    /// Sums over the first process.
+    pub totals: Totals,
+    /// All files written, the first process first, the others by name.
+    pub files: Vec<PathBuf>,
+    /// How long the program ran.
+    pub seconds: f64,
+    /// What Valgrind had to say, for instance of instructions that it does not know; mostly empty.
+    pub messages: String,
+}
+
+/// Records a program into a file (or several, where children are followed).
+///
+/// `progress` is called a few times a second with the instructions written so far; it returns
+/// whether to go on. An interrupt (SIGINT) likewise ends the recording cleanly: the file is complete
+/// up to that point.
+///
+/// # Errors
+/// Valgrind, the tool or the program is not there, or the file cannot be written.
+pub fn record(
+    options: &RecordOptions,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Summary, TraceError> {
+    let start = Instant::now();
+    let mut session = Session::start(options)?;
+    let first = session.first_stream()?;
+    let shared = session.shared.clone();
+    let totals = record_process(&shared, first, String::new(), &mut |instructions| {
+        if !progress(instructions) {
+            shared.stop();
+        }
+    })?;
+    session.wait_for_children()?;
+    let (ending, messages) = session.finish()?;
+    let mut state = session.shared.state();
+    state.files.sort();
+    let mut files = vec![options.output.clone()];
+    files.extend(state.files.drain(..).filter(|file| *file != options.output));
+    // Only now the program's end is known, and its file can be brought to its own.
+    let totals = totals.conclude(ending)?;
+    Ok(Summary { ending, totals, files, seconds: start.elapsed().as_secs_f64(), messages })
+}
+
+/// Starts a program and gives what it executes as a source, without a file.
+///
+/// # Errors
+/// Valgrind, the tool or the program is not there.
+pub fn record_live(options: &RecordOptions) -> Result<LiveRecording, TraceError> {
+    let options = RecordOptions { follow_children: false, ..options.clone() };
+    let mut command = vec![options.program.clone()];
+    command.extend_from_slice(&options.args);
+    let mut session = Session::start(&options)?;
+    let stream = session.first_stream()?;
+    Ok(LiveRecording { session, stream, command, ended: false, ending: None })
+}
+
+/// A program that runs, as a source. Dropping it ends the program.
+pub struct LiveRecording {
+    session: Session,
+    stream: RunStream,
+    command: Vec<String>,
+    ended: bool,
+    ending: Option<Ending>,
+}
+
+impl LiveRecording {
+    /// How the program ended; known after the last batch.
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+}
+
+impl Source for LiveRecording {
+    fn table(&self) -> &BlockTable {
+        self.stream.table()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.clear();
+        if self.ended {
+            return Ok(false);
+        }
+        loop {
+            match self.session.shared.fill(&mut self.stream, batch)? {
+                Progress::Full => return Ok(true),
+                Progress::Waiting => {}
+                Progress::Ended => {
+                    self.ended = true;
+                    self.ending = Some(self.session.finish()?.0);
+                    return Ok(!batch.blocks.is_empty() || !batch.events.is_empty());
+                }
+            }
+        }
+    }
+
+    fn command(&self) -> &[String] {
+        &self.command
+    }
+}
+
+/// A file whose recording has ended, but not yet the program.
+struct Recorded(MmtWriter);
+
+impl Recorded {
+    fn conclude(self, ending: Ending) -> Result<Totals, TraceError> {
+        self.0.finish(ending)
+    }
+}
+
+/// Records one process to the end of its stream, through all programs that it loads.
+fn record_process(
+    shared: &Arc<Shared>,
+    mut stream: RunStream,
+    suffix: String,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Recorded, TraceError> {
+    let output = child_path(&shared.options.output, &suffix);
+    let mut command = vec![shared.options.program.clone()];
+    command.extend_from_slice(&shared.options.args);
+    let metadata = Metadata {
+        command,
+        recorder: concat!("mmulab ", env!("CARGO_PKG_VERSION"), " with Valgrind").into(),
+        instruction_set: "x86-64".into(),
+    };
+    let mut writer = MmtWriter::create(&output, &metadata)?;
+    shared.state().files.push(output);
+    let mut batch = Batch::default();
+    let mut last_report = Instant::now();
+    loop {
+        let state = shared.fill(&mut stream, &mut batch)?;
+        writer.write(stream.table(), &batch)?;
+        batch.clear();
+        if last_report.elapsed() >= TICK {
+            last_report = Instant::now();
+            progress(writer.instructions());
+        }
+        if state == Progress::Ended {
+            let next = shared
+                .options
+                .follow_children
+                .then(|| stream.exec())
+                .flatten()
+                .and_then(|forks_made| shared.wait_for_exec(stream.process(), forks_made));
+            match next {
+                Some(channel) => {
+                    stream.exec_done(channel, &mut batch);
+                    writer.write(stream.table(), &batch)?;
+                    batch.clear();
+                }
+                None => return Ok(Recorded(writer)),
+            }
+        }
+    }
+}
+
+/// `t.mmt` with suffix `.1.2` is `t.1.2.mmt`.
+fn child_path(output: &Path, suffix: &str) -> PathBuf {
+    if suffix.is_empty() {
+        return output.to_owned();
+    }
+    let mut name = output.file_stem().unwrap_or_default().to_owned();
+    name.push(suffix);
+    if let Some(extension) = output.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    output.with_file_name(name)
+}
+
+/// A running recording: Valgrind, the program in it, and the processes that it makes.
+struct Session {
+    shared: Arc<Shared>,
+    valgrind: Child,
+    log: fs::File,
+    acceptor: Option<JoinHandle<()>>,
+    _interrupts: InterruptGuard,
+    reaped: Option<(Ending, String)>,
+}
+
+/// What the threads of a recording share.
+struct Shared {
+    options: RecordOptions,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The acceptor may end.
+    closing: AtomicBool,
+    /// The user wants an end; when that was in milliseconds since `start`, plus one.
+    stop_requested: AtomicU64,
+    reached_limit: AtomicBool,
+    start: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    /// Processes that announced a program and wait for their memory.
+    newcomers: HashMap<u32, Newcomer>,
+    /// How the name of each process goes on after the first one's.
+    suffixes: HashMap<u32, String>,
+    children: Vec<JoinHandle<Result<Totals, TraceError>>>,
+    files: Vec<PathBuf>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Asks for the end of the recording.
+    fn stop(&self) {
+        let now = self.start.elapsed().as_millis() as u64 + 1;
+        let _ = self.stop_requested.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Fills a batch, and sees to it that limits and the user's wishes are obeyed.
+    fn fill(&self, stream: &mut RunStream, batch: &mut Batch) -> Result<Progress, TraceError> {
+        let limit = self.options.max_instructions.unwrap_or(u64::MAX);
+        let progress = stream.fill(batch, limit).map_err(|problem| TraceError::Recording {
+            program: self.options.program.clone(),
+            problem: format!("the recorder wrote nonsense: {problem}"),
+        })?;
+        if progress == Progress::Full && stream.instructions() >= limit {
+            self.reached_limit.store(true, Ordering::Relaxed);
+            channel::signal(stream.process(), libc::SIGKILL);
+            return Ok(Progress::Ended);
+        }
+        match interrupt::received() {
+            Some(from_terminal) if self.stop_requested.load(Ordering::Relaxed) == 0 => {
+                self.stop();
+                // A terminal has told the program itself.
+                if !from_terminal {
+                    channel::signal(stream.process(), libc::SIGINT);
+                }
+            }
+            _ => {}
+        }
+        let stop = self.stop_requested.load(Ordering::Relaxed);
+        if stop > 0 && self.start.elapsed() >= Duration::from_millis(stop) + GRACE {
+            channel::signal(stream.process(), libc::SIGKILL);
+        }
+        Ok(progress)
+    }
+
+    /// Waits for the process to come back with the program that it has loaded.
+    fn wait_for_exec(&self, process: u32, forks_made: u32) -> Option<Channel> {
+        let mut state = self.state();
+        loop {
+            if let Some(newcomer) = state.newcomers.remove(&process) {
+                return newcomer.welcome(forks_made).ok();
+            }
+            if !channel::exists(process) || self.closing.load(Ordering::Relaxed) {
+                return None;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, TICK)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Waits for the program itself to begin; nothing if Valgrind ends before.
+    fn wait_for_first(&self, valgrind: &mut Child) -> Option<Channel> {
+        let mut state = self.state();
+        loop {
+            if let Some(newcomer) = state.newcomers.remove(&valgrind.id()) {
+                return newcomer.welcome(0).ok();
+            }
+            if !matches!(valgrind.try_wait(), Ok(None)) {
+                return None;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, TICK)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    /// Takes in a process that has announced itself.
+    fn receive(self: &Arc<Self>, newcomer: Newcomer) {
+        let mut state = self.state();
+        if newcomer.forked_from == 0 {
+            state.newcomers.insert(newcomer.process, newcomer);
+            self.changed.notify_all();
+            return;
+        }
+        let parent = state.suffixes.get(&newcomer.forked_from).cloned().unwrap_or_default();
+        let suffix = format!("{parent}.{}", newcomer.fork_number);
+        let process = newcomer.process;
+        state.suffixes.insert(process, suffix.clone());
+        let Ok(channel) = newcomer.welcome(0) else { return };
+        let shared = self.clone();
+        let stream = RunStream::new(channel);
+        state.children.push(std::thread::spawn(move || {
+            record_process(&shared, stream, suffix, &mut |_| {})?.conclude(Ending::Unknown)
+        }));
+    }
+}
+
+impl Session {
+    fn start(options: &RecordOptions) -> Result<Self, TraceError> {
+        let failed =
+            |problem: String| TraceError::Recording { program: options.program.clone(), problem };
+        let program = find_program(&options.program).ok_or_else(|| {
+            failed("there is no such program; give a path or a name in PATH".into())
+        })?;
+        let valgrind = find_program("valgrind").ok_or_else(|| TraceError::NotInstalled {
+            what: "recording needs Valgrind, which is not installed".into(),
+            mend: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run `make \
+                   recorder`"
+                .into(),
+        })?;
+        if !options.tool_directory.join(TOOL).is_file() {
+            return Err(TraceError::NotInstalled {
+                what: format!("the recorder is not in {}", options.tool_directory.display()),
+                mend: "build it with `make recorder`".into(),
+            });
+        }
+        let io = |error: std::io::Error| failed(error.to_string());
+        let tools = fs::canonicalize(&options.tool_directory).map_err(io)?;
+        let listener = Listener::new().map_err(io)?;
+        let (log, log_path) = channel::memory_file().map_err(io)?;
+        let interrupts = InterruptGuard::install();
+        let follow = if options.follow_children { "yes" } else { "no" };
+        let valgrind = Command::new(valgrind)
+            .env("VALGRIND_LIB", tools)
+            // Neither the user's settings nor a debugger's door, which costs time and leaves files.
+            .args(["--command-line-only=yes", "--tool=mmulab", "--quiet", "--vgdb=no"])
+            .arg(format!("--log-file={log_path}"))
+            .arg(format!("--channel={}", listener.name()))
+            .arg(format!("--trace-children={follow}"))
+            .arg(format!("--follow-children={follow}"))
+            .arg(program)
+            .args(&options.args)
+            .spawn()
+            .map_err(io)?;
+        let shared = Arc::new(Shared {
+            options: options.clone(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            closing: AtomicBool::new(false),
+            stop_requested: AtomicU64::new(0),
+            reached_limit: AtomicBool::new(false),
+            start: Instant::now(),
+        });
+        let for_acceptor = shared.clone();
+        let acceptor = std::thread::spawn(move || {
+            while !for_acceptor.closing.load(Ordering::Relaxed) {
+                if let Some(newcomer) = listener.accept(TICK) {
+                    for_acceptor.receive(newcomer);
+                }
+            }
+        });
+        Ok(Self {
+            shared,
+            valgrind,
+            log,
+            acceptor: Some(acceptor),
+            _interrupts: interrupts,
+            reaped: None,
+        })
+    }
+
+    /// Waits for the program itself to begin.
+    fn first_stream(&mut self) -> Result<RunStream, TraceError> {
+        match self.shared.wait_for_first(&mut self.valgrind) {
+            Some(channel) => Ok(RunStream::new(channel)),
+            None => {
+                let (ending, messages) = self.finish()?;
+                let said = messages.lines().next().unwrap_or("it said nothing").to_owned();
+                Err(TraceError::Recording {
+                    program: self.shared.options.program.clone(),
+                    problem: format!("Valgrind could not begin ({}): {said}", ending.describe()),
+                })
+            }
+        }
+    }
+
+    fn wait_for_children(&self) -> Result<(), TraceError> {
+        loop {
+            // A child may be in the listener's queue still: give the acceptor a turn.
+            std::thread::sleep(if self.shared.options.follow_children {
+                2 * TICK
+            } else {
+                Duration::ZERO
+            });
+            let children = std::mem::take(&mut self.shared.state().children);
+            if children.is_empty() {
+                return Ok(());
+            }
+            for child in children {
+                match child.join() {
+                    Ok(result) => result?,
+                    Err(_) => {
+                        return Err(TraceError::Recording {
+                            program: self.shared.options.program.clone(),
+                            problem: "a thread that recorded a child failed".into(),
+                        });
+                    }
+                };
+            }
+        }
+    }
+
+    /// Waits for the program's end; how it ended, and what Valgrind said.
+    fn finish(&mut self) -> Result<(Ending, String), TraceError> {
+        if let Some(reaped) = &self.reaped {
+            return Ok(reaped.clone());
+        }
+        let failed = |error: std::io::Error| TraceError::Recording {
+            program: self.shared.options.program.clone(),
+            problem: error.to_string(),
+        };
+        let status = loop {
+            if let Some(status) = self.valgrind.try_wait().map_err(failed)? {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let mut messages = Vec::new();
+        self.log.rewind().map_err(failed)?;
+        self.log.read_to_end(&mut messages).map_err(failed)?;
+        let ending = if self.shared.reached_limit.load(Ordering::Relaxed) {
+            Ending::Limit
+        } else if self.shared.stop_requested.load(Ordering::Relaxed) > 0 {
+            Ending::Interrupted
+        } else if let Some(signal) = status.signal() {
+            Ending::Signalled(signal)
+        } else {
+            Ending::Exited(status.code().unwrap_or(0))
+        };
+        let reaped = (ending, String::from_utf8_lossy(&messages).into_owned());
+        self.reaped = Some(reaped.clone());
+        Ok(reaped)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        if self.reaped.is_none() {
+            let _ = self.valgrind.kill();
+            let _ = self.valgrind.wait();
+        }
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+/// Where a program is, as a shell would find it.
+fn find_program(name: &str) -> Option<PathBuf> {
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| is_program(path));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
