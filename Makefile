@@ -42,7 +42,7 @@ $(BUILD)/system:
 
 # The recorder needs Valgrind. Without it everything but `record` and `run` works, so that a
 # failure here is told and not fatal.
-$(BUILD)/valgrind:
+$(BUILD)/valgrind-installed:
 	-$(call debian,valgrind,recording programs)
 	@mkdir -p $(BUILD) && touch $@
 
@@ -68,10 +68,10 @@ $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.e
 	$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test
 	@touch $@
 
-$(BUILD)/recorder: $(wildcard recorders/valgrind/*.c recorders/valgrind/*.h recorders/valgrind/Makefile) $(BUILD)/valgrind
+$(BUILD)/recorder: $(wildcard recorders/valgrind/*.c recorders/valgrind/*.h recorders/valgrind/Makefile) $(BUILD)/valgrind-installed
 	@if command -v valgrind >/dev/null && test -f recorders/valgrind/Makefile; then \
 	  $(MAKE) --no-print-directory -C recorders/valgrind; \
-	else echo "Valgrind is not installed, so programs cannot be recorded. Type: sudo apt-get install valgrind; rm $(BUILD)/valgrind; make setup" >&2; fi
+	else echo "Valgrind is not installed, so programs cannot be recorded. Type: sudo apt-get install valgrind; rm $(BUILD)/valgrind-installed; make setup" >&2; fi
 	@touch $@
 
 # ---- the main job ------------------------------------------------------------------------------
