@@ -1,1 +1,26 @@
 //! Replays a recorded program on described machines.
+//!
+//! [`replay`] reads a trace once and drives any number of machines with it. Each machine is an
+//! organisation of memory management (module [`organisation`]) over caches (module [`caches`]), and
+//! accounts every cycle to a [`Cause`]. What comes out is an [`Outcome`] a machine.
+//!
+//! Machines with 32-bit page tables see the program through a [`Fold`]; those with a
+//! [`organisation::radix`] table see its own addresses.
+
+mod attribution;
+pub mod caches;
+mod cause;
+pub mod engine;
+mod fold;
+mod frames;
+pub mod organisation;
+mod outcome;
+pub mod program;
+mod replay;
+
+pub use attribution::{Attribution, PageWalks, Region, Regions};
+pub use cause::{Cause, Role, Tier};
+pub use fold::{DoesNotFit, Fold};
+pub use frames::Frames;
+pub use outcome::{CauseAccount, Interrupts, Outcome, PageCost, RegionCost};
+pub use replay::{Options, ReplayError, replay, user_space_bytes};

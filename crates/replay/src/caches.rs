@@ -1,0 +1,552 @@
+//! The cache hierarchy under a replayed program.
+//!
+//! [`SplitDirectMapped`] is the study's shape and the fast one; [`Hierarchy`] is every other. Both
+//! do the same for the shapes that both can be, and a test says so.
+
+use mmulab_hardware::{
+    Access, Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot,
+};
+use mmulab_machine as machine;
+use mmulab_machine::{CacheLevel, ReplayMachine};
+
+use crate::cause::{Cause, Role};
+
+/// How many levels a machine file can describe.
+pub const MAXIMUM_LEVELS: usize = 3;
+
+/// The two sides of a split level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Instructions of the program and of handlers.
+    Instruction,
+    /// The program's data and page-table entries.
+    Data,
+}
+
+impl Role {
+    /// The side that this role references.
+    pub fn side(self) -> Side {
+        match self {
+            Role::Fetch | Role::Handler => Side::Instruction,
+            Role::Data | Role::Pte(_) => Side::Data,
+        }
+    }
+}
+
+/// A byte of memory by both its names. Where no cache is physical the two are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// As the program, a handler or a walk addresses it.
+    pub virtual_address: u64,
+    /// Where it is.
+    pub physical_address: u64,
+}
+
+impl Location {
+    /// A byte that has one name only.
+    #[inline(always)]
+    pub fn same(address: u64) -> Self {
+        Self { virtual_address: address, physical_address: address }
+    }
+}
+
+/// Caches that take references and charge what they cost.
+pub trait Caches {
+    /// Whether any cache goes by physical addresses, so that a driver must know them.
+    fn any_is_physical(&self) -> bool;
+
+    /// Whether a hit in the first level changes nothing, so that a stretch of hits can be passed
+    /// over after looking.
+    fn first_level_hits_change_nothing(&self) -> bool;
+
+    /// Whether instructions and data meet in no cache, so that their order does not matter.
+    fn is_split_throughout(&self) -> bool;
+
+    /// Whether instructions and data share the first level.
+    fn first_level_is_unified(&self) -> bool;
+
+    /// log2 of the line size of the first level of a side.
+    fn line_shift(&self, side: Side) -> u32;
+
+    /// The number of levels.
+    fn levels(&self) -> usize;
+
+    /// Whether the first level of a side, which must be virtual, holds `address`. Changes nothing.
+    fn holds(&self, side: Side, address: u64) -> bool;
+
+    /// Whether no cache on a side holds the byte. Changes nothing that matters.
+    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool;
+
+    /// References the line of a byte, fills where it missed, and charges each miss to `ledger`.
+    ///
+    /// `level` is where the reference enters: 0, except for walkers that bypass the first level.
+    fn reference(
+        &mut self,
+        role: Role,
+        at: Location,
+        is_store: bool,
+        level: usize,
+        ledger: &mut Ledger<Cause>,
+    );
+
+    /// What each cache did. `references` are those made to the first level, by side: a driver need
+    /// not come here for a hit that changes nothing, so it counts them.
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters>;
+}
+
+/// What one cache did, for the program and for walks and handlers together.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CacheCounters {
+    /// `L1i`, `L1d`, `L2`, ...
+    pub name: String,
+    /// References that found their line.
+    pub hits: u64,
+    /// References that did not.
+    pub misses: u64,
+    /// Dirty lines that left it for the level below.
+    pub write_backs: u64,
+}
+
+/// Cycles added by a miss in each level.
+fn miss_cycles(machine: &ReplayMachine) -> [u64; MAXIMUM_LEVELS] {
+    let levels = machine.cache_levels();
+    let mut cycles = [0; MAXIMUM_LEVELS];
+    for (level, cycles) in cycles.iter_mut().enumerate().take(levels.len()) {
+        *cycles = u64::from(match levels.get(level + 1) {
+            Some(CacheLevel::Split { data, .. }) => data.latency_cycles,
+            Some(CacheLevel::Unified(cache)) => cache.latency_cycles,
+            None => machine.memory.latency_cycles,
+        });
+    }
+    cycles
+}
+
+/// Two levels, split and direct-mapped, that allocate on every miss: tags and nothing else.
+#[derive(Clone, Debug)]
+pub struct SplitDirectMapped {
+    instruction: [Tags; 2],
+    data: [Tags; 2],
+    miss_cycles: [u64; 2],
+}
+
+/// The tags of a direct-mapped cache: the line number that each set holds.
+#[derive(Clone, Debug)]
+struct Tags {
+    lines: Box<[u32]>,
+    shift: u32,
+    hits: u64,
+    misses: u64,
+}
+
+impl Tags {
+    /// No line: lines are at least four bytes long, so numbers end well below it.
+    const EMPTY: u32 = u32::MAX;
+
+    fn new(cache: &machine::Cache) -> Self {
+        Self {
+            lines: vec![Self::EMPTY; cache.sets() as usize].into(),
+            shift: cache.line_bytes.trailing_zeros(),
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn holds(&self, address: u32) -> bool {
+        let line = address >> self.shift;
+        self.lines[line as usize & (self.lines.len() - 1)] == line
+    }
+
+    #[inline(always)]
+    fn misses(&mut self, address: u32) -> bool {
+        let line = address >> self.shift;
+        let set = line as usize & (self.lines.len() - 1);
+        if self.lines[set] == line {
+            self.hits += 1;
+            return false;
+        }
+        self.lines[set] = line;
+        self.misses += 1;
+        true
+    }
+}
+
+impl SplitDirectMapped {
+    /// The caches of `machine`, if they have this shape.
+    pub fn new(machine: &ReplayMachine) -> Option<Self> {
+        let levels = machine.cache_levels();
+        let [
+            CacheLevel::Split { instruction: l1i, data: l1d },
+            CacheLevel::Split { instruction: l2i, data: l2d },
+        ] = levels[..]
+        else {
+            return None;
+        };
+        // Write-back changes nothing here but a traffic count, which `Hierarchy` keeps.
+        let fits = |cache: &&machine::Cache| {
+            cache.addressing == machine::Addressing::Virtual
+                && cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes)) == 1
+                && cache.write_allocate
+                && cache.write_policy == machine::WritePolicy::WriteThrough
+        };
+        if ![l1i, l1d, l2i, l2d].iter().all(fits) {
+            return None;
+        }
+        let [first, second, _] = miss_cycles(machine);
+        Some(Self {
+            instruction: [Tags::new(l1i), Tags::new(l2i)],
+            data: [Tags::new(l1d), Tags::new(l2d)],
+            miss_cycles: [first, second],
+        })
+    }
+
+    #[inline(always)]
+    fn side(&self, side: Side) -> &[Tags; 2] {
+        match side {
+            Side::Instruction => &self.instruction,
+            Side::Data => &self.data,
+        }
+    }
+}
+
+impl Caches for SplitDirectMapped {
+    fn any_is_physical(&self) -> bool {
+        false
+    }
+
+    fn first_level_hits_change_nothing(&self) -> bool {
+        true
+    }
+
+    fn is_split_throughout(&self) -> bool {
+        true
+    }
+
+    fn first_level_is_unified(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn line_shift(&self, side: Side) -> u32 {
+        self.side(side)[0].shift
+    }
+
+    fn levels(&self) -> usize {
+        2
+    }
+
+    #[inline(always)]
+    fn holds(&self, side: Side, address: u64) -> bool {
+        self.side(side)[0].holds(address as u32)
+    }
+
+    #[inline]
+    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
+        !self.side(side).iter().any(|tags| tags.holds(at.virtual_address as u32))
+    }
+
+    #[inline(always)]
+    fn reference(
+        &mut self,
+        role: Role,
+        at: Location,
+        _is_store: bool,
+        level: usize,
+        ledger: &mut Ledger<Cause>,
+    ) {
+        let address = at.virtual_address as u32;
+        let side = match role.side() {
+            Side::Instruction => &mut self.instruction,
+            Side::Data => &mut self.data,
+        };
+        if level == 0 {
+            if !side[0].misses(address) {
+                return;
+            }
+            ledger.charge(role.miss(0, 2), self.miss_cycles[0]);
+        }
+        if side[1].misses(address) {
+            ledger.charge(role.miss(1, 2), self.miss_cycles[1]);
+        }
+    }
+
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
+        let counters = |name: &str, tags: &Tags, hits| CacheCounters {
+            name: name.to_owned(),
+            hits,
+            misses: tags.misses,
+            write_backs: 0,
+        };
+        let [l1i, l2i] = &self.instruction;
+        let [l1d, l2d] = &self.data;
+        vec![
+            counters("L1i", l1i, references[0].saturating_sub(l1i.misses)),
+            counters("L1d", l1d, references[1].saturating_sub(l1d.misses)),
+            counters("L2i", l2i, l2i.hits),
+            counters("L2d", l2d, l2d.hits),
+        ]
+    }
+}
+
+/// Any hierarchy that a machine file can describe.
+///
+/// A miss in one level references the next and then fills. A store marks the lines dirty in the
+/// first write-back level that it reaches; write-through levels pass it on. What a dirty line or a
+/// passed-on store does below happens in a write buffer: it costs no cycles and leaves replacement
+/// alone.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    caches: Vec<Level>,
+    /// For each side and level, the index in `caches`.
+    path: [Vec<usize>; 2],
+    miss_cycles: [u64; MAXIMUM_LEVELS],
+    hits_change_nothing: bool,
+    any_is_physical: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    name: String,
+    cache: Cache,
+    is_physical: bool,
+    /// Both names of each slot's line, by which a dirty line finds its way down. Empty where all
+    /// caches go by the same name.
+    locations: Box<[Location]>,
+    is_write_back: bool,
+    allocates_on_store: bool,
+    hits: u64,
+    misses: u64,
+    write_backs: u64,
+}
+
+pub(crate) fn replacement(replacement: machine::Replacement) -> Replacement {
+    match replacement {
+        machine::Replacement::Random => Replacement::Random,
+        machine::Replacement::RoundRobin => Replacement::RoundRobin,
+        machine::Replacement::Lru => Replacement::Lru,
+        machine::Replacement::Plru => Replacement::TreePseudoLru,
+    }
+}
+
+impl Level {
+    /// The name by which this cache knows a byte.
+    #[inline]
+    fn address(&self, at: Location) -> u64 {
+        if self.is_physical { at.physical_address } else { at.virtual_address }
+    }
+}
+
+impl Hierarchy {
+    /// The caches of `machine`.
+    ///
+    /// # Errors
+    /// One of them is impossible.
+    pub fn new(machine: &ReplayMachine, seed: u64) -> Result<Self, GeometryError> {
+        let mut hierarchy = Self {
+            caches: Vec::new(),
+            path: [Vec::new(), Vec::new()],
+            miss_cycles: miss_cycles(machine),
+            hits_change_nothing: false,
+            any_is_physical: false,
+        };
+        for (number, level) in machine.cache_levels().iter().enumerate() {
+            let number = number + 1;
+            match level {
+                CacheLevel::Split { instruction, data } => {
+                    let instruction = hierarchy.add(format!("L{number}i"), instruction, seed)?;
+                    let data = hierarchy.add(format!("L{number}d"), data, seed)?;
+                    hierarchy.path[0].push(instruction);
+                    hierarchy.path[1].push(data);
+                }
+                CacheLevel::Unified(cache) => {
+                    let unified = hierarchy.add(format!("L{number}"), cache, seed)?;
+                    hierarchy.path[0].push(unified);
+                    hierarchy.path[1].push(unified);
+                }
+            }
+        }
+        let caches = &mut hierarchy.caches;
+        hierarchy.any_is_physical = caches.iter().any(|level| level.is_physical);
+        if hierarchy.any_is_physical && !caches.iter().all(|level| level.is_physical) {
+            for level in caches.iter_mut() {
+                level.locations = vec![Location::default(); level.cache.slots() as usize].into();
+            }
+        }
+        // A store that hits reaches the first write-back level, wherever that is.
+        hierarchy.hits_change_nothing = caches.iter().all(|level| !level.is_write_back)
+            && hierarchy
+                .path
+                .iter()
+                .all(|path| caches[path[0]].cache.ways() == 1 && !caches[path[0]].is_physical);
+        Ok(hierarchy)
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        cache: &machine::Cache,
+        seed: u64,
+    ) -> Result<usize, GeometryError> {
+        let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
+        let geometry = CacheGeometry {
+            size_bytes: cache.size_bytes,
+            line_bytes: cache.line_bytes,
+            ways: u32::try_from(ways)
+                .map_err(|_| GeometryError(format!("{name}: {ways} ways are too many")))?,
+        };
+        // Streams 0 to 9 belong to TLBs and frames.
+        let random = Random::stream(seed, 10 + self.caches.len() as u64);
+        let cache_model = Cache::new(geometry, replacement(cache.replacement), random)
+            .map_err(|error| GeometryError(format!("{name}: {error}")))?;
+        self.caches.push(Level {
+            name,
+            cache: cache_model,
+            is_physical: cache.addressing == machine::Addressing::Physical,
+            locations: Box::default(),
+            is_write_back: cache.write_policy == machine::WritePolicy::WriteBack,
+            allocates_on_store: cache.write_allocate,
+            hits: 0,
+            misses: 0,
+            write_backs: 0,
+        });
+        Ok(self.caches.len() - 1)
+    }
+
+    /// A store or a dirty line arrives from above at `level` of the data side without waiting.
+    fn write_below(&mut self, level: usize, at: Location) {
+        for &index in &self.path[1][level..] {
+            let below = &mut self.caches[index];
+            if below.is_write_back {
+                let address = below.address(at);
+                if let Some(slot) = below.cache.find(address) {
+                    below.cache.mark_dirty(slot, 1);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn store_hit(&mut self, level: usize, slot: Slot, at: Location) {
+        let here = &mut self.caches[self.path[1][level]];
+        if here.is_write_back {
+            here.cache.mark_dirty(slot, 1);
+        } else {
+            self.write_below(level + 1, at);
+        }
+    }
+}
+
+impl Caches for Hierarchy {
+    fn any_is_physical(&self) -> bool {
+        self.any_is_physical
+    }
+
+    fn first_level_hits_change_nothing(&self) -> bool {
+        self.hits_change_nothing
+    }
+
+    fn is_split_throughout(&self) -> bool {
+        self.path[0].iter().all(|index| !self.path[1].contains(index))
+    }
+
+    fn first_level_is_unified(&self) -> bool {
+        self.path[0][0] == self.path[1][0]
+    }
+
+    fn line_shift(&self, side: Side) -> u32 {
+        self.caches[self.path[side as usize][0]].cache.line_shift()
+    }
+
+    fn levels(&self) -> usize {
+        self.path[0].len()
+    }
+
+    fn holds(&self, side: Side, address: u64) -> bool {
+        let cache = &self.caches[self.path[side as usize][0]].cache;
+        // Only asked where hits change nothing, which is where a set has one way.
+        let slot = cache.set_of(address);
+        cache.address(slot) == Some(address >> cache.line_shift() << cache.line_shift())
+    }
+
+    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
+        let caches = &mut self.caches;
+        !self.path[side as usize].iter().any(|&index| {
+            let address = caches[index].address(at);
+            caches[index].cache.find(address).is_some()
+        })
+    }
+
+    fn reference(
+        &mut self,
+        role: Role,
+        at: Location,
+        is_store: bool,
+        level: usize,
+        ledger: &mut Ledger<Cause>,
+    ) {
+        let side = role.side() as usize;
+        let levels = self.path[side].len();
+        let mut found = level;
+        while found < levels {
+            let here = &mut self.caches[self.path[side][found]];
+            if let Some(slot) = here.cache.find(here.address(at)) {
+                here.cache.touch(slot);
+                here.hits += 1;
+                if is_store && found == level {
+                    self.store_hit(found, slot, at);
+                }
+                break;
+            }
+            here.misses += 1;
+            ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
+            found += 1;
+        }
+        // Fills run upwards: a level is filled when those below it have the line, so the dirty line
+        // that it displaces finds them as they will be.
+        for fill in (level..found).rev() {
+            let here = &mut self.caches[self.path[side][fill]];
+            if is_store && !here.allocates_on_store {
+                if fill == level {
+                    self.write_below(level + 1, at);
+                }
+                continue;
+            }
+            let Access::Miss { slot, evicted } = here.cache.access(here.address(at)) else {
+                continue;
+            };
+            let old = match here.locations.get_mut(slot as usize) {
+                Some(location) => Some(std::mem::replace(location, at)),
+                None => evicted.map(|evicted| Location::same(evicted.address)),
+            };
+            if let (Some(evicted), Some(old)) = (evicted, old) {
+                if evicted.dirty != 0 {
+                    here.write_backs += 1;
+                    self.write_below(fill + 1, old);
+                }
+            }
+            if is_store && fill == level {
+                self.store_hit(fill, slot, at);
+            }
+        }
+    }
+
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
+        self.caches
+            .iter()
+            .enumerate()
+            .map(|(index, level)| {
+                let first_of: u64 = (0..2)
+                    .filter(|&side| self.path[side][0] == index)
+                    .map(|side| references[side])
+                    .sum();
+                let is_first = self.path.iter().any(|path| path[0] == index);
+                CacheCounters {
+                    name: level.name.clone(),
+                    hits: if is_first { first_of.saturating_sub(level.misses) } else { level.hits },
+                    misses: level.misses,
+                    write_backs: level.write_backs,
+                }
+            })
+            .collect()
+    }
+}

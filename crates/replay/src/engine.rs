@@ -1,0 +1,322 @@
+//! Runs a program through an organisation and its caches.
+
+use mmulab_hardware::Ledger;
+
+use crate::attribution::Attribution;
+use crate::caches::{CacheCounters, Caches, Location, Side};
+use crate::cause::{Cause, Role, Tier};
+use crate::frames::Frames;
+use crate::organisation::{
+    ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
+};
+use crate::program::{StaticBlock, Stretch};
+
+/// A 32-bit machine being driven by a program.
+///
+/// The order of events is that of the study's pseudocode: for each instruction, its page is
+/// translated and its line looked up, then the same for each of its data accesses. An instruction or
+/// an access that spans two lines makes both references, lower line first, each after the translation
+/// of its page.
+///
+/// Most blocks do none of this visibly: all their pages are mapped and all their lines present, and
+/// where a hit changes nothing, looking is enough. [`Engine::run`] looks first, without changing
+/// anything, and hands every other block to the exact order of events.
+#[derive(Clone, Debug)]
+pub struct Engine<O, C> {
+    organisation: O,
+    machine: Machine<C>,
+    /// Where the program's pages are, if any cache asks for that. Tables and handlers of the kernel
+    /// are where their addresses say.
+    frames: Option<Frames>,
+    may_look_first: bool,
+    fetches_each_instruction: bool,
+    data_references: u64,
+    instructions: u64,
+    attribution: Attribution<u32>,
+}
+
+/// The part of a machine that a walk works on.
+#[derive(Clone, Debug)]
+struct Machine<C> {
+    caches: C,
+    ledger: Ledger<Cause>,
+    interrupt_cycles: u64,
+    handler_instructions: u64,
+    walk_loads: u64,
+}
+
+impl<C: Caches> WalkTarget for Machine<C> {
+    fn run_handler(&mut self, tier: Tier, handler: &Handler) {
+        self.ledger.charge(Cause::Interrupt, self.interrupt_cycles);
+        self.ledger.charge(tier.handler(), u64::from(handler.instructions));
+        self.handler_instructions += u64::from(handler.instructions);
+        if handler.instructions == 0 {
+            return;
+        }
+        // One reference a line: the instructions of a line that follow its first hit it, since
+        // nothing else happens while a handler runs.
+        let shift = self.caches.line_shift(Side::Instruction);
+        let length = u64::from(handler.instructions) * u64::from(handler.instruction_bytes);
+        let last = handler.base_address + length - 1;
+        for line in handler.base_address >> shift..=last >> shift {
+            self.caches.reference(
+                Role::Handler,
+                Location::same(line << shift),
+                false,
+                0,
+                &mut self.ledger,
+            );
+        }
+    }
+
+    fn work(&mut self, cycles: u32) {
+        self.ledger.charge(Cause::Uhandler, u64::from(cycles));
+    }
+
+    fn load(&mut self, tier: Tier, address: u32) {
+        self.walk_loads += 1;
+        let at = Location::same(address.into());
+        self.caches.reference(Role::Pte(tier), at, false, 0, &mut self.ledger);
+    }
+
+    fn is_in_memory_only(&mut self, address: u32) -> bool {
+        self.caches.is_in_memory_only(Side::Data, Location::same(address.into()))
+    }
+}
+
+impl<O: Organisation, C: Caches> Engine<O, C> {
+    /// An engine at the start of a program, its caches and TLBs empty.
+    pub fn new(organisation: O, caches: C, frames: Frames, interrupt_cycles: u32) -> Self {
+        let interrupt_cycles = u64::from(interrupt_cycles);
+        Self {
+            organisation,
+            frames: caches.any_is_physical().then_some(frames),
+            may_look_first: caches.first_level_hits_change_nothing(),
+            fetches_each_instruction: caches.first_level_is_unified(),
+            machine: Machine {
+                caches,
+                ledger: Ledger::new(),
+                interrupt_cycles,
+                handler_instructions: 0,
+                walk_loads: 0,
+            },
+            data_references: 0,
+            instructions: 0,
+            attribution: Attribution::default(),
+        }
+    }
+
+    /// Runs a stretch of the program.
+    pub fn run(&mut self, stretch: Stretch<'_, u32>) {
+        let mut addresses = stretch.addresses;
+        let may_separate = self.machine.caches.is_split_throughout()
+            && !O::ACTS_ON_CACHE_MISSES
+            && self.frames.is_none();
+        for &number in stretch.blocks {
+            let block = &stretch.program.blocks[number as usize];
+            let (own, rest) = addresses.split_at(block.accesses as usize);
+            addresses = rest;
+            self.instructions += u64::from(block.instructions);
+            self.data_references += u64::from(block.accesses);
+            let (translated, cached) =
+                if self.may_look_first { self.look(stretch, block, own) } else { (false, false) };
+            if translated && cached {
+                continue;
+            }
+            if translated && may_separate {
+                self.run_translated(stretch, block, own);
+            } else {
+                self.run_exactly(stretch, block, own);
+            }
+        }
+    }
+
+    /// Whether the block would find all its pages mapped, and all its lines in the first level.
+    #[inline(always)]
+    fn look(
+        &self,
+        stretch: Stretch<'_, u32>,
+        block: &StaticBlock<u32>,
+        addresses: &[u32],
+    ) -> (bool, bool) {
+        let caches = &self.machine.caches;
+        let mut translated = self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT)
+            & self.organisation.is_fetch_mapped(block.last >> PAGE_SHIFT);
+        let shift = caches.line_shift(Side::Instruction);
+        let mut cached = true;
+        let mut line = block.first >> shift;
+        let last_line = block.last >> shift;
+        loop {
+            cached &= caches.holds(Side::Instruction, u64::from(line << shift));
+            if line >= last_line {
+                break;
+            }
+            line += 1;
+        }
+        // A block of more than two pages is looked at by its ends only; leave it to the exact order.
+        translated &= block.last - block.first < 1 << PAGE_SHIFT;
+        let shift = caches.line_shift(Side::Data);
+        let first_access = block.first_access as usize;
+        let accesses = &stretch.program.accesses[first_access..][..addresses.len()];
+        for (&address, access) in addresses.iter().zip(accesses) {
+            let last = address.wrapping_add(u32::from(access.last_byte));
+            translated &= self.organisation.is_data_mapped(address >> PAGE_SHIFT);
+            translated &= (address ^ last) >> PAGE_SHIFT == 0;
+            cached &= caches.holds(Side::Data, u64::from(address));
+            cached &= (address ^ last) >> shift == 0;
+        }
+        (translated, cached)
+    }
+
+    /// Runs a block that will not walk, on caches that keep instructions and data apart: fetches and
+    /// data references need not be interleaved.
+    fn run_translated(
+        &mut self,
+        stretch: Stretch<'_, u32>,
+        block: &StaticBlock<u32>,
+        addresses: &[u32],
+    ) {
+        let Machine { caches, ledger, .. } = &mut self.machine;
+        let shift = caches.line_shift(Side::Instruction);
+        for line in block.first >> shift..=block.last >> shift {
+            let at = Location::same(u64::from(line << shift));
+            caches.reference(Role::Fetch, at, false, 0, ledger);
+        }
+        let shift = caches.line_shift(Side::Data);
+        let accesses = &stretch.program.accesses[block.first_access as usize..];
+        for (&address, access) in addresses.iter().zip(accesses) {
+            let last = address.wrapping_add(u32::from(access.last_byte));
+            for line in address >> shift..=last.max(address) >> shift {
+                let at = Location::same(u64::from(line << shift));
+                caches.reference(Role::Data, at, access.is_store, 0, ledger);
+            }
+        }
+    }
+
+    /// Runs a block event by event.
+    ///
+    /// Of the fetches from one line, those after the first are left out as long as nothing came
+    /// between that could have moved the line or its page: they would hit, and a hit on what was used
+    /// last changes no replacement state.
+    fn run_exactly(
+        &mut self,
+        stretch: Stretch<'_, u32>,
+        block: &StaticBlock<u32>,
+        addresses: &[u32],
+    ) {
+        let shift = self.machine.caches.line_shift(Side::Instruction);
+        let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
+            [..block.instructions as usize];
+        let accesses = &stretch.program.accesses[block.first_access as usize..];
+        let mut accesses = addresses.iter().zip(accesses).peekable();
+        let mut address = block.first;
+        let mut fetched_line = None;
+        for (number, &size) in sizes.iter().enumerate() {
+            let last = address.wrapping_add(u32::from(size.max(1)) - 1);
+            for line in address >> shift..=last.max(address) >> shift {
+                if fetched_line != Some(line) {
+                    self.fetch(address.max(line << shift));
+                    fetched_line = Some(line);
+                }
+            }
+            address = last.wrapping_add(1);
+            let mut is_disturbed = self.fetches_each_instruction;
+            while let Some((&data, access)) =
+                accesses.next_if(|(_, access)| usize::from(access.instruction) <= number)
+            {
+                is_disturbed |= self.access(data, access.last_byte, access.is_store);
+            }
+            if is_disturbed {
+                fetched_line = None;
+            }
+        }
+    }
+
+    /// One fetch from one line.
+    fn fetch(&mut self, address: u32) {
+        let page = address >> PAGE_SHIFT;
+        let before = self.machine.ledger.cycles();
+        if self.organisation.translate_fetch(page, &mut self.machine) {
+            self.attribution.add(page, true, self.machine.ledger.cycles() - before);
+        }
+        self.refer(Role::Fetch, address, false);
+    }
+
+    /// One data access, of one line or more; whether it took a walk.
+    fn access(&mut self, address: u32, last_byte: u16, is_store: bool) -> bool {
+        let shift = self.machine.caches.line_shift(Side::Data);
+        let last = address.wrapping_add(u32::from(last_byte)).max(address);
+        let mut walked = false;
+        for line in address >> shift..=last >> shift {
+            let piece = address.max(line << shift);
+            let page = piece >> PAGE_SHIFT;
+            let before = self.machine.ledger.cycles();
+            if self.organisation.translate_data(page, &mut self.machine) {
+                self.attribution.add(page, false, self.machine.ledger.cycles() - before);
+                walked = true;
+            }
+            walked |= self.refer(Role::Data, piece, is_store);
+        }
+        walked
+    }
+
+    /// One reference to the caches, with what the organisation does about it; whether it walked.
+    fn refer(&mut self, role: Role, address: u32, is_store: bool) -> bool {
+        let mut at = Location::same(address.into());
+        if let Some(frames) = &mut self.frames {
+            at.physical_address = frames.physical_address(at.virtual_address, PAGE_SHIFT);
+        }
+        let mut walks = false;
+        if O::ACTS_ON_CACHE_MISSES {
+            walks = self.machine.caches.is_in_memory_only(role.side(), at);
+            if walks {
+                let before = self.machine.ledger.cycles();
+                let page = address >> PAGE_SHIFT;
+                self.organisation.before_fill(page, &mut self.machine);
+                let cycles = self.machine.ledger.cycles() - before;
+                self.attribution.add(page, role == Role::Fetch, cycles);
+            }
+        }
+        let Machine { caches, ledger, .. } = &mut self.machine;
+        caches.reference(role, at, is_store, 0, ledger);
+        walks
+    }
+}
+
+/// What an engine has to say at the end of a program.
+#[derive(Clone, Debug)]
+pub struct EngineResult<P> {
+    /// Instructions of the program.
+    pub instructions: u64,
+    /// Costs so far, without issue.
+    pub ledger: Ledger<Cause>,
+    /// TLBs.
+    pub tlbs: Vec<TlbCounters>,
+    /// Caches.
+    pub caches: Vec<CacheCounters>,
+    /// Collision chains.
+    pub chains: Option<ChainStatistics>,
+    /// Walks of a machine that has TLBs.
+    pub tlb_walks: Option<u64>,
+    /// Walks by page.
+    pub attribution: Attribution<P>,
+}
+
+impl<O: Organisation, C: Caches> Engine<O, C> {
+    /// Ends the run.
+    pub fn finish(self) -> EngineResult<u32> {
+        let references = [self.instructions, self.data_references];
+        let Machine { caches, ledger, handler_instructions, walk_loads, .. } = self.machine;
+        let tlbs = self.organisation.tlb_counters(references);
+        EngineResult {
+            instructions: self.instructions,
+            ledger,
+            tlb_walks: (!tlbs.is_empty()).then(|| tlbs.iter().map(|tlb| tlb.misses).sum()),
+            tlbs,
+            caches: caches
+                .counters([references[0] + handler_instructions, references[1] + walk_loads]),
+            chains: self.organisation.chains(),
+            attribution: self.attribution,
+        }
+    }
+}

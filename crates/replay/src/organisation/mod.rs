@@ -1,0 +1,150 @@
+//! Memory-management organisations: what happens when a translation is not at hand.
+//!
+//! One file holds one organisation. Most of them search a table when a TLB misses: these are a
+//! [`Walk`], and [`WithTlbs`] gives it its TLBs. `notlb` acts when a reference leaves the last cache,
+//! `base` never, and [`radix`] translates to physical addresses.
+//!
+//! A walk does not know the caches: it says to a [`WalkTarget`] which handlers run and which entries
+//! are loaded, in order. The plain replay's target performs and charges each at once; another target
+//! may note them down and apply them to many caches.
+
+mod base;
+mod intel;
+mod inverted;
+mod inverted_hw;
+mod mach;
+mod notlb;
+mod pa_risc;
+pub mod radix;
+mod tlbs;
+mod ultrix;
+
+pub use base::Base;
+pub use intel::Intel;
+pub use inverted::{ChainStatistics, InvertedTable};
+pub use inverted_hw::InvertedHardware;
+pub use mach::Mach;
+pub use mmulab_machine::Handler;
+pub use notlb::NoTlb;
+pub use pa_risc::PaRisc;
+pub use tlbs::{PageTlb, TlbCounters, TlbPair};
+pub use ultrix::Ultrix;
+
+use crate::cause::Tier;
+
+/// Page size of the 32-bit organisations, as a shift: 4 KiB.
+pub const PAGE_SHIFT: u32 = 12;
+
+/// Where the references of a walk go.
+pub trait WalkTarget {
+    /// An interrupt is taken and `handler` executes from its first to its last instruction.
+    fn run_handler(&mut self, tier: Tier, handler: &Handler);
+
+    /// A state machine works for `cycles`.
+    fn work(&mut self, cycles: u32);
+
+    /// An entry of `tier` at `address` is loaded through the data caches.
+    fn load(&mut self, tier: Tier, address: u32);
+
+    /// Whether a load of `address` would miss every data cache. Only asked by `notlb`.
+    fn is_in_memory_only(&mut self, address: u32) -> bool;
+}
+
+/// How an organisation finds the translation of a page of the program.
+pub trait Walk {
+    /// Searches the table for `page`. `data_tlb` is the TLB that maps a virtual page table.
+    fn walk(&mut self, page: u32, data_tlb: &mut PageTlb, target: &mut impl WalkTarget);
+
+    /// How long the collision chains were, for an organisation that has any.
+    fn chains(&self) -> Option<ChainStatistics> {
+        None
+    }
+}
+
+/// Memory management as the replay of a 32-bit machine sees it. Pages are folded page numbers.
+pub trait Organisation {
+    /// Whether [`Organisation::before_fill`] does anything.
+    const ACTS_ON_CACHE_MISSES: bool = false;
+
+    /// Whether translating a fetch from `page` would do nothing at all.
+    fn is_fetch_mapped(&self, page: u32) -> bool;
+
+    /// Whether translating a data reference to `page` would do nothing at all.
+    fn is_data_mapped(&self, page: u32) -> bool;
+
+    /// A fetch from `page` is translated; whether that took a walk.
+    fn translate_fetch(&mut self, page: u32, target: &mut impl WalkTarget) -> bool;
+
+    /// A data reference to `page` is translated; whether that took a walk.
+    fn translate_data(&mut self, page: u32, target: &mut impl WalkTarget) -> bool;
+
+    /// A reference to `page` missed every cache and is about to be filled from memory.
+    fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
+        let _ = (page, target);
+    }
+
+    /// How often the organisation's TLBs hit and missed, given the references made to each side.
+    fn tlb_counters(&self, references: [u64; 2]) -> Vec<TlbCounters>;
+
+    /// How long the collision chains were, for an organisation that has any.
+    fn chains(&self) -> Option<ChainStatistics> {
+        None
+    }
+}
+
+/// An organisation that walks when a TLB misses.
+#[derive(Clone, Debug)]
+pub struct WithTlbs<W> {
+    tlbs: TlbPair,
+    walk: W,
+}
+
+impl<W: Walk> WithTlbs<W> {
+    /// Joins a walk and the TLBs that it refills.
+    pub fn new(tlbs: TlbPair, walk: W) -> Self {
+        Self { tlbs, walk }
+    }
+}
+
+impl<W: Walk> Organisation for WithTlbs<W> {
+    #[inline(always)]
+    fn is_fetch_mapped(&self, page: u32) -> bool {
+        self.tlbs.instruction.hits_without_change(page)
+    }
+
+    #[inline(always)]
+    fn is_data_mapped(&self, page: u32) -> bool {
+        self.tlbs.data.hits_without_change(page)
+    }
+
+    #[inline]
+    fn translate_fetch(&mut self, page: u32, target: &mut impl WalkTarget) -> bool {
+        if self.tlbs.instruction.lookup(page) {
+            return false;
+        }
+        self.walk.walk(page, &mut self.tlbs.data, target);
+        self.tlbs.instruction.insert(page);
+        true
+    }
+
+    #[inline]
+    fn translate_data(&mut self, page: u32, target: &mut impl WalkTarget) -> bool {
+        if self.tlbs.data.lookup(page) {
+            return false;
+        }
+        self.walk.walk(page, &mut self.tlbs.data, target);
+        self.tlbs.data.insert(page);
+        true
+    }
+
+    fn tlb_counters(&self, references: [u64; 2]) -> Vec<TlbCounters> {
+        vec![
+            self.tlbs.instruction.counters("itlb", references[0]),
+            self.tlbs.data.counters("dtlb", references[1]),
+        ]
+    }
+
+    fn chains(&self) -> Option<ChainStatistics> {
+        self.walk.chains()
+    }
+}

@@ -1,0 +1,457 @@
+//! RADIX: today's 64-bit machines, with a multi-level table walked by hardware.
+//!
+//! First-level TLB arrays by page size on each side, a second level that both sides share, caches of
+//! upper-level table entries, and table entries that live in the physical cache hierarchy with
+//! everything else. This organisation keeps the program's 64-bit addresses.
+
+use std::collections::HashMap;
+
+use mmulab_hardware::{GeometryError, Ledger, Partition, Random, Tlb, TlbEntry, TlbGeometry};
+use mmulab_machine as machine;
+use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
+use mmulab_trace::Event;
+
+use super::TlbCounters;
+use crate::attribution::{Attribution, Regions};
+use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
+use crate::cause::{Cause, Role, Tier};
+use crate::engine::EngineResult;
+use crate::frames::Frames;
+use crate::program::{StaticBlock, Stretch};
+
+/// log2 of the smallest page.
+const SMALL_SHIFT: u32 = 12;
+
+/// Where the kernel maps all of physical memory; tables have these virtual addresses.
+const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
+
+/// A page of the program: first address and size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    /// First address.
+    pub address: u64,
+    /// log2 of the size.
+    pub shift: u32,
+}
+
+/// The TLBs of one level on one side: an array for each page size, or one for several.
+#[derive(Clone, Debug)]
+struct TlbLevel {
+    arrays: Vec<Array>,
+    misses: u64,
+    hits: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Array {
+    tlb: Tlb<u64>,
+    shifts: Vec<u32>,
+}
+
+impl TlbLevel {
+    fn new(
+        arrays: &[(&str, &Option<machine::Tlb>)],
+        seed: u64,
+        stream: u64,
+    ) -> Result<Self, GeometryError> {
+        let mut level = Self { arrays: Vec::new(), misses: 0, hits: 0 };
+        for (name, tlb) in arrays {
+            let Some(tlb) = tlb else { continue };
+            let mut shifts: Vec<u32> = tlb.page_sizes.iter().map(|size| size.shift()).collect();
+            shifts.sort_unstable();
+            let geometry = TlbGeometry {
+                entries: tlb.entries,
+                ways: tlb.ways.count(u64::from(tlb.entries)) as u32,
+                page_shifts: shifts.clone(),
+                protected_ways: 0,
+            };
+            // Streams from 100 on belong to the TLBs of this organisation.
+            let random = Random::stream(seed, stream + level.arrays.len() as u64);
+            let tlb = Tlb::new(&geometry, replacement(tlb.replacement), random)
+                .map_err(|error| GeometryError(format!("{name}: {error}")))?;
+            level.arrays.push(Array { tlb, shifts });
+        }
+        Ok(level)
+    }
+
+    /// The frame of `address`, with the size of the entry that knows it.
+    #[inline]
+    fn lookup(&mut self, address: u64) -> Option<Translation> {
+        for array in &mut self.arrays {
+            if let Some(slot) = array.tlb.lookup(address, 0) {
+                self.hits += 1;
+                let entry = array.tlb.entry(slot)?;
+                return Some(Translation { shift: entry.page_shift, frame: entry.payload });
+            }
+        }
+        self.misses += 1;
+        None
+    }
+
+    /// Remembers that `address` is in a frame of `translation`. A page larger than any array holds is
+    /// entered as the largest piece of it that one holds.
+    fn insert(&mut self, address: u64, translation: Translation) -> Option<Translation> {
+        let fitting = |array: &Array| {
+            array.shifts.iter().copied().filter(|&shift| shift <= translation.shift).max()
+        };
+        let (shift, array) = self
+            .arrays
+            .iter_mut()
+            .filter_map(|array| Some((fitting(array)?, array)))
+            .max_by_key(|(shift, _)| *shift)?;
+        let piece = address & ((1 << translation.shift) - 1) & !((1 << shift) - 1);
+        let piece = Translation { shift, frame: translation.frame + piece };
+        let entry = TlbEntry {
+            virtual_address: address & !((1 << shift) - 1),
+            page_shift: shift,
+            payload: piece.frame,
+            ..TlbEntry::default()
+        };
+        array.tlb.insert(entry, Partition::Normal);
+        Some(piece)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Translation {
+    shift: u32,
+    frame: u64,
+}
+
+/// One side's first level, with the translation that it gave last.
+///
+/// Asking again for the page that was asked for last changes no replacement state, so it need not be
+/// asked.
+#[derive(Clone, Debug)]
+struct FirstLevel {
+    tlb: TlbLevel,
+    last_page: u64,
+    last: Translation,
+}
+
+/// A 64-bit machine being driven by a program.
+///
+/// The order of events is that of the 32-bit machines: for each instruction, its page is translated
+/// and its line looked up, then the same for each of its data accesses.
+#[derive(Clone, Debug)]
+pub struct RadixEngine {
+    table: Radix,
+    sides: [FirstLevel; 2],
+    second: TlbLevel,
+    second_latency_cycles: u64,
+    /// By level: (level, log2 of what one entry covers, entries).
+    walk_caches: Vec<(u32, u32, Tlb<()>)>,
+    tables: HashMap<(u32, u64), u64>,
+    frames: Frames,
+    regions: Regions,
+    /// For mixed pages, the decision for each aligned block that was touched.
+    is_large: HashMap<u64, bool>,
+    caches: Hierarchy,
+    fetches_each_instruction: bool,
+    ledger: Ledger<Cause>,
+    instructions: u64,
+    data_references: u64,
+    walk_loads: u64,
+    walks: u64,
+    attribution: Attribution<Page>,
+}
+
+impl RadixEngine {
+    /// The machine at the start of a program, its caches and TLBs empty.
+    ///
+    /// # Errors
+    /// A part of it is impossible.
+    pub fn new(machine: &ReplayMachine, seed: u64) -> Result<Self, GeometryError> {
+        let machine::Organisation::Radix(table) = &machine.organisation else {
+            return Err(GeometryError("organisation: is not radix".to_owned()));
+        };
+        let table = table.clone();
+        let level_shift = |level: u32| SMALL_SHIFT + table.index_bits * (level - 1);
+        let wanted = match table.pages {
+            Pages::Small => SMALL_SHIFT,
+            Pages::Large | Pages::Mixed => 21,
+            Pages::Huge => 30,
+        };
+        if !(1..=table.levels).any(|level| level_shift(level) == wanted) {
+            return Err(GeometryError(format!(
+                "organisation.pages: no level of {} index bits has pages of 2^{wanted} bytes",
+                table.index_bits
+            )));
+        }
+        let side = |arrays: &[(&str, &Option<machine::Tlb>)], stream| {
+            TlbLevel::new(arrays, seed, stream).map(|tlb| FirstLevel {
+                tlb,
+                last_page: u64::MAX,
+                last: Translation { shift: SMALL_SHIFT, frame: 0 },
+            })
+        };
+        let mut walk_caches = Vec::new();
+        let described = [
+            (2, &table.walk_cache_level_2),
+            (3, &table.walk_cache_level_3),
+            (4, &table.walk_cache_level_4),
+        ];
+        for (level, cache) in described {
+            let Some(cache) = cache else { continue };
+            let shift = level_shift(level);
+            let geometry = TlbGeometry {
+                entries: cache.entries,
+                ways: cache.ways.count(u64::from(cache.entries)) as u32,
+                page_shifts: vec![shift],
+                protected_ways: 0,
+            };
+            let random = Random::stream(seed, 130 + u64::from(level));
+            let cache =
+                Tlb::new(&geometry, replacement(cache.replacement), random).map_err(|error| {
+                    GeometryError(format!("organisation.walk_cache_level_{level}: {error}"))
+                })?;
+            walk_caches.push((level, shift, cache));
+        }
+        let caches = Hierarchy::new(machine, seed)?;
+        Ok(Self {
+            sides: [
+                side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
+                side(
+                    &[
+                        ("dtlb", &machine.dtlb),
+                        ("dtlb_large", &machine.dtlb_large),
+                        ("dtlb_huge", &machine.dtlb_huge),
+                    ],
+                    110,
+                )?,
+            ],
+            second: TlbLevel::new(
+                &[("stlb", &machine.stlb), ("stlb_huge", &machine.stlb_huge)],
+                seed,
+                120,
+            )?,
+            second_latency_cycles: machine
+                .stlb
+                .as_ref()
+                .map_or(0, |stlb| u64::from(stlb.latency_cycles)),
+            walk_caches,
+            tables: HashMap::new(),
+            frames: Frames::new(machine.memory.placement, seed),
+            regions: Regions::default(),
+            is_large: HashMap::new(),
+            fetches_each_instruction: caches.first_level_is_unified(),
+            caches,
+            ledger: Ledger::new(),
+            instructions: 0,
+            data_references: 0,
+            walk_loads: 0,
+            walks: 0,
+            attribution: Attribution::default(),
+            table,
+        })
+    }
+
+    /// Learns of a mapping event, which decides where mixed pages are large.
+    pub fn note(&mut self, event: &Event) {
+        if self.table.pages == Pages::Mixed {
+            self.regions.note(event);
+        }
+    }
+
+    /// Runs a stretch of the program.
+    pub fn run(&mut self, stretch: Stretch<'_, u64>) {
+        let mut addresses = stretch.addresses;
+        for &number in stretch.blocks {
+            let block = &stretch.program.blocks[number as usize];
+            let (own, rest) = addresses.split_at(block.accesses as usize);
+            addresses = rest;
+            self.instructions += u64::from(block.instructions);
+            self.data_references += u64::from(block.accesses);
+            self.run_block(stretch, block, own);
+        }
+    }
+
+    /// Runs a block event by event. Hardware walks leave the instruction side's first level alone, so
+    /// within a split first level each line of a block is fetched once.
+    fn run_block(
+        &mut self,
+        stretch: Stretch<'_, u64>,
+        block: &StaticBlock<u64>,
+        addresses: &[u64],
+    ) {
+        let shift = self.caches.line_shift(Side::Instruction);
+        let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
+            [..block.instructions as usize];
+        let accesses = &stretch.program.accesses[block.first_access as usize..];
+        let mut accesses = addresses.iter().zip(accesses).peekable();
+        let mut address = block.first;
+        let mut fetched_line = None;
+        for (number, &size) in sizes.iter().enumerate() {
+            let last = address.wrapping_add(u64::from(size.max(1)) - 1).max(address);
+            for line in address >> shift..=last >> shift {
+                if fetched_line != Some(line) {
+                    let address = address.max(line << shift);
+                    let at = self.translate(Side::Instruction, address);
+                    self.caches.reference(Role::Fetch, at, false, 0, &mut self.ledger);
+                    fetched_line = Some(line);
+                }
+            }
+            address = last.wrapping_add(1);
+            while let Some((&data, access)) =
+                accesses.next_if(|(_, access)| usize::from(access.instruction) <= number)
+            {
+                self.access(data, access.last_byte, access.is_store);
+            }
+            if self.fetches_each_instruction {
+                fetched_line = None;
+            }
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, address: u64, last_byte: u16, is_store: bool) {
+        let shift = self.caches.line_shift(Side::Data);
+        let last = address.wrapping_add(u64::from(last_byte)).max(address);
+        for line in address >> shift..=last >> shift {
+            let at = self.translate(Side::Data, address.max(line << shift));
+            self.caches.reference(Role::Data, at, is_store, 0, &mut self.ledger);
+        }
+    }
+
+    #[inline]
+    fn translate(&mut self, side: Side, address: u64) -> Location {
+        let first = &mut self.sides[side as usize];
+        if address >> first.last.shift != first.last_page {
+            let translation = match first.tlb.lookup(address) {
+                Some(translation) => translation,
+                None => self.translate_slowly(side, address),
+            };
+            let first = &mut self.sides[side as usize];
+            first.last = translation;
+            first.last_page = address >> translation.shift;
+        }
+        let last = self.sides[side as usize].last;
+        let offset = address & ((1 << last.shift) - 1);
+        Location { virtual_address: address, physical_address: last.frame | offset }
+    }
+
+    #[cold]
+    fn translate_slowly(&mut self, side: Side, address: u64) -> Translation {
+        let before = self.ledger.cycles();
+        if !self.second.arrays.is_empty() {
+            self.ledger.charge(Cause::Stlb, self.second_latency_cycles);
+        }
+        let page_shift = self.page_shift(address);
+        let translation = match self.second.lookup(address) {
+            Some(translation) => translation,
+            None => {
+                self.walk(address, page_shift);
+                let page = address & !((1 << page_shift) - 1);
+                let frame = self.frames.physical_address(page, page_shift);
+                let translation = Translation { shift: page_shift, frame };
+                self.second.insert(address, translation);
+                translation
+            }
+        };
+        let page = Page { address: address & !((1 << page_shift) - 1), shift: page_shift };
+        let cycles = self.ledger.cycles() - before;
+        self.attribution.add(page, side == Side::Instruction, cycles);
+        let first = &mut self.sides[side as usize].tlb;
+        first.insert(address, translation).unwrap_or(translation)
+    }
+
+    /// Size of the page that the operating system gave to `address`.
+    fn page_shift(&mut self, address: u64) -> u32 {
+        match self.table.pages {
+            Pages::Small => SMALL_SHIFT,
+            Pages::Large => 21,
+            Pages::Huge => 30,
+            Pages::Mixed => {
+                let block = address >> 21;
+                let regions = &self.regions;
+                let is_large = *self
+                    .is_large
+                    .entry(block)
+                    .or_insert_with(|| regions.is_anonymous_throughout(block << 21, 1 << 21));
+                if is_large { 21 } else { SMALL_SHIFT }
+            }
+        }
+    }
+
+    /// Walks the table from the lowest level that a walk cache knows down to the page's entry.
+    fn walk(&mut self, address: u64, page_shift: u32) {
+        self.walks += 1;
+        self.ledger.charge(Cause::Uhandler, u64::from(self.table.walk_overhead_cycles));
+        let leaf = (page_shift - SMALL_SHIFT) / self.table.index_bits + 1;
+        let mut level = self.table.levels;
+        for (cached, _, cache) in &mut self.walk_caches {
+            if *cached > leaf && cache.lookup(address, 0).is_some() {
+                level = *cached - 1;
+                break;
+            }
+        }
+        while level >= leaf {
+            let entry = self.entry_address(level, address);
+            let tier = if level == leaf { Tier::User } else { Tier::Root };
+            let entry_level = match self.table.walk_starts_at {
+                WalkStart::L1d => 0,
+                WalkStart::L2 => 1.min(self.caches.levels() - 1),
+            };
+            self.walk_loads += u64::from(entry_level == 0);
+            self.ledger.charge_many(Cause::Uhandler, 0, u64::from(self.table.walk_step_cycles));
+            let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
+            self.caches.reference(Role::Pte(tier), at, false, entry_level, &mut self.ledger);
+            if level > leaf {
+                let cache = self.walk_caches.iter_mut().find(|(cached, ..)| *cached == level);
+                if let Some((_, shift, cache)) = cache {
+                    let entry = TlbEntry {
+                        virtual_address: address & !((1 << *shift) - 1),
+                        page_shift: *shift,
+                        ..TlbEntry::default()
+                    };
+                    cache.insert(entry, Partition::Normal);
+                }
+            }
+            level -= 1;
+        }
+    }
+
+    /// Physical address of the entry for `address` in its table of `level` (1 is the last). A table
+    /// gets its frame when it is first walked through.
+    fn entry_address(&mut self, level: u32, address: u64) -> u64 {
+        let Radix { index_bits, pte_bytes, .. } = self.table;
+        let shift = SMALL_SHIFT + index_bits * (level - 1);
+        let index = (address >> shift) & ((1 << index_bits) - 1);
+        let covered = address.checked_shr(shift + index_bits).unwrap_or(0);
+        let table_shift = (index_bits + pte_bytes.trailing_zeros()).max(SMALL_SHIFT);
+        let frames = &mut self.frames;
+        let table =
+            *self.tables.entry((level, covered)).or_insert_with(|| frames.give(table_shift));
+        table + index * pte_bytes
+    }
+
+    /// Ends the run.
+    pub fn finish(self) -> EngineResult<Page> {
+        let references = [self.instructions, self.data_references];
+        let [instruction, data] = &self.sides;
+        let counters = |name: &str, hits, misses| TlbCounters {
+            name: name.to_owned(),
+            hits,
+            misses,
+            nested_hits: 0,
+            nested_misses: 0,
+        };
+        let first = |name, side: &FirstLevel, references: u64| {
+            counters(name, references.saturating_sub(side.tlb.misses), side.tlb.misses)
+        };
+        let mut tlbs =
+            vec![first("itlb", instruction, references[0]), first("dtlb", data, references[1])];
+        if !self.second.arrays.is_empty() {
+            tlbs.push(counters("stlb", self.second.hits, self.second.misses));
+        }
+        EngineResult {
+            instructions: self.instructions,
+            ledger: self.ledger,
+            tlbs,
+            caches: self.caches.counters([references[0], references[1] + self.walk_loads]),
+            chains: None,
+            tlb_walks: Some(self.walks),
+            attribution: self.attribution,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The TLBs of a 32-bit machine, with the answer for every page at hand.
+
+use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
+use mmulab_machine as machine;
+
+use super::PAGE_SHIFT;
+use crate::caches::replacement;
+
+/// Pages of a 32-bit address space.
+const PAGES: usize = 1 << (32 - PAGE_SHIFT);
+
+/// A TLB over the pages of a 32-bit address space.
+///
+/// The model is [`Tlb`]; beside it stands a byte for every page that says whether the TLB holds it,
+/// so that the common case, a hit that changes nothing, is one load.
+#[derive(Clone, Debug)]
+pub struct PageTlb {
+    tlb: Tlb<()>,
+    /// 1 for each page that the TLB holds. Indexed by page number.
+    present: Box<[u8; PAGES]>,
+    hits_change_nothing: bool,
+    misses: u64,
+    nested_hits: u64,
+    nested_misses: u64,
+}
+
+/// How often a TLB was asked and did not know.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct TlbCounters {
+    /// `itlb`, `dtlb`, `stlb`, ...
+    pub name: String,
+    /// References of the program that found their page.
+    pub hits: u64,
+    /// References of the program that did not.
+    pub misses: u64,
+    /// References to virtual page tables that found their page.
+    pub nested_hits: u64,
+    /// References to virtual page tables that did not.
+    pub nested_misses: u64,
+}
+
+impl PageTlb {
+    /// The TLB that `tlb` describes; `random` is used by random replacement only.
+    ///
+    /// # Errors
+    /// It is impossible.
+    pub fn new(tlb: &machine::Tlb, random: Random) -> Result<Self, GeometryError> {
+        let geometry = TlbGeometry {
+            entries: tlb.entries,
+            ways: tlb.ways.count(u64::from(tlb.entries)) as u32,
+            page_shifts: vec![PAGE_SHIFT],
+            protected_ways: tlb.protected_entries,
+        };
+        let hits_change_nothing = matches!(
+            tlb.replacement,
+            machine::Replacement::Random | machine::Replacement::RoundRobin
+        );
+        let present: Box<[u8]> = vec![0; PAGES].into();
+        Ok(Self {
+            tlb: Tlb::new(&geometry, replacement(tlb.replacement), random)?,
+            present: present.try_into().unwrap_or_else(|_| unreachable!("made with this length")),
+            hits_change_nothing,
+            misses: 0,
+            nested_hits: 0,
+            nested_misses: 0,
+        })
+    }
+
+    /// Whether a hit leaves replacement alone.
+    pub fn hits_change_nothing(&self) -> bool {
+        self.hits_change_nothing
+    }
+
+    /// Whether the TLB holds `page`. Changes nothing.
+    #[inline(always)]
+    pub fn holds(&self, page: u32) -> bool {
+        self.present[page as usize & (PAGES - 1)] != 0
+    }
+
+    /// Whether a lookup of `page` would hit and change nothing.
+    #[inline(always)]
+    pub(super) fn hits_without_change(&self, page: u32) -> bool {
+        self.holds(page) && self.hits_change_nothing
+    }
+
+    /// The program references `page`: whether the TLB holds it. A hit counts as a use.
+    #[inline]
+    pub fn lookup(&mut self, page: u32) -> bool {
+        let hit = self.look(page);
+        self.misses += u64::from(!hit);
+        hit
+    }
+
+    /// A handler references `page` of a virtual page table.
+    #[inline]
+    pub fn lookup_nested(&mut self, page: u32) -> bool {
+        let hit = self.look(page);
+        self.nested_hits += u64::from(hit);
+        self.nested_misses += u64::from(!hit);
+        hit
+    }
+
+    #[inline]
+    fn look(&mut self, page: u32) -> bool {
+        if !self.holds(page) {
+            return false;
+        }
+        if !self.hits_change_nothing {
+            let slot = self.tlb.lookup(u64::from(page) << PAGE_SHIFT, 0);
+            debug_assert!(slot.is_some());
+        }
+        true
+    }
+
+    /// Inserts a page of the program.
+    #[inline]
+    pub fn insert(&mut self, page: u32) {
+        self.insert_into(page, Partition::Normal);
+    }
+
+    /// Inserts a page of a virtual page table, into the protected slots.
+    #[inline]
+    pub fn insert_protected(&mut self, page: u32) {
+        self.insert_into(page, Partition::Protected);
+    }
+
+    fn insert_into(&mut self, page: u32, partition: Partition) {
+        let entry = TlbEntry {
+            virtual_address: u64::from(page) << PAGE_SHIFT,
+            page_shift: PAGE_SHIFT,
+            ..TlbEntry::default()
+        };
+        let (_, displaced) = self.tlb.insert(entry, partition);
+        if let Some(displaced) = displaced {
+            self.present[(displaced.virtual_address >> PAGE_SHIFT) as usize & (PAGES - 1)] = 0;
+        }
+        self.present[page as usize & (PAGES - 1)] = 1;
+    }
+
+    /// How often the program missed.
+    pub fn misses(&self) -> u64 {
+        self.misses
+    }
+
+    /// The counters, given how many references the program made.
+    pub fn counters(&self, name: &str, references: u64) -> TlbCounters {
+        TlbCounters {
+            name: name.to_owned(),
+            hits: references.saturating_sub(self.misses),
+            misses: self.misses,
+            nested_hits: self.nested_hits,
+            nested_misses: self.nested_misses,
+        }
+    }
+}
+
+/// The instruction and the data TLB.
+#[derive(Clone, Debug)]
+pub struct TlbPair {
+    /// For fetches.
+    pub instruction: PageTlb,
+    /// For data, and for virtual page tables.
+    pub data: PageTlb,
+}
+
+impl TlbPair {
+    /// The TLBs of a 32-bit machine.
+    ///
+    /// # Errors
+    /// One of them is impossible.
+    pub fn new(
+        instruction: &machine::Tlb,
+        data: &machine::Tlb,
+        seed: u64,
+    ) -> Result<Self, GeometryError> {
+        let named = |name: &str, result: Result<PageTlb, GeometryError>| {
+            result.map_err(|error| GeometryError(format!("{name}: {error}")))
+        };
+        Ok(Self {
+            instruction: named("itlb", PageTlb::new(instruction, Random::stream(seed, 1)))?,
+            data: named("dtlb", PageTlb::new(data, Random::stream(seed, 2)))?,
+        })
+    }
+}

@@ -1,0 +1,344 @@
+//! One decode of a trace feeds many machines.
+
+use std::num::NonZeroUsize;
+
+use mmulab_hardware::GeometryError;
+use mmulab_machine::{Organisation as Description, ReplayMachine};
+use mmulab_trace::{Batch, Event, Source, TraceError};
+use rayon::prelude::*;
+
+use crate::attribution::Regions;
+use crate::caches::{Caches, Hierarchy, SplitDirectMapped};
+use crate::engine::Engine;
+use crate::fold::{DoesNotFit, Fold};
+use crate::frames::Frames;
+use crate::organisation::radix::RadixEngine;
+use crate::organisation::{
+    Base, Intel, InvertedHardware, Mach, NoTlb, Organisation, PAGE_SHIFT, PaRisc, TlbPair, Ultrix,
+    Walk, WithTlbs,
+};
+use crate::outcome::{Outcome, PageInProgram};
+use crate::program::{Feed, Flat, Program, Stretch};
+
+/// How to replay.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Where randomness starts: replacement, page placement. Equal seeds give equal results.
+    pub seed: u64,
+    /// Threads; `None` is one for each processor. Results do not depend on it.
+    pub threads: Option<NonZeroUsize>,
+    /// Called now and then with the number of instructions replayed; `false` stops the replay.
+    pub progress: Option<&'a (dyn Fn(u64) -> bool + Sync)>,
+}
+
+/// Why a replay has no result. One line.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The program is too large for a 32-bit machine.
+    #[error("machine {machine}: {reason}")]
+    DoesNotFit {
+        /// The machine.
+        machine: String,
+        /// What does not fit.
+        reason: DoesNotFit,
+    },
+    /// The machine cannot be built.
+    #[error("machine {machine}: {reason}")]
+    Machine {
+        /// The machine.
+        machine: String,
+        /// What is wrong with it.
+        reason: GeometryError,
+    },
+    /// The threads could not be started.
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+    /// The progress function said so.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Replays a trace on several machines at once.
+///
+/// # Errors
+/// The trace is damaged, a machine is impossible, or the program does not fit one.
+pub fn replay(
+    source: &mut dyn Source,
+    machines: &[ReplayMachine],
+    options: Options<'_>,
+) -> Result<Vec<Outcome>, ReplayError> {
+    let threads = options.threads.map_or(0, NonZeroUsize::get);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    pool.install(|| replay_in_pool(source, machines, options))
+}
+
+/// The side that reads ahead.
+struct Decoder<'a> {
+    source: &'a mut dyn Source,
+    /// One for each size of user space, with a machine that has it, for messages.
+    folded: Vec<(Feed<Fold>, String)>,
+    flat: Option<Feed<Flat>>,
+    regions: Regions,
+}
+
+impl Decoder<'_> {
+    fn next(&mut self, batch: &mut Batch) -> Result<bool, ReplayError> {
+        if !self.source.next_batch(batch)? {
+            return Ok(false);
+        }
+        for (_, event) in &batch.events {
+            self.regions.note(event);
+        }
+        let blocks = self.source.table().blocks();
+        let feed =
+            |reason, machine: &str| ReplayError::DoesNotFit { machine: machine.to_owned(), reason };
+        for (folded, machine) in &mut self.folded {
+            folded.prepare(blocks, batch).map_err(|reason| feed(reason, machine))?;
+        }
+        if let Some(flat) = &mut self.flat {
+            flat.prepare(blocks, batch).map_err(|reason| feed(reason, ""))?;
+        }
+        Ok(true)
+    }
+}
+
+/// Machines that see the program alike, and how they see it.
+struct Group<A> {
+    program: Program<A>,
+    addresses: Vec<A>,
+    /// Each with its place in the list of machines.
+    engines: Vec<(usize, Box<dyn Driven<A>>)>,
+}
+
+impl<A> Default for Group<A> {
+    fn default() -> Self {
+        Self { program: Program::default(), addresses: Vec::new(), engines: Vec::new() }
+    }
+}
+
+/// The side that replays.
+#[derive(Default)]
+struct Machines {
+    folded: Vec<Group<u32>>,
+    flat: Group<u64>,
+}
+
+impl Machines {
+    fn adopt(&mut self, decoder: &mut Decoder<'_>, batch: &Batch) {
+        for (group, (feed, _)) in self.folded.iter_mut().zip(&mut decoder.folded) {
+            feed.deliver(&mut group.program, &mut group.addresses);
+        }
+        if let Some(feed) = &mut decoder.flat {
+            feed.deliver(&mut self.flat.program, &mut self.flat.addresses);
+        }
+        for (_, engine) in &mut self.flat.engines {
+            batch.events.iter().for_each(|(_, event)| engine.note(event));
+        }
+    }
+
+    fn run(&mut self, blocks: &[u32]) {
+        let mut work: Vec<Box<dyn FnOnce() + Send + '_>> = Vec::new();
+        for Group { program, addresses, engines } in &mut self.folded {
+            let stretch = Stretch { program, blocks, addresses };
+            for (_, engine) in engines {
+                work.push(Box::new(move || engine.run(stretch)));
+            }
+        }
+        let Group { program, addresses, engines } = &mut self.flat;
+        let stretch = Stretch { program, blocks, addresses };
+        for (_, engine) in engines {
+            work.push(Box::new(move || engine.run(stretch)));
+        }
+        work.into_par_iter().with_max_len(1).for_each(|run| run());
+    }
+}
+
+/// A machine of any kind, being driven.
+trait Driven<A>: Send {
+    fn note(&mut self, _event: &Event) {}
+
+    fn run(&mut self, stretch: Stretch<'_, A>);
+
+    fn finish(
+        self: Box<Self>,
+        machine: &ReplayMachine,
+        regions: &Regions,
+        unfold: &dyn Fn(A) -> Option<u64>,
+    ) -> Outcome;
+}
+
+impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Engine<O, C> {
+    fn run(&mut self, stretch: Stretch<'_, u32>) {
+        Engine::run(self, stretch);
+    }
+
+    fn finish(
+        self: Box<Self>,
+        machine: &ReplayMachine,
+        regions: &Regions,
+        unfold: &dyn Fn(u32) -> Option<u64>,
+    ) -> Outcome {
+        Outcome::new(machine, Engine::finish(*self), regions, |&page| {
+            let address = unfold(page << PAGE_SHIFT)?;
+            Some(PageInProgram { address, size_bytes: 1 << PAGE_SHIFT })
+        })
+    }
+}
+
+impl Driven<u64> for RadixEngine {
+    fn note(&mut self, event: &Event) {
+        RadixEngine::note(self, event);
+    }
+
+    fn run(&mut self, stretch: Stretch<'_, u64>) {
+        RadixEngine::run(self, stretch);
+    }
+
+    fn finish(
+        self: Box<Self>,
+        machine: &ReplayMachine,
+        regions: &Regions,
+        _unfold: &dyn Fn(u64) -> Option<u64>,
+    ) -> Outcome {
+        Outcome::new(machine, RadixEngine::finish(*self), regions, |page| {
+            Some(PageInProgram { address: page.address, size_bytes: 1 << page.shift })
+        })
+    }
+}
+
+fn replay_in_pool(
+    source: &mut dyn Source,
+    machines: &[ReplayMachine],
+    options: Options<'_>,
+) -> Result<Vec<Outcome>, ReplayError> {
+    let mut decoder =
+        Decoder { source, folded: Vec::new(), flat: None, regions: Regions::default() };
+    let mut driven = build(machines, options.seed, &mut decoder)?;
+    let mut current = Batch::default();
+    let mut next = Batch::default();
+    let mut instructions = 0;
+    let mut more = decoder.next(&mut next)?;
+    while more {
+        std::mem::swap(&mut current, &mut next);
+        driven.adopt(&mut decoder, &current);
+        // While the machines replay this batch, the next one is decoded.
+        let (decoded, ()) = rayon::join(|| decoder.next(&mut next), || driven.run(&current.blocks));
+        more = decoded?;
+        if let Some(progress) = options.progress {
+            instructions += instructions_of(&driven, &current.blocks);
+            if !progress(instructions) {
+                return Err(ReplayError::Stopped);
+            }
+        }
+    }
+    let Decoder { folded, regions, .. } = decoder;
+    let mut outcomes: Vec<Option<Outcome>> = machines.iter().map(|_| None).collect();
+    for (group, (feed, _)) in driven.folded.into_iter().zip(folded) {
+        for (index, engine) in group.engines {
+            let unfold = |address| feed.space.unfold(address);
+            outcomes[index] = Some(engine.finish(&machines[index], &regions, &unfold));
+        }
+    }
+    for (index, engine) in driven.flat.engines {
+        outcomes[index] = Some(engine.finish(&machines[index], &regions, &|page| Some(page)));
+    }
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+fn instructions_of(machines: &Machines, blocks: &[u32]) -> u64 {
+    fn sum<A>(program: &Program<A>, blocks: &[u32]) -> u64 {
+        blocks.iter().map(|&block| u64::from(program.blocks[block as usize].instructions)).sum()
+    }
+    match machines.folded.first() {
+        Some(group) => sum(&group.program, blocks),
+        None if machines.flat.engines.is_empty() => 0,
+        None => sum(&machines.flat.program, blocks),
+    }
+}
+
+fn build(
+    machines: &[ReplayMachine],
+    seed: u64,
+    decoder: &mut Decoder<'_>,
+) -> Result<Machines, ReplayError> {
+    let mut driven = Machines::default();
+    let mut sizes = Vec::new();
+    for (index, machine) in machines.iter().enumerate() {
+        let refuse = |reason| ReplayError::Machine { machine: machine.name.clone(), reason };
+        let Some(bytes) = user_space_bytes(&machine.organisation) else {
+            let engine = RadixEngine::new(machine, seed).map_err(refuse)?;
+            decoder.flat.get_or_insert_with(|| Feed::new(Flat));
+            driven.flat.engines.push((index, Box::new(engine)));
+            continue;
+        };
+        let engine = build_32_bit(machine, seed).map_err(refuse)?;
+        let place = sizes.iter().position(|&size| size == bytes).unwrap_or_else(|| {
+            sizes.push(bytes);
+            decoder.folded.push((Feed::new(Fold::new(bytes)), machine.name.clone()));
+            driven.folded.push(Group::default());
+            sizes.len() - 1
+        });
+        driven.folded[place].engines.push((index, engine));
+    }
+    Ok(driven)
+}
+
+/// The program's part of the address space; `None` where addresses are not folded.
+pub fn user_space_bytes(organisation: &Description) -> Option<u64> {
+    match organisation {
+        Description::Ultrix(table) | Description::Notlb(table) => Some(table.user_space_bytes),
+        Description::Mach(table) => Some(table.user_space_bytes),
+        Description::Intel(table) => Some(table.user_space_bytes),
+        Description::PaRisc(table) => Some(table.user_space_bytes),
+        Description::InvertedHw(table) => Some(table.user_space_bytes),
+        Description::Base(base) => Some(base.user_space_bytes),
+        Description::Radix(_) => None,
+    }
+}
+
+type Boxed = Box<dyn Driven<u32>>;
+
+fn build_32_bit(machine: &ReplayMachine, seed: u64) -> Result<Boxed, GeometryError> {
+    match &machine.organisation {
+        Description::Ultrix(table) => with_tlbs(machine, seed, Ultrix::new(table)),
+        Description::Mach(table) => with_tlbs(machine, seed, Mach::new(table)),
+        Description::Intel(table) => with_tlbs(machine, seed, Intel::new(table)),
+        Description::PaRisc(table) => with_tlbs(machine, seed, PaRisc::new(table)),
+        Description::InvertedHw(table) => with_tlbs(machine, seed, InvertedHardware::new(table)),
+        Description::Notlb(table) => with_caches(machine, seed, NoTlb::new(table)),
+        Description::Base(_) => with_caches(machine, seed, Base),
+        Description::Radix(_) => Err(GeometryError("organisation: is not a 32-bit one".to_owned())),
+    }
+}
+
+fn with_tlbs<W>(machine: &ReplayMachine, seed: u64, walk: W) -> Result<Boxed, GeometryError>
+where
+    W: Walk + Send + 'static,
+{
+    let (Some(itlb), Some(dtlb)) = (&machine.itlb, &machine.dtlb) else {
+        return Err(GeometryError("itlb or dtlb is missing".to_owned()));
+    };
+    with_caches(machine, seed, WithTlbs::new(TlbPair::new(itlb, dtlb, seed)?, walk))
+}
+
+fn with_caches<O>(
+    machine: &ReplayMachine,
+    seed: u64,
+    organisation: O,
+) -> Result<Boxed, GeometryError>
+where
+    O: Organisation + Send + 'static,
+{
+    let frames = Frames::new_32_bit(machine.memory.placement, seed);
+    let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
+    Ok(match SplitDirectMapped::new(machine) {
+        Some(caches) => Box::new(Engine::new(organisation, caches, frames, interrupt_cycles)),
+        None => {
+            let caches = Hierarchy::new(machine, seed)?;
+            Box::new(Engine::new(organisation, caches, frames, interrupt_cycles))
+        }
+    })
+}
