@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-rust test-python lint bench guests clean
+.PHONY: help run setup recorder test test-rust test-python lint bench guests clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -21,7 +21,7 @@ help: ## Show this list.
 # One small target per need, each remembered by a file in build/. Debian packages are installed
 # where that is possible without asking (as root, or by sudo without a password).
 
-setup: $(BUILD)/extension $(BUILD)/recorder ## Build the extension, the virtual environment and the recorder.
+setup: $(BUILD)/extension recorder ## Build the extension, the virtual environment and the recorder.
 
 # $(call debian,PACKAGES,WHAT FOR): installs what is missing, or says what to type.
 define debian
@@ -42,7 +42,7 @@ $(BUILD)/system:
 
 # The recorder needs Valgrind. Without it everything but `record` and `run` works, so that a
 # failure here is told and not fatal.
-$(BUILD)/valgrind-installed:
+$(BUILD)/valgrind-was-asked-for:
 	-$(call debian,valgrind,recording programs)
 	@mkdir -p $(BUILD) && touch $@
 
@@ -68,11 +68,10 @@ $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.e
 	$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test
 	@touch $@
 
-$(BUILD)/recorder: $(wildcard recorders/valgrind/*.c recorders/valgrind/*.h recorders/valgrind/Makefile) $(BUILD)/valgrind-installed
-	@if command -v valgrind >/dev/null && test -f recorders/valgrind/Makefile; then \
-	  $(MAKE) --no-print-directory -C recorders/valgrind; \
-	else echo "Valgrind is not installed, so programs cannot be recorded. Type: sudo apt-get install valgrind; rm $(BUILD)/valgrind-installed; make setup" >&2; fi
-	@touch $@
+recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool.
+	@if pkg-config --exists valgrind; then \
+	  $(MAKE) --no-print-directory --silent -C recorders/valgrind OUTPUT=$(CURDIR)/$(BUILD)/valgrind; \
+	else echo "Valgrind is not installed, so programs cannot be recorded; the rest works. To record, type: sudo apt-get install valgrind" >&2; fi
 
 # ---- the main job ------------------------------------------------------------------------------
 

@@ -389,7 +389,7 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "mmulab"
-        message = getattr(error, "format_message", lambda: str(error))()
+        message = " ".join(error.format_message().split())
         return _fail(f"{message.rstrip('.')}; `{command} --help` shows how", 2)
     except MmulabError as error:
         return _fail(str(error), error.exit_status)
@@ -415,7 +415,7 @@ def _machines(names: list[str], settings: list[str] | None) -> list[Machine]:
             raise InputError(f"--set {setting}: write PATH=VALUE, as in dtlb.entries=64")
         changes[path] = value
     machines = []
-    for name in (part for name in names for part in name.split(",") if part):
+    for name in filter(None, ",".join(names).split(",")):
         machine = Machine.load(name)
         machines.append(machine.with_changes(changes) if changes else machine)
     return machines

@@ -25,13 +25,19 @@ class TraceInformation:
     stores: int
     modifies: int
     file_bytes: int
-    ending: str
-    """How the recording ended: `exited 0`, `signal 11`, `limit`, `interrupted`, `unknown`."""
+    ending: str | None
+    """How the recording ended, in words; None where the file is incomplete."""
 
     @property
     def bits_per_instruction(self) -> float:
         """Size on disk per executed instruction."""
         return 8 * self.file_bytes / max(self.instructions, 1)
+
+
+def tool_directory() -> Path:
+    """Where the Valgrind tool stands: `$MMULAB_RECORDER`, or where `make recorder` puts it."""
+    override = os.environ.get("MMULAB_RECORDER")
+    return Path(override) if override else Path(__file__).parents[2] / "build" / "valgrind"
 
 
 def record(
@@ -57,11 +63,12 @@ def record(
         raw = _engine.record(
             words,
             os.fspath(output),
+            tool_directory=str(tool_directory()),
             max_instructions=max_instructions,
             follow_children=follow_children,
             progress=progress,
         )
-    return _information(Path(output), raw)
+    return _information(Path(raw["files"][0]), raw["information"])
 
 
 def trace_information(trace: str | os.PathLike[str], *, partial: bool = False) -> TraceInformation:

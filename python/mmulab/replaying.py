@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from mmulab import _engine
 from mmulab.machine import Machine
@@ -35,7 +37,8 @@ def replay(
     Raises `MachineError`, `TraceError`; `KeyboardInterrupt` stops the engine.
     """
     loaded = load_machines(machines)
-    rows = _engine.replay(
+    start = time.perf_counter()
+    outcomes = _engine.replay(
         os.fspath(trace),
         [machine._engine for machine in loaded],
         seed=seed,
@@ -44,9 +47,9 @@ def replay(
         partial=partial,
         progress=progress,
     )
-    for row, machine in zip(rows, loaded, strict=True):
-        row["machine"] = machine.label
-    return ReplayResults(rows)
+    seconds = time.perf_counter() - start
+    pairs = zip(outcomes, loaded, strict=True)
+    return ReplayResults([_row(outcome, machine.label, seconds) for outcome, machine in pairs])
 
 
 def reach(
@@ -77,3 +80,25 @@ def load_machines(machines: str | Machine | Iterable[str | Machine]) -> list[Mac
     return [
         machine if isinstance(machine, Machine) else Machine.load(machine) for machine in machines
     ]
+
+
+def _row(outcome: dict[str, Any], label: str, seconds: float) -> dict[str, Any]:
+    """The engine's outcome in the form of the JSON contract: lists of named things become maps."""
+    interrupts = outcome["interrupts"]
+    return {
+        **outcome,
+        "machine": label,
+        "interrupts": {
+            "count": interrupts["count"],
+            "cycles_at_cost": {str(cost): cycles for cost, cycles in interrupts["cycles_at_cost"]},
+        },
+        **{part: _by_name(outcome[part]) for part in ("causes", "tlbs", "caches")},
+        "seconds": seconds,
+    }
+
+
+def _by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        entry["name"]: {key: value for key, value in entry.items() if key != "name"}
+        for entry in entries
+    }

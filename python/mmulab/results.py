@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from mmulab.causes import BY_NAME, CAUSES
+from mmulab.causes import CAUSES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,47 +52,53 @@ class MachineResult:
 
     @property
     def interrupt_costs_cycles(self) -> list[int]:
-        """The costs of one interrupt for which the machine reports results side by side."""
-        return [entry["cost_cycles"] for entry in self.data["interrupts"]["costs"]]
+        """The costs of one interrupt for which results stand side by side; the first is in `cycles`."""
+        return [int(cost) for cost in self.data["interrupts"]["cycles_at_cost"]]
 
     @property
     def interrupt_count(self) -> int:
-        """Precise interrupts that virtual memory caused."""
+        """Precise interrupts: entries into miss handlers, and copy-on-write faults."""
         return self.data["interrupts"]["count"]
 
     def interrupt_cpi(self, cost_cycles: int) -> float:
-        """Cycles per instruction of interrupts, at `cost_cycles` each."""
+        """Cycles per instruction of all interrupts, at `cost_cycles` each."""
         return _per(self.interrupt_count * cost_cycles, self.instructions)
 
     def cycles_at(self, cost_cycles: int) -> int:
         """All cycles, with interrupts at `cost_cycles` each."""
-        interrupts = sum(
-            self.cause_cycles(cause.name) for cause in CAUSES if cause.group == "interrupt"
-        )
-        return self.cycles - interrupts + self.interrupt_count * cost_cycles
+        return self.cycles - self.group_cycles("interrupt") + self.interrupt_count * cost_cycles
 
     def translation_share(self, cost_cycles: int) -> float:
-        """The share (0 to 1) of run time that translation takes: VMCPI and interrupts."""
-        vm = sum(self.cause_cycles(cause.name) for cause in CAUSES if cause.group == "translation")
-        return _per(vm + self.interrupt_count * cost_cycles, self.cycles_at(cost_cycles))
+        """The share (0 to 1) of run time that translation takes: VMCPI and its interrupts.
+
+        Copy-on-write faults are part of the run time and not of translation.
+        """
+        interrupts = self.cause_count("interrupt") * cost_cycles
+        return _per(self.group_cycles("translation") + interrupts, self.cycles_at(cost_cycles))
 
     @property
     def mean_free_path(self) -> float | None:
         """Instructions between two TLB misses; None where no TLB missed."""
-        return self.data["mean_free_path_instructions"]
+        return self.data["mean_free_path"]
+
+    def cause_count(self, name: str) -> int:
+        """How often a cause occurred."""
+        return self.data["causes"].get(name, _NOTHING)["count"]
 
     def cause_cycles(self, name: str) -> int:
         """Cycles of one cause; 0 for a cause that did not occur."""
-        return self.data["causes"].get(name, {"cycles": 0})["cycles"]
+        return self.data["causes"].get(name, _NOTHING)["cycles"]
+
+    def group_cycles(self, group: str) -> int:
+        """Cycles of a group of causes: work, cache (MCPI), translation (VMCPI) or interrupt."""
+        return sum(self.cause_cycles(cause.name) for cause in CAUSES if cause.group == group)
 
     def group_cpi(self, group: str) -> float:
-        """Cycles per instruction of a group of causes: work, cache, translation or interrupt."""
-        cycles = sum(
-            account["cycles"]
-            for name, account in self.data["causes"].items()
-            if BY_NAME[name].group == group
-        )
-        return _per(cycles, self.instructions)
+        """The same per instruction."""
+        return _per(self.group_cycles(group), self.instructions)
+
+
+_NOTHING = {"count": 0, "cycles": 0}
 
 
 def _per(amount: float, of: float) -> float:
@@ -114,7 +120,7 @@ class ReplayResults(Sequence[MachineResult]):
         if not isinstance(key, str):
             return self._rows[key]
         for row in self._rows:
-            if key in (row.machine, row.data["machine"]):
+            if row.machine == key:
                 return row
         raise KeyError(key)
 
@@ -125,8 +131,8 @@ class ReplayResults(Sequence[MachineResult]):
         return iter(self._rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """What `--format json` prints."""
-        return [row.data for row in self._rows]
+        """What `--format json` prints: everything, but of pages only the dearest hundred."""
+        return [{**row.data, "pages": row.data["pages"][:100]} for row in self._rows]
 
     @property
     def table(self) -> pa.Table:
@@ -159,16 +165,12 @@ class ReplayResults(Sequence[MachineResult]):
 
     @property
     def pages(self) -> pa.Table:
-        """One row per machine and page, for the pages that cost most."""
+        """One row per machine and page that was walked for, the dearest first."""
         return self._part("pages")
 
     def _part(self, name: str) -> pa.Table:
         return pa.Table.from_pylist(
-            [
-                {"machine": row.machine, **entry}
-                for row in self._rows
-                for entry in row.data.get(name, [])
-            ]
+            [{"machine": row.machine, **entry} for row in self._rows for entry in row.data[name]]
         )
 
     def __repr__(self) -> str:
@@ -190,7 +192,7 @@ def flatten(row: MachineResult) -> dict[str, Any]:
     for cost in row.interrupt_costs_cycles:
         flat[f"interrupt_cpi_at_{cost}_cycles"] = row.interrupt_cpi(cost)
         flat[f"translation_share_at_{cost}_cycles"] = row.translation_share(cost)
-    flat["mean_free_path_instructions"] = row.mean_free_path
+    flat["mean_free_path"] = row.mean_free_path
     for kind in ("tlbs", "caches"):
         for name, counters in data[kind].items():
             for counter, value in counters.items():

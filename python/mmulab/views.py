@@ -103,7 +103,7 @@ def _misses(results: ReplayResults) -> RenderableType:
                 if counters is None:
                     cells.append("-")
                     continue
-                rate = counters["misses"] / max(counters["accesses"], 1)
+                rate = counters["misses"] / max(counters["hits"] + counters["misses"], 1)
                 per_thousand = 1000 * counters["misses"] / row.instructions
                 cells.append(f"{per_thousand:.3f} ({percent(rate)})")
             table.add_row(name, *cells)
@@ -143,7 +143,7 @@ def recorded_line(recorded: TraceInformation) -> str:
         f"{human(recorded.loads + recorded.modifies)} loads and "
         f"{human(recorded.stores + recorded.modifies)} stores into {recorded.path} "
         f"({human(recorded.file_bytes)}B, {recorded.bits_per_instruction:.2f} bits an instruction); "
-        f"the program {recorded.ending}"
+        f"{recorded.ending or 'incomplete'}"
     )
 
 

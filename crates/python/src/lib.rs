@@ -5,6 +5,7 @@
 mod errors;
 mod machine;
 mod trace;
+mod watch;
 
 use pyo3::prelude::*;
 
@@ -17,5 +18,5 @@ mod _engine {
     #[pymodule_export]
     use crate::machine::{Machine, machine_schema};
     #[pymodule_export]
-    use crate::trace::trace_information;
+    use crate::trace::{record, trace_information};
 }

@@ -199,7 +199,7 @@ def matrix(index: int, record: int, below: Callable[[int], int]) -> Iterator[str
 def scanner(index: int, record: int, below: Callable[[int], int]) -> Iterator[str]:
     """Characters classified one by one."""
     text = "".join(chr(97 + below(26)) if below(5) else " " for _ in range(40 + below(80)))
-    yield f"static const char text_{index}[] = \"{text}\";"
+    yield f'static const char text_{index}[] = "{text}";'
     yield f"word function_{index}(word seed) {{"
     yield f"  const char *at = text_{index} + (seed & 7); word words = 0, value = 0; int inside = 0;"
     yield "  for (; *at; at++) {"

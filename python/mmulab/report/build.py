@@ -1,0 +1,297 @@
+"""Gathers what a folder holds and fills the page with it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pyarrow as pa
+import pyarrow.parquet
+
+from mmulab import __version__
+from mmulab.causes import CAUSES
+from mmulab.errors import InputError
+from mmulab.files import replacing
+from mmulab.machine import Machine
+from mmulab.output import human, percent
+from mmulab.reach_result import PAGE_SIZES, ReachResult
+from mmulab.report import plots
+from mmulab.results import MachineResult, ReplayResults
+
+_PAGES_SHOWN = 25
+_REGIONS_SHOWN = 14
+
+
+def write_report(directory: str | os.PathLike[str], output: Path | None = None) -> Path:
+    """Writes the page for the results in `directory`; returns its path.
+
+    Raises `InputError` where the folder holds no results.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise InputError(f"{directory}: there is no such folder")
+    found = _gather(directory)
+    if not found:
+        raise InputError(
+            f"{directory}: holds no replay.json, reach.json or sweep in Parquet; "
+            "`mmulab run --dir DIR -- PROGRAM` makes them"
+        )
+    path = output or directory / "report.html"
+    _render("page.html.j2", path, title=_title(found, directory), **found)
+    return path
+
+
+def write_reproduction(directory: Path, reproduction: Any) -> Path:
+    """Writes the page of a reproduced paper: its claims, our figures and the numbers behind them."""
+    for name, table in reproduction.tables.items():
+        with replacing(directory / f"{name}.parquet") as file:
+            pa.parquet.write_table(table, file, compression="zstd")
+    counts = {
+        verdict: sum(str(claim.verdict) == verdict for claim in reproduction.claims)
+        for verdict in ("holds", "differs", "not evaluated")
+    }
+    path = directory / "report.html"
+    _render(
+        "paper.html.j2",
+        path,
+        title=reproduction.title,
+        reproduction=reproduction,
+        counts=counts,
+        figures=[(figure, plots.svg(figure.chart)) for figure in reproduction.figures],
+    )
+    return path
+
+
+def _render(template: str, path: Path, **values: Any) -> None:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("mmulab.report", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"human": human, "percent": percent, "size": _size}
+    page = environment.get_template(template).render(version=__version__, **values)
+    with replacing(path) as file:
+        file.write(page.encode())
+
+
+def _gather(directory: Path) -> dict[str, Any]:
+    """What the page's sections need, for what the folder holds."""
+    found: dict[str, Any] = {}
+    for name, prepare in (
+        ("trace", lambda raw: raw),
+        ("replay", lambda raw: _replay(ReplayResults(raw))),
+        ("reach", lambda raw: _reach(ReachResult(raw))),
+    ):
+        path = directory / f"{name}.json"
+        if path.exists():
+            found[name] = _read(path, prepare)
+    sweeps = [_sweep(path) for path in sorted(directory.glob("*.parquet"))]
+    if sweeps:
+        found["sweeps"] = sweeps
+    if found:
+        found = {"trace": None, "replay": None, "reach": None, "sweeps": []} | found
+    return found
+
+
+def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
+    try:
+        return prepare(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: is not the JSON that mmulab writes: {error}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: is not a result of this version ({type(error).__name__}: {error}); "
+            "make it anew"
+        ) from error
+
+
+def _title(found: dict[str, Any], directory: Path) -> str:
+    trace = found["trace"]
+    if trace and trace.get("command"):
+        program, *rest = trace["command"].split(" ")
+        return " ".join([Path(program).name, *rest])
+    return directory.resolve().name
+
+
+def _replay(results: ReplayResults) -> dict[str, Any]:
+    if not results:
+        raise InputError("a result without machines")
+    costs = sorted({cost for row in results for cost in row.interrupt_costs_cycles})
+    translating = [row for row in results if row.group_cycles("translation")]
+    return {
+        "results": results,
+        "costs": costs,
+        "instructions": results[0].instructions,
+        "headline": _headline(results),
+        "cycles": plots.cycles(results),
+        "translation": plots.translation(results) if translating else None,
+        "interrupts": plots.interrupts(results),
+        "path": plots.mean_free_path(results) if any(r.mean_free_path for r in results) else None,
+        "causes": _cause_rows(results),
+        "misses": _miss_rows(results),
+        "regions": _region_rows(translating),
+        "pages": [_page_rows(row) for row in translating],
+        "titles": {row.machine: _machine_title(row.machine) for row in results},
+        "largest_share": max(row.translation_share(costs[-1]) for row in results) or 1,
+    }
+
+
+def _machine_title(label: str) -> str:
+    """The title in the machine's file; empty for a machine that is not shipped."""
+    try:
+        return Machine.load(label.split(" ")[0]).title
+    except InputError:
+        return ""
+
+
+def _headline(results: ReplayResults) -> str:
+    """The result in a sentence or two."""
+    costs = results[0].interrupt_costs_cycles
+    translating = [row for row in results if row.group_cycles("translation")]
+    if not translating:
+        return "None of these machines translates addresses."
+    by_share = sorted(translating, key=lambda row: row.translation_share(costs[0]))
+    best, worst = by_share[0], by_share[-1]
+    if best is worst:
+        return (
+            f"Address translation takes {percent(best.translation_share(costs[0]))} of this "
+            f"program's run time on {best.machine}."
+        )
+    return (
+        f"Address translation takes {percent(best.translation_share(costs[0]))} of this program's "
+        f"run time on {best.machine} and {percent(worst.translation_share(costs[0]))} on "
+        f"{worst.machine}, the cheapest and the dearest of {len(translating)} machines that "
+        "translate."
+    )
+
+
+def _cause_rows(results: ReplayResults) -> list[dict[str, Any]]:
+    rows = []
+    for cause in CAUSES:
+        cells = [
+            {
+                "cycles": 1000 * row.cause_cycles(cause.name) / max(row.instructions, 1),
+                "count": row.cause_count(cause.name),
+            }
+            for row in results
+        ]
+        if any(cell["count"] for cell in cells):
+            colour = plots.CAUSE_COLOURS[cause.name]
+            rows.append({"cause": cause, "colour": colour, "cells": cells})
+    return rows
+
+
+def _miss_rows(results: ReplayResults) -> list[dict[str, Any]]:
+    rows = []
+    for kind in ("tlbs", "caches"):
+        names = list(dict.fromkeys(name for row in results for name in row.data[kind]))
+        for name in names:
+            cells = []
+            for row in results:
+                counters = row.data[kind].get(name)
+                if counters is None:
+                    cells.append(None)
+                    continue
+                references = counters["hits"] + counters["misses"]
+                cells.append(
+                    {
+                        "misses": counters["misses"],
+                        "references": references,
+                        "per_thousand": 1000 * counters["misses"] / max(row.instructions, 1),
+                        "rate": counters["misses"] / max(references, 1),
+                    }
+                )
+            rows.append({"name": name, "kind": kind, "cells": cells})
+    return rows
+
+
+def _region_rows(translating: list[MachineResult]) -> list[dict[str, Any]]:
+    """Share of each machine's translation cycles by part of the program, the dearest parts first."""
+    shares: dict[tuple[str, bool], dict[str, float]] = {}
+    pages: dict[tuple[str, bool], int] = {}
+    for row in translating:
+        total = sum(region["cycles"] for region in row.data["regions"]) or 1
+        for region in row.data["regions"]:
+            key = (region["name"], region["executable"])
+            shares.setdefault(key, {})[row.machine] = region["cycles"] / total
+            pages[key] = max(pages.get(key, 0), region["pages"])
+    ordered = sorted(shares, key=lambda key: (-sum(shares[key].values()), key))
+    return [
+        {
+            "name": Path(name).name if name.startswith("/") else name,
+            "path": name,
+            "executable": executable,
+            "pages": pages[name, executable],
+            "cells": [shares[name, executable].get(row.machine) for row in translating],
+        }
+        for name, executable in ordered[:_REGIONS_SHOWN]
+    ]
+
+
+def _page_rows(row: MachineResult) -> dict[str, Any]:
+    translation = row.group_cycles("translation") + row.cause_cycles("interrupt")
+    pages = row.data["pages"][:_PAGES_SHOWN]
+    largest = max((page["cycles"] for page in pages), default=1) or 1
+    return {
+        "machine": row.machine,
+        "rows": [
+            {
+                **page,
+                "walks": page["fetch_walks"] + page["data_walks"],
+                "share": page["cycles"] / max(translation, 1),
+                "bar": page["cycles"] / largest,
+                "name": Path(page["region"]).name
+                if page["region"].startswith("/")
+                else page["region"],
+            }
+            for page in pages
+        ],
+    }
+
+
+def _reach(curves: ReachResult) -> dict[str, Any]:
+    sizes = [size for size in curves.sizes() if size >= 4][:14]
+    return {
+        "curves": curves,
+        "plot": plots.reach(curves),
+        "page_sizes": PAGE_SIZES,
+        "pages": [curves.curve("data", size).pages for size in PAGE_SIZES],
+        "rows": [
+            {
+                "entries": entries,
+                "cells": [
+                    1000
+                    * curves.curve("data", size).misses_at(entries)
+                    / max(curves.instructions, 1)
+                    for size in PAGE_SIZES
+                ],
+            }
+            for entries in sizes
+        ],
+    }
+
+
+def _sweep(path: Path) -> dict[str, Any]:
+    """A sweep's table, with plots over what it varied."""
+    try:
+        table = pa.parquet.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: is not Parquet that can be read: {error}") from error
+    return {"name": path.stem, "rows": table.num_rows, "plots": [], "table": table}
+
+
+def _size(size_bytes: float) -> str:
+    """Bytes, short: 4096 as 4K."""
+    if not size_bytes:
+        return "0"
+    step = min(int(math.log2(size_bytes)) // 10, 3)
+    return f"{size_bytes / 1024**step:g}{['', 'K', 'M', 'G'][step]}"
