@@ -32,14 +32,12 @@ def replay(
     *,
     seed: int,
     threads: int,
-    max_instructions: int | None,
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> list[dict[str, Any]]: ...
 def reach(
     trace: str,
     *,
-    max_instructions: int | None,
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...

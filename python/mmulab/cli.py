@@ -198,7 +198,6 @@ def replay(
     set_: SetOption = None,
     seed: SeedOption = 1,
     threads: ThreadsOption = 0,
-    max_instructions: LimitOption = None,
     partial: PartialOption = False,
     format: FormatOption = None,
     output: OutputOption = None,
@@ -217,7 +216,6 @@ def replay(
             machines,
             seed=seed,
             threads=threads,
-            max_instructions=max_instructions,
             partial=partial,
             progress=report,
         )
@@ -233,7 +231,6 @@ def replay(
 @app.command()
 def reach(
     trace: TraceArgument,
-    max_instructions: LimitOption = None,
     partial: PartialOption = False,
     format: FormatOption = None,
     output: OutputOption = None,
@@ -245,9 +242,7 @@ def reach(
     TLBs are fully associative and replace the least recently used entry; the counts are exact.
     """
     with progress("Measuring reach") as report:
-        curves = mmulab.reach(
-            trace, max_instructions=max_instructions, partial=partial, progress=report
-        )
+        curves = mmulab.reach(trace, partial=partial, progress=report)
     emit(
         data=curves.to_dict(),
         table=lambda: curves.table,

@@ -22,7 +22,6 @@ def replay(
     *,
     seed: int = 1,
     threads: int = 0,
-    max_instructions: int | None = None,
     partial: bool = False,
     progress: ProgressCallback | None = None,
 ) -> ReplayResults:
@@ -31,8 +30,7 @@ def replay(
     `trace` is a file of any known format (.mmt, ChampSim, Valgrind lackey, Dinero din), told by its
     content. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
     placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
-    each core). `max_instructions` stops early; `partial` accepts an incomplete trace up to its last
-    whole chunk.
+    each core). `partial` accepts an incomplete trace up to its last whole chunk.
 
     Raises `MachineError`, `TraceError`; `KeyboardInterrupt` stops the engine.
     """
@@ -43,7 +41,6 @@ def replay(
         [machine._engine for machine in loaded],
         seed=seed,
         threads=threads,
-        max_instructions=max_instructions,
         partial=partial,
         progress=progress,
     )
@@ -55,7 +52,6 @@ def replay(
 def reach(
     trace: str | os.PathLike[str],
     *,
-    max_instructions: int | None = None,
     partial: bool = False,
     progress: ProgressCallback | None = None,
 ) -> ReachResult:
@@ -66,7 +62,6 @@ def reach(
     return ReachResult(
         _engine.reach(
             os.fspath(trace),
-            max_instructions=max_instructions,
             partial=partial,
             progress=progress,
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,7 @@ from mmulab.causes import CAUSES
 from mmulab.output import human, percent
 from mmulab.reach_result import PAGE_SIZES, ReachResult
 from mmulab.recording import TraceInformation
-from mmulab.results import ReplayResults
+from mmulab.results import MachineResult, ReplayResults
 
 
 def _table(title: str, note: str = "") -> Table:
@@ -33,42 +34,75 @@ def _table(title: str, note: str = "") -> Table:
 
 
 def replay(results: ReplayResults) -> RenderableType:
-    """Machine by machine: totals, then where the cycles of translation go, then misses."""
+    """Machine by machine: totals, then where the cycles go, then TLB and cache misses."""
     if not results:
         return Text("No machines.")
+    return Group(_totals(results), _Beside(results, _components), _Beside(results, _misses))
+
+
+def _totals(results: ReplayResults) -> RenderableType:
     costs = sorted({cost for row in results for cost in row.interrupt_costs_cycles})
-    totals = _table(
+    table = _table(
         f"{results[0].instructions:,} instructions",
-        "CPI: cycles per instruction. MCPI: cache misses of the program. VMCPI: finding "
-        f"translations. int@N: interrupts at N cycles each. Run time includes them at {costs[0]}; "
-        "translation is VMCPI and interrupts.",
+        "Cycles per instruction: all (CPI, interrupts at the first cost), the program's cache misses "
+        "(MCPI), finding translations (VMCPI), interrupts at so many cycles each. Translation: share "
+        "of run time of VMCPI and interrupts. Path: instructions between two TLB misses.",
     )
-    totals.add_column("machine", no_wrap=True)
-    for heading in ("CPI", "MCPI", "VMCPI", *(f"int@{cost}" for cost in costs)):
-        totals.add_column(heading, justify="right")
+    table.padding = 0
+    table.add_column("\nmachine", no_wrap=True)
+    for heading in ("CPI", "MCPI", "VMCPI"):
+        table.add_column(f"\n{heading}", justify="right", no_wrap=True)
+    for place, cost in enumerate(costs):
+        heading = "interrupts" if place == 0 and len(costs) == 1 else "int."
+        table.add_column(f"{heading}\n@{cost}", justify="right", no_wrap=True)
     for cost in costs:
-        totals.add_column(f"translation@{cost}", justify="right")
-    totals.add_column("mean free path", justify="right")
+        table.add_column(f"VM time\n@{cost}", justify="right", no_wrap=True)
+    table.add_column("mean free\npath", justify="right", no_wrap=True)
     for row in results:
         path = row.mean_free_path
-        totals.add_row(
+        table.add_row(
             row.machine,
-            f"{row.cpi:.4f}",
-            f"{row.mcpi:.4f}",
-            f"{row.vmcpi:.4f}",
-            *(f"{row.interrupt_cpi(cost):.4f}" for cost in costs),
+            f"{row.cpi:.3f}",
+            f"{row.mcpi:.3f}",
+            f"{row.vmcpi:.3f}",
+            *(f"{row.interrupt_cpi(cost):.3f}" for cost in costs),
             *(percent(row.translation_share(cost)) for cost in costs),
-            "-" if path is None else f"{human(path)} instr.",
+            "-" if path is None else f"{path:,.0f}",
         )
-    return Group(totals, _components(results), _misses(results))
+    return table
 
 
-def _components(results: ReplayResults) -> RenderableType:
-    """Cycles per instruction of every cause that occurred, machines side by side."""
-    table = _table("Where the cycles go", "Cycles per thousand instructions; - for no cycle.")
+class _Beside:
+    """A table with a column for each machine, in as many parts as the terminal's width asks for."""
+
+    def __init__(self, results: ReplayResults, draw: Callable[[Sequence[MachineResult]], Table]):
+        self._results = list(results)
+        self._draw = draw
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rest = self._results
+        while rest:
+            count = len(rest)
+            table = self._draw(rest)
+            while count > 1 and _width(console, options, table) > options.max_width:
+                count -= 1
+                table = self._draw(rest[:count])
+            yield table
+            rest = rest[count:]
+
+
+def _width(console: Console, options: ConsoleOptions, table: Table) -> int:
+    """The width at which nothing of the table is cut."""
+    unbounded = options.update(max_width=10_000)
+    return Measurement.get(console, unbounded, table).maximum
+
+
+def _components(results: Sequence[MachineResult]) -> Table:
+    """Cycles of every cause that occurred."""
+    table = _table("Where the cycles go", "Cycles per thousand instructions.")
     table.add_column("cause", no_wrap=True)
     for row in results:
-        table.add_column(row.machine, justify="right")
+        table.add_column(row.machine, justify="right", no_wrap=True)
     previous = "work"
     for cause in CAUSES:
         cycles = [row.cause_cycles(cause.name) for row in results]
@@ -85,27 +119,18 @@ def _components(results: ReplayResults) -> RenderableType:
     return table
 
 
-def _misses(results: ReplayResults) -> RenderableType:
-    table = _table(
-        "TLB and cache misses", "Misses per thousand instructions (and of all look-ups)."
-    )
+def _misses(results: Sequence[MachineResult]) -> Table:
+    table = _table("TLB and cache misses", "Misses per thousand instructions.")
     table.add_column("structure", no_wrap=True)
     for row in results:
-        table.add_column(row.machine, justify="right")
+        table.add_column(row.machine, justify="right", no_wrap=True)
     for kind in ("tlbs", "caches"):
-        names: dict[str, None] = {}
-        for row in results:
-            names |= dict.fromkeys(row.data[kind])
-        for name in names:
-            cells = []
-            for row in results:
-                counters = row.data[kind].get(name)
-                if counters is None:
-                    cells.append("-")
-                    continue
-                rate = counters["misses"] / max(counters["hits"] + counters["misses"], 1)
-                per_thousand = 1000 * counters["misses"] / row.instructions
-                cells.append(f"{per_thousand:.3f} ({percent(rate)})")
+        for name in dict.fromkeys(name for row in results for name in row.data[kind]):
+            counters = [row.data[kind].get(name) for row in results]
+            cells = (
+                "-" if counter is None else f"{1000 * counter['misses'] / row.instructions:,.3f}"
+                for counter, row in zip(counters, results, strict=True)
+            )
             table.add_row(name, *cells)
         table.add_section()
     return table

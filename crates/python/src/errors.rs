@@ -1,6 +1,7 @@
 //! The engine's errors as Python's, mapped here and nowhere else.
 
 use mmulab_machine::MachineError;
+use mmulab_replay::ReplayError;
 use mmulab_trace::TraceError;
 use pyo3::PyErr;
 
@@ -9,6 +10,7 @@ mod python {
     // The macro writes items that it does not document.
     #![allow(missing_docs)]
     pyo3::import_exception!(mmulab.errors, MachineError);
+    pyo3::import_exception!(mmulab.errors, MmulabError);
     pyo3::import_exception!(mmulab.errors, RecordError);
     pyo3::import_exception!(mmulab.errors, TraceError);
 }
@@ -34,4 +36,25 @@ impl IntoPython for TraceError {
             _ => python::TraceError::new_err(self.to_string()),
         }
     }
+}
+
+impl IntoPython for ReplayError {
+    fn into_python(self) -> PyErr {
+        match self {
+            ReplayError::Trace(error) => error.into_python(),
+            ReplayError::DoesNotFit { .. } | ReplayError::Machine { .. } => {
+                python::MachineError::new_err(self.to_string())
+            }
+            ReplayError::Threads(_) | ReplayError::Stopped => {
+                python::MmulabError::new_err(self.to_string())
+            }
+        }
+    }
+}
+
+/// A machine of the other kind was given to replay.
+pub(crate) fn not_for_replay(name: &str) -> PyErr {
+    python::MachineError::new_err(format!(
+        "machine {name} boots kernels (kind = \"system\"); a trace needs one of kind \"replay\""
+    ))
 }

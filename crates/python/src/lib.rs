@@ -4,6 +4,7 @@
 
 mod errors;
 mod machine;
+mod replay;
 mod trace;
 mod watch;
 
@@ -17,6 +18,8 @@ mod _engine {
 
     #[pymodule_export]
     use crate::machine::{Machine, machine_schema};
+    #[pymodule_export]
+    use crate::replay::replay;
     #[pymodule_export]
     use crate::trace::{record, trace_information};
 }
