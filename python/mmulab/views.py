@@ -45,8 +45,9 @@ def _totals(results: ReplayResults) -> RenderableType:
     table = _table(
         f"{results[0].instructions:,} instructions",
         "Cycles per instruction: all (CPI, interrupts at the first cost), the program's cache misses "
-        "(MCPI), finding translations (VMCPI), interrupts at so many cycles each. Translation: share "
-        "of run time of VMCPI and interrupts. Path: instructions between two TLB misses.",
+        "(MCPI), finding translations (VMCPI), interrupts at so many cycles each. Share: how much of "
+        "the run time translation takes, with interrupts at so many cycles. Path: the mean free path, "
+        "instructions between two TLB misses.",
     )
     table.padding = 0
     table.add_column("\nmachine", no_wrap=True)
@@ -56,8 +57,8 @@ def _totals(results: ReplayResults) -> RenderableType:
         heading = "interrupts" if place == 0 and len(costs) == 1 else "int."
         table.add_column(f"{heading}\n@{cost}", justify="right", no_wrap=True)
     for cost in costs:
-        table.add_column(f"VM time\n@{cost}", justify="right", no_wrap=True)
-    table.add_column("mean free\npath", justify="right", no_wrap=True)
+        table.add_column(f"share\n@{cost}", justify="right", no_wrap=True)
+    table.add_column("\npath", justify="right", no_wrap=True)
     for row in results:
         path = row.mean_free_path
         table.add_row(

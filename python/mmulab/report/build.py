@@ -76,7 +76,9 @@ def _render(template: str, path: Path, **values: Any) -> None:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"human": human, "percent": percent, "size": _size}
-    page = environment.get_template(template).render(version=__version__, **values)
+    page = environment.get_template(template).render(
+        version=__version__, ink=plots.INK, rule=plots.RULE, font=plots.FONT, **values
+    )
     with replacing(path) as file:
         file.write(page.encode())
 
