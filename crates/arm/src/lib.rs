@@ -1,1 +1,22 @@
-//! A full-system simulator of ARM machines.
+//! A full-system simulator of ARM machines with virtually indexed, virtually tagged caches.
+
+pub mod board;
+mod branch;
+mod buffer;
+pub mod checker;
+mod coprocessor;
+pub mod cpu;
+mod decode;
+pub mod device_tree;
+mod execute;
+mod fetch;
+pub mod gdb;
+pub mod loader;
+pub mod memory;
+pub mod mmu;
+pub mod system;
+mod timing;
+
+pub use loader::{File, LoadError, Loaded, Request, load};
+pub use system::{Host, Stop, System, Transcript};
+pub use timing::Cause;

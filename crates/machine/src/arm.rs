@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Fault;
+use crate::{Cache, Fault, Replacement, Ways};
 
 /// A whole system around an ARM core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,10 +13,278 @@ pub struct SystemMachine {
     pub name: String,
     /// What it is, in one line.
     pub title: String,
+    /// Cores of this kind; they share the board.
+    pub cores: u32,
+    /// The core.
+    pub core: ArmCore,
+    /// Cycles of the instructions.
+    pub timing: ArmTiming,
+    /// Instruction cache.
+    pub icache: Cache,
+    /// Data cache.
+    pub dcache: Cache,
+    /// Second small data cache, for pages with C = 1 and B = 0 (SA-1100) or X = 1 (XScale).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mini_dcache: Option<Cache>,
+    /// The TLB of instruction fetches; of data too where there is no `dtlb`.
+    pub itlb: ArmTlb,
+    /// The TLB of data accesses, where it is one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtlb: Option<ArmTlb>,
+    /// The buffers between core and memory.
+    pub buffers: ArmBuffers,
+    /// Memory and what stands on the bus.
+    pub memory: ArmMemory,
 }
+
+/// The core's architecture and the parts of it that differ from core to core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmCore {
+    /// Version of the instruction set.
+    pub architecture: ArmArchitecture,
+    /// Whose system control coprocessor: which registers and maintenance operations exist.
+    pub coprocessor: ArmCoprocessor,
+    /// Clock.
+    pub clock_hz: u64,
+    /// Main ID register (c0, c0, 0).
+    pub main_id: u32,
+    /// Cache type register (c0, c0, 1); a core without one gives the main ID.
+    pub cache_type: u32,
+    /// What a data abort leaves in the base register.
+    pub abort_model: AbortModel,
+    /// Width of the process ID: 6 bits relocate within the lower 2 GB, 7 within all 4 GB.
+    pub pid_bits: u32,
+    /// Entries of the branch target buffer; 0 for none.
+    pub branch_buffer_entries: u32,
+}
+
+/// Version of the ARM architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArmArchitecture {
+    /// Without Thumb.
+    Armv4,
+    /// With Thumb.
+    Armv4t,
+    /// With the DSP instructions, BLX, CLZ, BKPT, LDRD, STRD, PLD.
+    Armv5te,
+}
+
+/// Whose system control coprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArmCoprocessor {
+    /// Intel SA-1100.
+    Sa1100,
+    /// Intel XScale.
+    Xscale,
+    /// ARM920T.
+    Arm920t,
+    /// ARM926EJ-S.
+    Arm926ejs,
+}
+
+/// What a data abort leaves in the base register of a load or store with write-back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AbortModel {
+    /// Its value before the instruction.
+    BaseRestored,
+    /// Its updated value.
+    BaseUpdated,
+}
+
+/// Cycles of the instructions when every access hits. A load-use stall is what an instruction waits
+/// that uses the result right after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmTiming {
+    /// Added by a shift whose amount is in a register.
+    pub register_shift_cycles: u8,
+    /// Added by any taken branch or write of the PC that is not predicted.
+    pub taken_branch_cycles: u8,
+    /// Added further by a load of the PC.
+    pub load_pc_cycles: u8,
+    /// Stall after a load of a word.
+    pub load_use_cycles: u8,
+    /// Stall after a load of a byte or half-word.
+    pub load_narrow_use_cycles: u8,
+    /// LDM and STM: this and one a word, together at least `block_minimum_cycles`.
+    pub block_base_cycles: u8,
+    /// Least cycles of LDM and STM.
+    pub block_minimum_cycles: u8,
+    /// LDRD and STRD in all.
+    pub double_cycles: u8,
+    /// SWP in all.
+    pub swap_cycles: u8,
+    /// Multiply in all, before the following.
+    pub multiply_cycles: u8,
+    /// Added when the multiply sets flags.
+    pub multiply_flags_cycles: u8,
+    /// Added when the product is long.
+    pub multiply_long_cycles: u8,
+    /// Multiplier bits taken a cycle, with early termination (added cycles: one less than the groups
+    /// of bits that are significant); 0 where the time is fixed.
+    pub multiply_bits_a_cycle: u8,
+    /// Stall after a multiply or saturating instruction.
+    pub multiply_use_cycles: u8,
+    /// The 16-bit multiplies and the saturating instructions, in all.
+    pub dsp_cycles: u8,
+    /// MRS in all.
+    pub status_read_cycles: u8,
+    /// MSR that writes only flags, in all.
+    pub flags_write_cycles: u8,
+    /// MSR that writes the control field, in all.
+    pub status_write_cycles: u8,
+    /// A read of a coprocessor register, in all.
+    pub coprocessor_read_cycles: u8,
+    /// A write of a coprocessor register, in all, before what a maintenance operation adds.
+    pub coprocessor_write_cycles: u8,
+    /// Entry of an exception.
+    pub exception_cycles: u8,
+    /// A wrongly predicted branch, where there is a branch target buffer.
+    pub branch_mispredicted_cycles: u8,
+    /// A cache maintenance operation on one line, or a step of test-and-clean.
+    pub line_operation_cycles: u8,
+    /// An operation on a whole cache or TLB.
+    pub whole_operation_cycles: u8,
+}
+
+/// One TLB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmTlb {
+    /// Entries, less those of `lockdown_entries`.
+    pub entries: u32,
+    /// Entries a set; "full" is fully associative.
+    pub ways: Ways,
+    /// Which entry of a set gives way.
+    pub replacement: Replacement,
+    /// Entries of a fully associative part that only locked-down translations take.
+    pub lockdown_entries: u32,
+}
+
+/// The buffers between core and memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmBuffers {
+    /// Addresses the write buffer holds.
+    pub write_entries: u32,
+    /// Words the write buffer holds in all.
+    pub write_words: u32,
+    /// Words one address of it covers, as an aligned block.
+    pub write_entry_words: u32,
+    /// Whether a store joins an entry of the same block that an earlier instruction made.
+    pub write_coalesces: bool,
+    /// Lines that a separate write-back buffer holds; 0 where write-backs go through the write buffer.
+    pub write_back_entries: u32,
+    /// Lines of the software-controlled read buffer; 0 for none.
+    pub read_entries: u32,
+}
+
+/// Memory and what stands on the bus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmMemory {
+    /// RAM, from physical address 0.
+    pub size_bytes: u64,
+    /// A line fill, from the miss to the end of the stall.
+    pub line_fill_cycles: u32,
+    /// One descriptor read by the table walk.
+    pub walk_read_cycles: u32,
+    /// A read of one word that no cache serves.
+    pub word_read_cycles: u32,
+    /// The first word of a write at the memory.
+    pub write_first_cycles: u32,
+    /// Each following word of the same burst.
+    pub write_next_cycles: u32,
+    /// A load from the zero bank (SA-1100 at 0xe0000000), which has no external latency; 0 where
+    /// there is no such bank.
+    pub zero_bank_fill_cycles: u32,
+}
+
+/// More than any of the machines has, and short of the board's devices.
+const MAXIMUM_RAM_BYTES: u64 = 0x1000_0000;
 
 impl SystemMachine {
     pub(crate) fn check(&self) -> Result<(), Fault> {
+        if !(1..=8).contains(&self.cores) {
+            return Err(Fault::new("cores", format!("{} is not between 1 and 8", self.cores)));
+        }
+        if self.core.pid_bits != 6 && self.core.pid_bits != 7 {
+            return Err(Fault::new(
+                "core.pid_bits",
+                format!("{} is neither 6 nor 7", self.core.pid_bits),
+            ));
+        }
+        if !(1_000_000..=10_000_000_000).contains(&self.core.clock_hz) {
+            return Err(Fault::new(
+                "core.clock_hz",
+                format!("{} is not between 1 MHz and 10 GHz", self.core.clock_hz),
+            ));
+        }
+        let entries = self.core.branch_buffer_entries;
+        if entries != 0 && (!entries.is_power_of_two() || entries > 4096) {
+            return Err(Fault::new(
+                "core.branch_buffer_entries",
+                format!("{entries} is neither 0 nor a power of two up to 4096"),
+            ));
+        }
+        for (path, cache) in [("icache", Some(&self.icache)), ("dcache", Some(&self.dcache))]
+            .into_iter()
+            .chain([("mini_dcache", self.mini_dcache.as_ref())])
+        {
+            let Some(cache) = cache else { continue };
+            cache.check(path)?;
+            if cache.line_bytes != 32 {
+                return Err(Fault::new(
+                    format!("{path}.line_bytes"),
+                    "the lines of these cores have 32 bytes",
+                ));
+            }
+            if cache.size_bytes > 1 << 17 {
+                return Err(Fault::new(
+                    format!("{path}.size_bytes"),
+                    "the caches of these cores have at most 131072 bytes",
+                ));
+            }
+        }
+        for (path, tlb) in [("itlb", Some(&self.itlb)), ("dtlb", self.dtlb.as_ref())] {
+            let Some(tlb) = tlb else { continue };
+            let ways = tlb.ways.count(u64::from(tlb.entries));
+            let sets = u64::from(tlb.entries).checked_div(ways).unwrap_or(0);
+            if !(1..=1024).contains(&tlb.entries)
+                || sets * ways != u64::from(tlb.entries)
+                || !sets.is_power_of_two()
+            {
+                return Err(Fault::new(
+                    format!("{path}.entries"),
+                    format!("{} is not 1 to 1024 in a power of two of sets", tlb.entries),
+                ));
+            }
+        }
+        let buffers = &self.buffers;
+        if !matches!(buffers.write_entry_words, 1 | 2 | 4 | 8) {
+            return Err(Fault::new("buffers.write_entry_words", "is not 1, 2, 4 or 8"));
+        }
+        if !(1..=64).contains(&buffers.write_entries)
+            || buffers.write_words < buffers.write_entry_words
+        {
+            return Err(Fault::new(
+                "buffers.write_entries",
+                "needs 1 to 64 entries, and words for at least one of them",
+            ));
+        }
+        if self.memory.size_bytes > MAXIMUM_RAM_BYTES || self.memory.size_bytes % (1 << 20) != 0 {
+            return Err(Fault::new(
+                "memory.size_bytes",
+                format!(
+                    "{} is not a multiple of 1 MB up to 256 MB: the board's devices follow",
+                    self.memory.size_bytes
+                ),
+            ));
+        }
         Ok(())
     }
 }

@@ -1,0 +1,106 @@
+//! The lab block: measuring from within the guest (docs/board.md).
+
+const NAME_LENGTH: usize = 64;
+
+/// What a guest said about its own progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A phase starts.
+    Phase(u32),
+    /// Something happened.
+    Event(u32),
+    /// Something begins.
+    Begin(u32),
+    /// It ends.
+    End(u32),
+}
+
+/// The block's registers.
+pub struct Lab {
+    clock_hz: u64,
+    cores: usize,
+    /// High half of the counter that was read last.
+    pub latch: u32,
+    /// Present phase.
+    pub phase: u32,
+    /// The phase changed, and the ledgers do not know yet.
+    pub phase_changed: bool,
+    /// The guest's exit status.
+    pub exit: Option<u8>,
+    /// Names of phases and events, by number.
+    pub phase_names: Vec<(u32, String)>,
+    /// As above.
+    pub event_names: Vec<(u32, String)>,
+    /// Marks with their time and core; the timeline takes them.
+    pub marks: Vec<(u64, usize, Mark)>,
+    spelled: String,
+}
+
+fn name(names: &mut Vec<(u32, String)>, number: u32, name: String) {
+    match names.iter_mut().find(|(known, _)| *known == number) {
+        Some(place) => place.1 = name,
+        None => names.push((number, name)),
+    }
+}
+
+impl Lab {
+    /// The block after reset.
+    pub fn new(clock_hz: u64, cores: usize) -> Lab {
+        Lab {
+            clock_hz,
+            cores,
+            latch: 0,
+            phase: 0,
+            phase_changed: false,
+            exit: None,
+            phase_names: Vec::new(),
+            event_names: Vec::new(),
+            marks: Vec::new(),
+            spelled: String::new(),
+        }
+    }
+
+    /// What the results call a phase.
+    pub fn phase_name(&self, phase: u32) -> String {
+        self.phase_names
+            .iter()
+            .find(|(known, _)| *known == phase)
+            .map_or_else(|| phase.to_string(), |(_, name)| name.clone())
+    }
+
+    /// A register that is the same for all cores.
+    pub fn read(&self, offset: u32) -> u32 {
+        match offset {
+            0x00 => 0x4d4d_554c,
+            0x04 => 1,
+            0x0c | 0x14 => self.latch,
+            0x18 => self.phase,
+            0x3c => self.cores as u32,
+            0x40 => self.clock_hz as u32,
+            _ => 0,
+        }
+    }
+
+    /// A register, written at time `now` by a core.
+    pub fn write(&mut self, offset: u32, value: u32, now: u64, core: usize) {
+        match offset {
+            0x18 => {
+                self.phase = value;
+                self.phase_changed = true;
+                self.marks.push((now, core, Mark::Phase(value)));
+            }
+            0x1c => self.exit = Some(value as u8),
+            0x20 => self.marks.push((now, core, Mark::Event(value))),
+            0x24 => self.marks.push((now, core, Mark::Begin(value))),
+            0x28 => self.marks.push((now, core, Mark::End(value))),
+            0x2c => {
+                if self.spelled.len() < NAME_LENGTH {
+                    self.spelled.push(char::from(value as u8));
+                }
+            }
+            0x30 => name(&mut self.phase_names, value, std::mem::take(&mut self.spelled)),
+            0x34 => name(&mut self.event_names, value, std::mem::take(&mut self.spelled)),
+            _ => {}
+        }
+    }
+}

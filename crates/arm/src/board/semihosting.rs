@@ -1,0 +1,44 @@
+//! The few semihosting calls that end a run or print (ARM DUI 0203, semihosting), so that one image
+//! ends on QEMU and here.
+
+use crate::board::Board;
+use crate::cpu::{Cpu, Flow};
+
+const WRITE_CHARACTER: u32 = 0x03;
+const WRITE_STRING: u32 = 0x04;
+const EXIT: u32 = 0x18;
+const EXIT_EXTENDED: u32 = 0x20;
+/// The reason that means a normal end.
+const APPLICATION_EXIT: u32 = 0x2_0026;
+/// A string without end is cut here.
+const LONGEST_STRING: usize = 1 << 16;
+
+/// Serves the call in R0, or returns `None` for one that is not served. Arguments are read as the
+/// core would load them, with the cost of these loads.
+pub fn call(cpu: &mut Cpu, board: &mut Board) -> Option<Flow> {
+    let argument = cpu.registers[1];
+    match cpu.registers[0] {
+        EXIT => board.exit = Some(u8::from(argument != APPLICATION_EXIT)),
+        EXIT_EXTENDED => {
+            let reason = cpu.memory.load_word(board, argument).ok()?;
+            let status = cpu.memory.load_word(board, argument.wrapping_add(4)).ok()?;
+            board.exit = Some(if reason == APPLICATION_EXIT { status as u8 } else { 1 });
+        }
+        WRITE_CHARACTER => {
+            let character = cpu.memory.load_byte(board, argument).ok()?;
+            board.output.push(character as u8);
+        }
+        WRITE_STRING => {
+            for offset in 0..LONGEST_STRING {
+                let at = argument.wrapping_add(offset as u32);
+                match cpu.memory.load_byte(board, at) {
+                    Ok(0) | Err(_) => break,
+                    Ok(character) => board.output.push(character as u8),
+                }
+            }
+        }
+        _ => return None,
+    }
+    cpu.memory.request_attention();
+    Some(Flow::Synchronise)
+}

@@ -1,0 +1,241 @@
+//! The write buffer and the write-back buffer: stores and dirty lines on their way to memory.
+//!
+//! Both are one queue that memory serves in order. What is in it has left the caches and has not
+//! reached memory: a table walk, which reads memory, does not see it. Entries carry the time at
+//! which memory has them, and are applied when somebody looks.
+
+use std::collections::VecDeque;
+
+use mmulab_machine::{ArmBuffers, ArmMemory};
+
+/// What waits for memory: part of an aligned 32-byte line.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Physical address of the line.
+    pub line: u32,
+    /// The words.
+    pub data: [u32; 8],
+    /// Which bits of them are written.
+    pub mask: [u32; 8],
+    /// How many words it takes of the buffer's capacity.
+    words: u32,
+    /// Address space within the line that one entry covers.
+    block: u32,
+    /// When memory has it.
+    ready_at: u64,
+    /// Whether it is a dirty line in the separate write-back buffer.
+    write_back: bool,
+}
+
+/// The queue.
+pub struct WriteBuffer {
+    queue: VecDeque<Entry>,
+    words: u32,
+    stores: u32,
+    write_backs: u32,
+    /// When memory is free for the next transfer.
+    memory_free_at: u64,
+    shape: ArmBuffers,
+    write_first_cycles: u64,
+    write_next_cycles: u64,
+}
+
+impl WriteBuffer {
+    /// An empty buffer.
+    pub fn new(shape: &ArmBuffers, memory: &ArmMemory) -> WriteBuffer {
+        WriteBuffer {
+            queue: VecDeque::with_capacity(
+                (shape.write_entries + shape.write_back_entries) as usize,
+            ),
+            words: 0,
+            stores: 0,
+            write_backs: 0,
+            memory_free_at: 0,
+            shape: shape.clone(),
+            write_first_cycles: u64::from(memory.write_first_cycles),
+            write_next_cycles: u64::from(memory.write_next_cycles),
+        }
+    }
+
+    /// Whether nothing waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// What waits, oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.queue.iter()
+    }
+
+    /// Puts into `ram` what memory has by `now`.
+    #[inline(always)]
+    pub fn retire(&mut self, now: u64, ram: &mut [u32]) {
+        while self.queue.front().is_some_and(|entry| entry.ready_at <= now) {
+            self.retire_front(ram);
+        }
+    }
+
+    fn retire_front(&mut self, ram: &mut [u32]) {
+        let Some(entry) = self.queue.pop_front() else { return };
+        if entry.write_back {
+            self.write_backs -= 1;
+        } else {
+            self.words -= entry.words;
+            self.stores -= 1;
+        }
+        let first = (entry.line >> 2) as usize;
+        for (offset, (&data, &mask)) in entry.data.iter().zip(&entry.mask).enumerate() {
+            if mask != 0 {
+                let word = &mut ram[first + offset];
+                *word = *word & !mask | data & mask;
+            }
+        }
+    }
+
+    /// When a store to `address` can enter, given that everything ready by `now` was retired.
+    /// `joins` tells whether it continues the burst of the store before.
+    #[inline(always)]
+    pub fn room_for_store(&self, now: u64, address: u32, joins: bool) -> u64 {
+        if self.can_join(address, joins) && self.words < self.shape.write_words {
+            return now;
+        }
+        if self.stores < self.shape.write_entries && self.words < self.shape.write_words {
+            return now;
+        }
+        // The first store to leave makes room.
+        self.queue
+            .iter()
+            .find(|entry| !entry.write_back)
+            .map_or(now, |entry| entry.ready_at.max(now))
+    }
+
+    fn can_join(&self, address: u32, joins: bool) -> bool {
+        (joins || self.shape.write_coalesces)
+            && self
+                .queue
+                .back()
+                .is_some_and(|entry| !entry.write_back && entry.block == self.block_of(address))
+    }
+
+    fn block_of(&self, address: u32) -> u32 {
+        address & !(self.shape.write_entry_words * 4 - 1)
+    }
+
+    /// Takes a store; there must be room.
+    pub fn push_store(&mut self, now: u64, address: u32, data: u32, mask: u32, joins: bool) {
+        let word = (address >> 2 & 7) as usize;
+        if self.can_join(address, joins) {
+            let next = self.write_next_cycles;
+            if let Some(entry) = self.queue.back_mut() {
+                let new_word = entry.mask[word] == 0;
+                entry.data[word] = entry.data[word] & !mask | data & mask;
+                entry.mask[word] |= mask;
+                if new_word {
+                    entry.words += 1;
+                    self.words += 1;
+                    entry.ready_at += next;
+                    self.memory_free_at += next;
+                }
+                return;
+            }
+        }
+        let mut entry = Entry {
+            line: address & !31,
+            data: [0; 8],
+            mask: [0; 8],
+            words: 1,
+            block: self.block_of(address),
+            ready_at: self.memory_free_at.max(now) + self.write_first_cycles,
+            write_back: false,
+        };
+        entry.data[word] = data;
+        entry.mask[word] = mask;
+        self.memory_free_at = entry.ready_at;
+        self.words += 1;
+        self.stores += 1;
+        self.queue.push_back(entry);
+    }
+
+    /// When the dirty halves of a line can enter.
+    pub fn room_for_line(&self, now: u64, words: u32) -> u64 {
+        let separate = self.shape.write_back_entries > 0;
+        let fits = if separate {
+            self.write_backs < self.shape.write_back_entries
+        } else {
+            self.stores + words / self.shape.write_entry_words <= self.shape.write_entries.max(2)
+                && (self.words + words <= self.shape.write_words || self.words == 0)
+        };
+        if fits {
+            return now;
+        }
+        self.queue
+            .iter()
+            .find(|entry| entry.write_back == separate)
+            .map_or(now, |entry| entry.ready_at.max(now))
+    }
+
+    /// Takes the dirty halves (bit 0 the lower) of a line; there must be room.
+    pub fn push_line(&mut self, now: u64, line: u32, data: &[u32; 8], halves: u8) {
+        let separate = self.shape.write_back_entries > 0;
+        let mut mask = [0; 8];
+        for (word, mask) in mask.iter_mut().enumerate() {
+            if halves >> (word / 4) & 1 != 0 {
+                *mask = !0;
+            }
+        }
+        let words = halves.count_ones() * 4;
+        let cycles = self.write_first_cycles + u64::from(words - 1) * self.write_next_cycles;
+        let ready_at = self.memory_free_at.max(now) + cycles;
+        self.memory_free_at = ready_at;
+        if separate {
+            self.write_backs += 1;
+        } else {
+            self.words += words;
+            self.stores += 1;
+        }
+        self.queue.push_back(Entry {
+            line,
+            data: *data,
+            mask,
+            words,
+            block: line | 1,
+            ready_at,
+            write_back: separate,
+        });
+    }
+
+    /// When memory has everything that is in here now.
+    pub fn empty_at(&self, now: u64) -> u64 {
+        self.queue.back().map_or(now, |entry| entry.ready_at.max(now))
+    }
+
+    /// When memory has everything that touches the line at `address`; `now` if nothing does.
+    pub fn line_ready_at(&self, now: u64, address: u32) -> u64 {
+        self.queue
+            .iter()
+            .rfind(|entry| entry.line == address & !31)
+            .map_or(now, |entry| entry.ready_at.max(now))
+    }
+
+    /// When the transfer that memory is busy with ends: a read waits for it and goes ahead of the
+    /// others.
+    pub fn transfer_ends_at(&self, now: u64) -> u64 {
+        self.queue.front().map_or(now, |entry| entry.ready_at.max(now))
+    }
+
+    /// A read has taken memory for `cycles`: what waits, waits longer.
+    pub fn delay(&mut self, cycles: u64) {
+        for entry in &mut self.queue {
+            entry.ready_at += cycles;
+        }
+        self.memory_free_at += cycles;
+    }
+
+    /// Puts everything into `ram`, whatever the time: for the debugger and the end of a run.
+    pub fn flush(&mut self, ram: &mut [u32]) {
+        while !self.queue.is_empty() {
+            self.retire_front(ram);
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! The system control coprocessor, CP15: which registers and operations each core has, and what
+//! they do.
+//!
+//! Sources: Intel SA-1100 Developer's Manual 278088-004, chapter 5; Intel IXP42X Developer's Manual
+//! 252480-006, 3.5; ARM920T TRM, ARM DDI 0151C, 2.3; ARM926EJ-S TRM, ARM DDI 0198D, 2.3.
+//! An operation that the core does not have does nothing and is listed at the end of the run.
+
+use mmulab_machine::ArmCoprocessor::{self, *};
+
+use crate::board::Board;
+use crate::memory::{Memory, control};
+use crate::timing::Cause;
+
+/// What a write asks of the core itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// Wait for an interrupt.
+    Wait,
+    /// Forget the branch target buffer.
+    BranchBuffer,
+}
+
+/// The control register after reset: the bits that read as one.
+pub fn reset_control(kind: ArmCoprocessor) -> u32 {
+    match kind {
+        Sa1100 => 0x70,
+        Xscale => 0x78,
+        Arm920t => 0x78,
+        Arm926ejs => 0x0005_0078,
+    }
+}
+
+/// Bits of the control register that software can change.
+fn writable_control(kind: ArmCoprocessor) -> u32 {
+    let common = control::MMU
+        | control::ALIGNMENT
+        | control::DATA_CACHE
+        | control::SYSTEM
+        | control::ROM
+        | control::INSTRUCTION_CACHE
+        | control::HIGH_VECTORS;
+    match kind {
+        // W (bit 3) and B (bit 7).
+        Sa1100 => common | 0x88,
+        // B and Z (bit 11).
+        Xscale => common | 0x880,
+        // B, RR, nF and iA (bits 30, 31).
+        Arm920t => common | 0xc000_4080,
+        // B, RR and L4.
+        Arm926ejs => common | 0xc080,
+    }
+}
+
+fn fields(word: u32) -> (u32, u32, u32, u32) {
+    (word >> 16 & 15, word & 15, word >> 21 & 7, word >> 5 & 7)
+}
+
+impl Memory {
+    fn unknown(&mut self, word: u32) {
+        if self.unknown_operations.len() < 32
+            && !self.unknown_operations.iter().any(|&(known, _)| known & !0xf000 == word & !0xf000)
+        {
+            self.unknown_operations.push((word, 0));
+        }
+    }
+
+    /// MRC p15; `None` is undefined.
+    pub fn coprocessor_read(&mut self, board: &mut Board, word: u32) -> Option<u32> {
+        if word >> 8 & 15 != 15 {
+            return self.other_coprocessor_read(word);
+        }
+        let (n, m, opcode_1, opcode_2) = fields(word);
+        let kind = self.kind;
+        let registers = &self.registers;
+        Some(match (n, m, opcode_1, opcode_2) {
+            (0, 0, 0, 1) if kind != Sa1100 => self.machine.core.cache_type,
+            (0, 0, 0, 2) if kind == Arm926ejs => 0,
+            (0, _, 0, _) => self.machine.core.main_id,
+            (1, 0, 0, 0) => registers.control,
+            (1, 0, 0, 1) if kind == Xscale => registers.auxiliary,
+            (2, ..) => registers.table,
+            (3, ..) => registers.domains,
+            (5, 0, 0, 1) if matches!(kind, Arm926ejs | Arm920t) => registers.fetch_fault_status,
+            (5, ..) => registers.data_fault_status,
+            (6, ..) => registers.fault_address,
+            (7, 10, 0, 3) if kind == Arm926ejs => self.test_and_clean(board, false),
+            (7, 14, 0, 3) if kind == Arm926ejs => self.test_and_clean(board, true),
+            (9, 0, 0, 0) if matches!(kind, Arm926ejs | Arm920t) => registers.cache_lockdown[0],
+            (9, 0, 0, 1) if matches!(kind, Arm926ejs | Arm920t) => registers.cache_lockdown[1],
+            (9, 1, 0, 0 | 1) if kind == Arm926ejs => 0,
+            (9, 2, 0, 0) if kind == Xscale => registers.cache_lockdown[0],
+            (10, 0, 0, 0) => registers.tlb_lockdown[0],
+            (10, 0, 0, 1) if kind == Arm920t => registers.tlb_lockdown[1],
+            (13, 0, 0, 0) => registers.process,
+            (13, 0, 0, 1) if kind == Arm926ejs => registers.context,
+            (15, 1, 0, 0) if kind == Xscale => registers.coprocessor_access,
+            (15, ..) => 0,
+            _ => {
+                self.unknown(word);
+                0
+            }
+        })
+    }
+
+    /// MCR p15; `None` is undefined.
+    pub fn coprocessor_write(
+        &mut self,
+        board: &mut Board,
+        word: u32,
+        value: u32,
+    ) -> Option<Effect> {
+        if word >> 8 & 15 != 15 {
+            return self.other_coprocessor_write(word, value);
+        }
+        let (n, m, opcode_1, opcode_2) = fields(word);
+        let kind = self.kind;
+        match (n, m, opcode_1, opcode_2) {
+            (1, 0, 0, 0) => self.write_control(value),
+            (1, 0, 0, 1) if kind == Xscale => self.registers.auxiliary = value & 0x33,
+            (2, ..) => self.write_table(value),
+            (3, ..) => self.write_domains(value),
+            (5, 0, 0, 1) if matches!(kind, Arm926ejs | Arm920t) => {
+                self.registers.fetch_fault_status = value & 0xff;
+            }
+            (5, ..) => self.registers.data_fault_status = value & 0xff,
+            (6, ..) => self.registers.fault_address = value,
+            (7, ..) => return Some(self.cache_operation(board, word, value)),
+            (8, ..) => self.tlb_operation(word, value),
+            (9, ..) => self.lockdown_operation(board, word, value),
+            (10, ..) => self.tlb_lockdown(board, word, value),
+            (13, 0, 0, 0) => {
+                self.write_process(value);
+                if kind == Xscale {
+                    return Some(Effect::BranchBuffer);
+                }
+            }
+            (13, 0, 0, 1) if kind == Arm926ejs => self.registers.context = value,
+            (15, 8, 0, 2) if kind == Sa1100 => return Some(Effect::Wait),
+            (15, 1 | 2, 0, 2) if kind == Sa1100 => {}
+            (15, 1, 0, 0) if kind == Xscale => self.registers.coprocessor_access = value & 0x3fff,
+            (14, ..) if matches!(kind, Sa1100 | Xscale) => {}
+            (15, ..) => {}
+            _ => self.unknown(word),
+        }
+        Some(Effect::None)
+    }
+
+    /// Coprocessor 14 of the XScale: clock and power; the performance counters read as zero.
+    fn other_coprocessor_read(&mut self, word: u32) -> Option<u32> {
+        (self.kind == Xscale && word >> 8 & 15 == 14).then_some(0)
+    }
+
+    fn other_coprocessor_write(&mut self, word: u32, value: u32) -> Option<Effect> {
+        if self.kind != Xscale || word >> 8 & 15 != 14 {
+            return None;
+        }
+        // c7: power mode; 1 is idle, until an interrupt (252480-006, 3.5.3).
+        if word >> 16 & 15 == 7 && value & 3 == 1 {
+            return Some(Effect::Wait);
+        }
+        Some(Effect::None)
+    }
+
+    fn write_control(&mut self, value: u32) {
+        let writable = writable_control(self.kind);
+        let old = self.registers.control;
+        let new = old & !writable | value & writable;
+        // Linux writes the same value on every system call.
+        if old == new {
+            return;
+        }
+        self.registers.control = new;
+        let translating = control::MMU
+            | control::DATA_CACHE
+            | control::INSTRUCTION_CACHE
+            | control::SYSTEM
+            | control::ROM;
+        if (old ^ new) & translating != 0 {
+            self.renew_pages();
+        }
+    }
+
+    fn write_table(&mut self, value: u32) {
+        let value = value & 0xffff_c000;
+        if value != self.registers.table {
+            self.counters.space_switches += 1;
+            self.registers.table = value;
+            self.change_space();
+        }
+        self.forget_shadow();
+    }
+
+    fn write_domains(&mut self, value: u32) {
+        if value != self.registers.domains {
+            self.registers.domains = value;
+            self.update_contexts();
+            self.change_space();
+        }
+    }
+
+    fn write_process(&mut self, value: u32) {
+        let value = value & self.process_mask;
+        if value != self.registers.process {
+            self.counters.space_switches += 1;
+            self.registers.process = value;
+            self.fetch.forget_page();
+            self.change_space();
+        }
+    }
+
+    /// c8: which TLB entries go. A TLB of one side only is spared by operations on the other.
+    fn tlb_operation(&mut self, word: u32, value: u32) {
+        let (_, m, _, opcode_2) = fields(word);
+        let since = self.now();
+        let (fetch_side, data_side) = (m & 1 != 0, m & 2 != 0);
+        let known = match opcode_2 {
+            0 => matches!(m, 5..=7),
+            // The SA-1100 invalidates single entries of the data TLB only.
+            1 => match self.kind {
+                Sa1100 => m == 6,
+                Arm920t | Xscale => matches!(m, 5 | 6),
+                Arm926ejs => matches!(m, 5..=7),
+            },
+            _ => false,
+        };
+        if !known {
+            return self.unknown(word);
+        }
+        if opcode_2 == 0 {
+            // A unified TLB is emptied by each of the three (ARM DDI 0198D, 2.3.8).
+            if fetch_side || self.dtlb.is_none() {
+                self.itlb.invalidate_all();
+            }
+            if let (true, Some(dtlb)) = (data_side, &mut self.dtlb) {
+                dtlb.invalidate_all();
+            }
+            self.renew_pages();
+            self.counters.tlb_flushes += 1;
+            self.spend(Cause::TlbOperation, self.machine.timing.whole_operation_cycles);
+            self.note_flush("TLB flush", since);
+        } else {
+            // These operations take the modified virtual address: the process ID is not applied.
+            let mut largest = 0;
+            if fetch_side || self.dtlb.is_none() {
+                largest = self.itlb.invalidate(value);
+            }
+            if let (true, Some(dtlb)) = (data_side, &mut self.dtlb) {
+                largest = largest.max(dtlb.invalidate(value));
+            }
+            if largest > 0 {
+                self.forget_page(value >> largest << largest, largest);
+            }
+            self.counters.tlb_entry_flushes += 1;
+            self.spend(Cause::TlbOperation, self.machine.timing.line_operation_cycles);
+        }
+    }
+
+    /// c7: caches and buffers.
+    fn cache_operation(&mut self, board: &mut Board, word: u32, value: u32) -> Effect {
+        let (_, m, opcode_1, opcode_2) = fields(word);
+        let kind = self.kind;
+        let timing = &self.machine.timing;
+        let (line_cycles, whole_cycles) =
+            (timing.line_operation_cycles, timing.whole_operation_cycles);
+        let since = self.now();
+        if opcode_1 != 0 {
+            self.unknown(word);
+            return Effect::None;
+        }
+        let by_index = matches!(kind, Arm920t | Arm926ejs);
+        let sa1100 = kind == Sa1100;
+        match (m, opcode_2) {
+            (0, 4) if by_index => return Effect::Wait,
+            (2, 5) if kind == Xscale => {
+                self.allocate_line(board, value);
+                self.spend(Cause::DataCacheOperation, line_cycles);
+            }
+            (5, 0) | (7, 0) => {
+                if m == 7 {
+                    self.drop_all_lines();
+                    self.counters.dcache_flushes += 1;
+                }
+                self.fetch.invalidate_all();
+                self.counters.icache_flushes += 1;
+                self.spend(Cause::InstructionCacheOperation, whole_cycles);
+                self.note_flush(if m == 7 { "cache flush" } else { "icache flush" }, since);
+                if kind == Xscale {
+                    return Effect::BranchBuffer;
+                }
+            }
+            (5, 1) if !sa1100 => {
+                self.fetch.invalidate(value);
+                self.counters.line_operations += 1;
+                self.spend(Cause::InstructionCacheOperation, line_cycles);
+            }
+            (5, 2) if by_index => {
+                if let Some(slot) = slot_by_index(&self.fetch.cache, value) {
+                    self.fetch.invalidate_slot(slot);
+                }
+                self.counters.line_operations += 1;
+                self.spend(Cause::InstructionCacheOperation, line_cycles);
+            }
+            (5, 4) if kind == Arm926ejs => {}
+            (5, 6) if kind == Xscale => return Effect::BranchBuffer,
+            (6, 0) => {
+                self.drop_all_lines();
+                self.counters.dcache_flushes += 1;
+                self.spend(Cause::DataCacheOperation, whole_cycles);
+                self.note_flush("dcache flush", since);
+            }
+            (6, 1) => self.line_operation(board, value, false, true),
+            (6, 2) if by_index => self.index_operation(board, value, false, true),
+            (10, 1) => self.line_operation(board, value, true, false),
+            (10, 2) if by_index => self.index_operation(board, value, true, false),
+            (10, 4) => {
+                self.drain(board, Cause::Drain);
+                self.spend(Cause::Drain, 0u64);
+            }
+            (13, 1) if by_index => {
+                // Prefetch of an instruction line: a hint that this model does not take.
+            }
+            (14, 1) if by_index => self.line_operation(board, value, true, true),
+            (14, 2) if by_index => self.index_operation(board, value, true, true),
+            _ => self.unknown(word),
+        }
+        Effect::None
+    }
+
+    /// A clean or invalidate by modified virtual address. The process ID is not applied (ARM DDI
+    /// 0198D, 2.3.13).
+    fn line_operation(&mut self, board: &mut Board, address: u32, clean: bool, invalidate: bool) {
+        self.counters.line_operations += 1;
+        self.spend(Cause::DataCacheOperation, self.machine.timing.line_operation_cycles);
+        if let Some(slot) = self.line_of(address) {
+            self.slot_operation(board, slot, clean, invalidate);
+        }
+    }
+
+    fn index_operation(&mut self, board: &mut Board, value: u32, clean: bool, invalidate: bool) {
+        self.counters.line_operations += 1;
+        self.spend(Cause::DataCacheOperation, self.machine.timing.line_operation_cycles);
+        if let Some(slot) = slot_by_index(&self.dcache, value) {
+            self.slot_operation(board, slot, clean, invalidate);
+        }
+    }
+
+    fn slot_operation(&mut self, board: &mut Board, slot: usize, clean: bool, invalidate: bool) {
+        if clean {
+            self.clean_slot(board, slot, Cause::DataCacheOperation);
+        }
+        if invalidate {
+            self.drop_line(slot);
+        }
+    }
+
+    /// One step of the ARM926EJ-S's test-and-clean (ARM DDI 0198D, 2.3.9): cleans a dirty line if
+    /// there is one, and tells in bit 30 whether the cache was clean before.
+    fn test_and_clean(&mut self, board: &mut Board, invalidate: bool) -> u32 {
+        self.spend(Cause::DataCacheOperation, self.machine.timing.line_operation_cycles);
+        let slots = self.main_slots;
+        for step in 0..slots {
+            let slot = (self.test_pointer + step) % slots;
+            if self.dcache.dirty(slot) != 0 {
+                self.test_pointer = slot;
+                self.counters.line_operations += 1;
+                self.clean_slot(board, slot as usize, Cause::DataCacheOperation);
+                return 0;
+            }
+        }
+        self.counters.dcache_flushes += 1;
+        if invalidate {
+            self.drop_all_lines();
+        }
+        let since = self.now();
+        self.note_flush("dcache clean", since);
+        1 << 30
+    }
+
+    /// The XScale's line allocate (252480-006, 3.5.1.8): a tag is taken and a dirty victim leaves;
+    /// memory is not read, so that the line's words are whatever they were.
+    fn allocate_line(&mut self, board: &mut Board, address: u32) {
+        let address = self.modified(address);
+        if self.line_of(address).is_some() {
+            return;
+        }
+        let slot = self.dcache.victim(u64::from(address & !31));
+        let old = (self.line_physical[slot as usize], self.lines[slot as usize]);
+        if let Some(evicted) = self.dcache.replace(slot, u64::from(address & !31)) {
+            if evicted.dirty != 0 {
+                self.write_back(board, old.0, &old.1, evicted.dirty, Cause::DataCacheOperation);
+            }
+        }
+        let slot = slot as usize;
+        self.line_tags[slot] = address & !31 | 1;
+        self.line_physical[slot] = self.physical_for_allocation(board, address);
+    }
+
+    fn physical_for_allocation(&mut self, board: &mut Board, address: u32) -> u32 {
+        if self.registers.control & control::MMU == 0 {
+            return address & !31;
+        }
+        match self.translation(board, address, crate::memory::Side::Data) {
+            Ok(found) => {
+                let mask = (1u32 << found.page_shift) - 1;
+                (found.physical & !mask | address & mask) & !31
+            }
+            Err(_) => address & !31,
+        }
+    }
+
+    /// c9: cache lockdown, and the SA-1100's read buffer.
+    fn lockdown_operation(&mut self, board: &mut Board, word: u32, value: u32) {
+        let (_, m, _, opcode_2) = fields(word);
+        match (self.kind, m, opcode_2) {
+            (Sa1100, 0, 0) => self.drop_read_buffer(),
+            (Sa1100, 0 | 4 | 8, _) => {}
+            (Sa1100, _, _) => {
+                let entry = (m & 3) as usize;
+                self.load_read_buffer(board, entry, value);
+            }
+            // Four lock bits, one a way; the model locks the lowest ways.
+            (Arm926ejs, 0, side @ (0 | 1)) => {
+                self.registers.cache_lockdown[side as usize] = value;
+                let ways = (value & 15).trailing_ones().min(3);
+                let cache = if side == 0 { &mut self.dcache } else { &mut self.fetch.cache };
+                let ways = ways.min(cache.ways().saturating_sub(1));
+                if cache.lock_ways(ways).is_err() {
+                    self.unknown(word);
+                }
+            }
+            // The victim base: ways below it stay.
+            (Arm920t, 0, side @ (0 | 1)) => {
+                self.registers.cache_lockdown[side as usize] = value;
+                let cache = if side == 0 { &mut self.dcache } else { &mut self.fetch.cache };
+                let ways = (value >> 26).min(cache.ways().saturating_sub(1));
+                if cache.lock_ways(ways).is_err() {
+                    self.unknown(word);
+                }
+            }
+            (Xscale, 2, 0) => self.registers.cache_lockdown[0] = value & 1,
+            _ => self.unknown(word),
+        }
+    }
+
+    /// c10: TLB lockdown.
+    fn tlb_lockdown(&mut self, board: &mut Board, word: u32, value: u32) {
+        let (_, m, _, opcode_2) = fields(word);
+        match (self.kind, m, opcode_2) {
+            // P in bit 0, victim in bits 28 to 26: while P is set, walks fill the lockdown part.
+            (Arm926ejs, 0, 0) => {
+                self.registers.tlb_lockdown[0] = value & 0x1c00_0001;
+                self.itlb.lock_next = (value & 1 != 0).then_some(value >> 26 & 7);
+            }
+            // Base in bits 31 to 26: entries below it stay (ARM DDI 0151C, 2.3.13).
+            (Arm920t, 0, side @ (0 | 1)) => {
+                self.registers.tlb_lockdown[side as usize] = value;
+                let base = value >> 26;
+                let tlb = match (side, &mut self.dtlb) {
+                    (0, Some(dtlb)) => dtlb,
+                    _ => &mut self.itlb,
+                };
+                if tlb.protect(base).is_err() {
+                    self.unknown(word);
+                }
+            }
+            // c4 and c8: lock an entry (by address, walking for it) or unlock all
+            // (252480-006, 3.5.1.11).
+            (Xscale, 4 | 8, 0) => {
+                let side = if m == 4 {
+                    crate::memory::Side::Instruction
+                } else {
+                    crate::memory::Side::Data
+                };
+                let index = usize::from(m == 8);
+                let locked = self.registers.tlb_lockdown[index] + 1;
+                if self.translation(board, value, side).is_ok() && locked <= 31 {
+                    self.registers.tlb_lockdown[index] = locked;
+                }
+            }
+            (Xscale, 4 | 8, 1) => self.registers.tlb_lockdown[usize::from(m == 8)] = 0,
+            _ => self.unknown(word),
+        }
+    }
+}
+
+/// The slot that an operation by set and way names: the way in the top bits, the set above the
+/// line's offset.
+fn slot_by_index(cache: &mmulab_hardware::Cache, value: u32) -> Option<usize> {
+    let ways = cache.ways();
+    let way = if ways == 1 { 0 } else { value >> (32 - ways.trailing_zeros()) };
+    let set = value >> cache.line_shift() & (cache.sets() - 1);
+    (way < ways).then_some((set * ways + way) as usize)
+}

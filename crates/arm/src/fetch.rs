@@ -1,0 +1,288 @@
+//! The instruction side: the instruction cache with its words and their decoded form.
+//!
+//! A line that comes in brings its words only; each instruction is decoded when it is first
+//! executed, and the decoded form lives and dies with the line. Old code in a line that nobody
+//! invalidated is therefore executed as old code.
+
+use mmulab_hardware::{Access, Cache};
+
+use crate::board::{Board, Region};
+use crate::cpu::{Cpu, Flow};
+use crate::decode::Decoder;
+use crate::execute::Op;
+use crate::memory::{Fault, Memory, Side, control};
+use crate::mmu::CACHEABLE;
+use crate::timing::Cause;
+
+const LINE_HINTS: usize = 2048;
+const PAGES: usize = 64;
+
+/// What is known of fetching from a 4 KB page in some context.
+#[derive(Clone, Copy)]
+struct Page {
+    tag: u32,
+    physical: u32,
+    attributes: u8,
+}
+
+const EMPTY_PAGE: Page = Page { tag: 0, physical: 0, attributes: 0 };
+
+/// The instruction cache and what is decoded.
+pub struct InstructionSide {
+    pub(crate) cache: Cache,
+    decoder: Decoder,
+    line_tags: Box<[u32]>,
+    pub(crate) line_physical: Box<[u32]>,
+    pub(crate) lines: Box<[[u32; 8]]>,
+    arm: Box<[Op]>,
+    thumb: Box<[Op]>,
+    hints: Box<[u16; LINE_HINTS]>,
+    pages: Box<[Page; PAGES]>,
+    /// The page that the last fetch was in, with its context; 0 for unknown.
+    page: u32,
+    page_physical: u32,
+    page_attributes: u8,
+    /// Where words from uncached memory are decoded: one more slot.
+    scratch: usize,
+}
+
+/// The handler of an instruction that is not decoded yet. `immediate` is its place: the index of its
+/// word, or half-word with bit 31 set.
+fn decode_first(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.memory.fetch.decode(op.immediate);
+    Flow::Decoded
+}
+
+fn undecoded(place: u32) -> Op {
+    Op {
+        handler: decode_first,
+        immediate: place,
+        word: 0,
+        condition: 14,
+        rd: 0,
+        rn: 0,
+        rm: 0,
+        rs: 0,
+        shift: 0,
+        issue: 0,
+        stall: 0,
+    }
+}
+
+impl InstructionSide {
+    /// An empty instruction cache.
+    pub fn new(cache: Cache, decoder: Decoder) -> InstructionSide {
+        let slots = cache.slots() as usize + 1;
+        InstructionSide {
+            decoder,
+            line_tags: vec![0; slots].into(),
+            line_physical: vec![0; slots].into(),
+            lines: vec![[0; 8]; slots].into(),
+            arm: (0..slots * 8).map(|place| undecoded(place as u32)).collect(),
+            thumb: (0..slots * 16).map(|place| undecoded(place as u32 | 1 << 31)).collect(),
+            hints: vec![0; LINE_HINTS].try_into().unwrap_or_else(|_| unreachable!()),
+            pages: vec![EMPTY_PAGE; PAGES].try_into().unwrap_or_else(|_| unreachable!()),
+            page: 0,
+            page_physical: 0,
+            page_attributes: 0,
+            scratch: slots - 1,
+            cache,
+        }
+    }
+
+    /// The next fetch must look at TLB and permissions again.
+    #[inline]
+    pub fn forget_page(&mut self) {
+        self.page = 0;
+    }
+
+    /// As above, for all pages.
+    pub fn forget_pages(&mut self) {
+        self.page = 0;
+        self.pages.fill(EMPTY_PAGE);
+    }
+
+    /// As above, for the page of an address.
+    pub fn forget_pages_of(&mut self, address: u32) {
+        self.page = 0;
+        self.pages[(address >> 12) as usize % PAGES] = EMPTY_PAGE;
+    }
+
+    /// The decoded instruction at a word of a slot.
+    #[inline(always)]
+    pub fn arm_op(&self, slot: usize, word: usize) -> Op {
+        self.arm[slot * 8 + (word & 7)]
+    }
+
+    /// The decoded instruction at a half-word of a slot.
+    #[inline(always)]
+    pub fn thumb_op(&self, slot: usize, half: usize) -> Op {
+        self.thumb[slot * 16 + (half & 15)]
+    }
+
+    fn half(&self, place: usize) -> u16 {
+        let word = self.lines[place / 16][place % 16 / 2];
+        (word >> (16 * (place & 1))) as u16
+    }
+
+    fn decode(&mut self, place: u32) {
+        let cached = |slot: usize| slot != self.scratch;
+        if place >> 31 != 0 {
+            let place = (place & !(1 << 31)) as usize;
+            let following = (place % 16 != 15 && cached(place / 16)).then(|| self.half(place + 1));
+            self.thumb[place] = self.decoder.thumb(self.half(place), following);
+        } else {
+            let place = place as usize;
+            let line = &self.lines[place / 8];
+            let following = (place % 8 != 7 && cached(place / 8)).then(|| line[(place + 1) % 8]);
+            self.arm[place] = self.decoder.arm(line[place % 8], following);
+        }
+    }
+
+    fn install(&mut self, slot: usize, words: [u32; 8]) {
+        self.lines[slot] = words;
+        for word in 0..8 {
+            self.arm[slot * 8 + word] = undecoded((slot * 8 + word) as u32);
+        }
+        for half in 0..16 {
+            self.thumb[slot * 16 + half] = undecoded((slot * 16 + half) as u32 | 1 << 31);
+        }
+    }
+
+    fn find(&mut self, address: u32) -> Option<usize> {
+        let slot = self.cache.find(u64::from(address & !31))? as usize;
+        self.hints[(address >> 5) as usize % LINE_HINTS] = slot as u16;
+        Some(slot)
+    }
+
+    /// Empties the slot of an address.
+    pub(crate) fn invalidate(&mut self, address: u32) {
+        if let Some(slot) = self.find(address) {
+            self.invalidate_slot(slot);
+        }
+    }
+
+    pub(crate) fn invalidate_slot(&mut self, slot: usize) {
+        self.line_tags[slot] = 0;
+        self.cache.invalidate_slot(slot as u32);
+    }
+
+    /// Empties the cache.
+    pub(crate) fn invalidate_all(&mut self) {
+        self.line_tags.fill(0);
+        self.cache.invalidate_all();
+    }
+
+    /// The stall of the last instruction of one line for the first of the next, which decoding one
+    /// line could not see.
+    pub(crate) fn stall_across(&self, last: &Op, slot: usize) -> u8 {
+        self.decoder.stall(last.word, self.lines[slot][0])
+    }
+}
+
+impl Memory {
+    /// The slot that holds the instruction at `pc`.
+    #[inline(always)]
+    pub(crate) fn fetch_slot(&mut self, board: &mut Board, pc: u32) -> Result<usize, Fault> {
+        let address = self.modified(pc);
+        if self.fetch.page == address & !0xfff | self.context() {
+            let slot = usize::from(self.fetch.hints[(address >> 5) as usize % LINE_HINTS]);
+            if self.fetch.line_tags[slot] == address & !31 | 1 {
+                return Ok(slot);
+            }
+        }
+        self.fetch_slow(board, address)
+    }
+
+    #[inline(never)]
+    fn fetch_slow(&mut self, board: &mut Board, address: u32) -> Result<usize, Fault> {
+        let tag = address & !0xfff | self.context();
+        if self.fetch.page != tag {
+            let entry = self.fetch.pages[(address >> 12) as usize % PAGES];
+            if entry.tag == tag {
+                self.fetch.page = tag;
+                self.fetch.page_physical = entry.physical;
+                self.fetch.page_attributes = entry.attributes;
+            } else {
+                let (physical, attributes, uniform) = self.translate_fetch(board, address)?;
+                self.fetch.page_physical = physical & !0xfff;
+                self.fetch.page_attributes = attributes;
+                if uniform && attributes & CACHEABLE != 0 {
+                    self.fetch.page = tag;
+                    self.fetch.pages[(address >> 12) as usize % PAGES] =
+                        Page { tag, physical: physical & !0xfff, attributes };
+                }
+                // An unknown page is looked up at every line.
+            }
+        }
+        let physical = self.fetch.page_physical | address & 0xfff;
+        if board.region(physical) == Region::Device {
+            self.lost_fetch = Some((address, physical));
+            self.request_attention();
+        }
+        if self.fetch.page_attributes & CACHEABLE == 0 {
+            return Ok(self.fetch_uncached(board, address, physical));
+        }
+        if let Some(slot) = self.fetch.find(address) {
+            return Ok(slot);
+        }
+        self.counters.icache_misses += 1;
+        let words = self.read_line(board, physical, Cause::InstructionMiss);
+        let slot = match self.fetch.cache.access(u64::from(address & !31)) {
+            Access::Hit(slot) | Access::Miss { slot, .. } => slot as usize,
+        };
+        self.fetch.line_tags[slot] = address & !31 | 1;
+        self.fetch.line_physical[slot] = physical & !31;
+        self.fetch.install(slot, words);
+        self.fetch.hints[(address >> 5) as usize % LINE_HINTS] = slot as u16;
+        Ok(slot)
+    }
+
+    /// Physical address, attributes, and whether the whole 4 KB page has the same.
+    fn translate_fetch(
+        &mut self,
+        board: &mut Board,
+        address: u32,
+    ) -> Result<(u32, u8, bool), Fault> {
+        let cached = self.registers.control & control::INSTRUCTION_CACHE != 0;
+        if self.registers.control & control::MMU == 0 {
+            // With the MMU off, an enabled instruction cache takes everything (278088-004, 6.1;
+            // ARM DDI 0198D, 3.1).
+            return Ok((address, if cached { CACHEABLE } else { 0 }, true));
+        }
+        let translation = self.translation(board, address, Side::Instruction)?;
+        if let Some(status) = self.refused(&translation, address, false) {
+            let fault = Fault { address, status, domain: translation.domain };
+            self.check_fetch_refusal(board, fault);
+            return Err(fault);
+        }
+        let offset_mask = (1u32 << translation.page_shift) - 1;
+        let physical = translation.physical & !offset_mask | address & offset_mask;
+        let attributes = if cached { translation.attributes } else { 0 };
+        Ok((physical, attributes, translation.uniform() && !self.watched))
+    }
+
+    /// Reads one word into the scratch slot. Its decoded form is kept if the word is the same as
+    /// last time: decoding depends on nothing else.
+    fn fetch_uncached(&mut self, board: &mut Board, address: u32, physical: u32) -> usize {
+        let word = self.read_uncached(board, physical & !3);
+        let slot = self.fetch.scratch;
+        let place = (address >> 2 & 7) as usize;
+        self.fetch.line_physical[slot] = physical & !31;
+        if self.fetch.lines[slot][place] != word {
+            self.fetch.lines[slot][place] = word;
+            self.fetch.arm[slot * 8 + place] = undecoded((slot * 8 + place) as u32);
+            for half in 0..2 {
+                let place = slot * 16 + place * 2 + half;
+                self.fetch.thumb[place] = undecoded(place as u32 | 1 << 31);
+            }
+        }
+        slot
+    }
+
+    /// Whether a slot is the one for uncached fetches, which holds one instruction.
+    #[inline(always)]
+    pub(crate) fn is_scratch(&self, slot: usize) -> bool {
+        slot == self.fetch.scratch
+    }
+}

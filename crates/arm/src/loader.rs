@@ -1,0 +1,234 @@
+//! Images: ELF, Linux `zImage` and `Image`, raw binaries; with device tree and initial RAM disk.
+
+use object::{Object, ObjectSegment};
+
+use crate::device_tree;
+
+/// Where a raw binary goes (as on QEMU).
+const RAW_ADDRESS: u32 = 0x1_0000;
+/// Where the kernel's `Image` goes: behind its first page table.
+const KERNEL_ADDRESS: u32 = 0x8000;
+/// Offset and value of the magic number of a `zImage`.
+const ZIMAGE_MAGIC: (usize, u32) = (0x24, 0x016f_2818);
+const PAGE_BYTES: u32 = 0x1000;
+
+/// Why an image cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("{name}: {error}")]
+    Read {
+        /// The file.
+        name: String,
+        /// The system's word.
+        error: std::io::Error,
+    },
+    /// It is not what it should be.
+    #[error("{name}: {message}")]
+    Image {
+        /// The file.
+        name: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// A file's name and content.
+pub struct File {
+    /// For messages.
+    pub name: String,
+    /// The content.
+    pub bytes: Vec<u8>,
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(path: &std::path::Path) -> Result<File, LoadError> {
+        let name = path.display().to_string();
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(File { name, bytes }),
+            Err(error) => Err(LoadError::Read { name, error }),
+        }
+    }
+
+    fn refuse(&self, message: impl Into<String>) -> LoadError {
+        LoadError::Image { name: self.name.clone(), message: message.into() }
+    }
+}
+
+/// What to run.
+#[derive(Default)]
+pub struct Request {
+    /// The program or kernel.
+    pub image: Option<File>,
+    /// Initial RAM disk.
+    pub initrd: Option<File>,
+    /// Device tree.
+    pub device_tree: Option<File>,
+    /// Kernel command line; replaces the one in the device tree.
+    pub append: Option<String>,
+}
+
+/// What goes where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Physical addresses and bytes.
+    pub segments: Vec<(u32, Vec<u8>)>,
+    /// First instruction; bit 0 set for Thumb.
+    pub entry: u32,
+    /// Address of the device tree.
+    pub device_tree: Option<u32>,
+}
+
+/// Lays an image out in `ram_bytes` of memory.
+///
+/// # Errors
+/// A file is not what it should be, or does not fit.
+pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
+    let Some(image) = &request.image else {
+        return Err(LoadError::Image { name: "image".into(), message: "none given".into() });
+    };
+    let mut loaded = if image.bytes.starts_with(b"\x7fELF") {
+        load_elf(image, ram_bytes)?
+    } else {
+        load_raw(image, request.device_tree.is_some(), ram_bytes)?
+    };
+    let image_end = loaded
+        .segments
+        .iter()
+        .map(|(address, bytes)| u64::from(*address) + bytes.len() as u64)
+        .max()
+        .unwrap_or(0);
+    if request.device_tree.is_none() {
+        for (what, present) in
+            [("--initrd", request.initrd.is_some()), ("--append", request.append.is_some())]
+        {
+            if present {
+                return Err(image
+                    .refuse(format!("{what} is passed in the device tree: give one with --dtb")));
+            }
+        }
+        return Ok(loaded);
+    }
+    // From the top of memory down, far from where a kernel unpacks itself.
+    let mut top = ram_bytes;
+    let mut place = |file: &File, bytes: Vec<u8>| -> Result<(u32, u32), LoadError> {
+        let length = bytes.len() as u64;
+        let fits = u64::from(top).checked_sub(length).filter(|&start| start >= image_end);
+        let Some(start) = fits else {
+            return Err(file.refuse(format!(
+                "{length} bytes do not fit between the image's end at {image_end:#x} and {top:#x}"
+            )));
+        };
+        let start = start as u32 & !(PAGE_BYTES - 1);
+        if u64::from(start) < image_end {
+            return Err(file.refuse("does not fit behind the image"));
+        }
+        top = start;
+        loaded.segments.push((start, bytes));
+        Ok((start, start + length as u32))
+    };
+    let initrd = match &request.initrd {
+        Some(file) => Some(place(file, file.bytes.clone())?),
+        None => None,
+    };
+    if let Some(file) = &request.device_tree {
+        let patched =
+            device_tree::with_chosen(&file.bytes, request.append.as_deref(), initrd, ram_bytes)
+                .map_err(|message| file.refuse(message))?;
+        loaded.device_tree = Some(place(file, patched)?.0);
+    }
+    Ok(loaded)
+}
+
+fn load_raw(image: &File, for_linux: bool, ram_bytes: u32) -> Result<Loaded, LoadError> {
+    let bytes = &image.bytes;
+    if bytes.len() < 4 {
+        return Err(image.refuse("has less than one instruction"));
+    }
+    let word_at = |offset: usize| -> Option<u32> {
+        Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
+    };
+    let is_zimage = word_at(ZIMAGE_MAGIC.0) == Some(ZIMAGE_MAGIC.1);
+    let address = if for_linux && !is_zimage { KERNEL_ADDRESS } else { RAW_ADDRESS };
+    if let (true, Some(start), Some(end)) = (is_zimage, word_at(0x28), word_at(0x2c)) {
+        let wanted = u64::from(end.wrapping_sub(start));
+        if wanted > bytes.len() as u64 {
+            return Err(image
+                .refuse(format!("is a zImage of {wanted} bytes, cut off after {}", bytes.len())));
+        }
+    }
+    let length = bytes.len() as u64;
+    if u64::from(address) + length > u64::from(ram_bytes) {
+        return Err(image.refuse(format!(
+            "{length} bytes at {address:#x} do not fit into {ram_bytes} bytes of memory"
+        )));
+    }
+    Ok(Loaded { segments: vec![(address, bytes.clone())], entry: address, device_tree: None })
+}
+
+fn load_elf(image: &File, ram_bytes: u32) -> Result<Loaded, LoadError> {
+    let file = object::File::parse(&*image.bytes)
+        .map_err(|error| image.refuse(format!("is a damaged ELF file: {error}")))?;
+    if file.architecture() != object::Architecture::Arm {
+        return Err(image.refuse(format!(
+            "is an ELF file for {:?}; a 32-bit ARM one is needed",
+            file.architecture()
+        )));
+    }
+    if !file.is_little_endian() {
+        return Err(image.refuse("is big-endian; a little-endian one is needed"));
+    }
+    if file.kind() != object::ObjectKind::Executable {
+        return Err(image.refuse("is not an executable: link it to fixed addresses"));
+    }
+    let object::File::Elf32(elf) = &file else {
+        return Err(image.refuse("is not a 32-bit ELF file"));
+    };
+    let mut loaded = Loaded { entry: file.entry() as u32, ..Loaded::default() };
+    for (index, segment) in elf.segments().enumerate() {
+        let header = segment.elf_program_header();
+        let little = object::Endianness::Little;
+        let (address, size) = (header.p_paddr.get(little), header.p_memsz.get(little));
+        if size == 0 {
+            continue;
+        }
+        let bytes = segment.data().map_err(|_| {
+            image.refuse(format!("segment {index} lies beyond the end of the file"))
+        })?;
+        if bytes.len() as u64 != u64::from(header.p_filesz.get(little)) {
+            return Err(image.refuse(format!("segment {index} is cut off")));
+        }
+        if u64::from(address) + u64::from(size) > u64::from(ram_bytes) {
+            return Err(image.refuse(format!(
+                "segment {index} of {size} bytes at {address:#x} does not fit into \
+                 {ram_bytes} bytes of memory"
+            )));
+        }
+        let mut bytes = bytes.to_vec();
+        // What the file does not give is zero.
+        bytes.resize(size as usize, 0);
+        loaded.segments.push((address, bytes));
+    }
+    if loaded.segments.is_empty() {
+        return Err(image.refuse("has nothing to load"));
+    }
+    let entry = loaded.entry & !1;
+    let virtual_entry = elf.segments().find_map(|segment| {
+        let header = segment.elf_program_header();
+        let little = object::Endianness::Little;
+        let (at, size) = (header.p_vaddr.get(little), header.p_memsz.get(little));
+        let offset = entry.checked_sub(at).filter(|&offset| offset < size)?;
+        Some(header.p_paddr.get(little) + offset)
+    });
+    // An entry that lies in a segment by its virtual address starts at its physical one: the MMU is
+    // off.
+    match virtual_entry {
+        Some(physical) => loaded.entry = physical | loaded.entry & 1,
+        None => return Err(image.refuse(format!("its entry {entry:#x} is in no segment"))),
+    }
+    Ok(loaded)
+}
