@@ -14,6 +14,9 @@
 //! new distance in the payload stream, or 0 where the old one held, so that decoding an address
 //! takes no branch.
 
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
 use crate::BlockId;
 
 /// How many places back a base may lie.
@@ -22,11 +25,8 @@ pub(crate) const FARTHEST_BASE: usize = 15;
 /// Most accesses in one block, so that decoding a block needs one bounds check.
 pub(crate) const MAX_BLOCK_ACCESSES: usize = 4096;
 
-/// Bytes of a new distance by token; the distance is sign-extended.
-const PAYLOAD_BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8, 8, 8, 8];
-
 /// How often an access is looked at, at most, to choose its base.
-const TRAINING_EXECUTIONS: u32 = 64;
+const TRAINING_EXECUTIONS: u8 = 64;
 
 /// Where each block's accesses stand when all accesses of all blocks are numbered through.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Layout {
         *self.first_access.last().unwrap_or(&0) as usize
     }
 
-    fn of_block(&self, block: BlockId) -> std::ops::Range<usize> {
+    fn of_block(&self, block: BlockId) -> Range<usize> {
         self.first_access[block as usize] as usize..self.first_access[block as usize + 1] as usize
     }
 }
@@ -91,11 +91,29 @@ struct BlockState {
     first_access: u32,
 }
 
+/// Sixteen bytes, because a program has hundreds of thousands of accesses.
 #[derive(Clone, Copy, Default)]
 struct AccessState {
-    last: u64,
-    distance: u64,
-    base: u8,
+    /// With its own last address as the base: that address. Else: the distance from the base.
+    value: u64,
+    /// The last distance, cut to what fits: the stride, where the base is the own last address.
+    stride: i32,
+    /// How many places back the base lies; 0 for the own last address.
+    base: u32,
+}
+
+impl AccessState {
+    /// The distance from the base that is expected.
+    #[inline(always)]
+    fn expected_distance(self) -> u64 {
+        if self.base == 0 { i64::from(self.stride) as u64 } else { self.value }
+    }
+
+    #[inline(always)]
+    fn remember(&mut self, address: u64, distance: u64) {
+        self.value = if self.base == 0 { address } else { distance };
+        self.stride = distance as i32;
+    }
 }
 
 fn fresh_blocks(layout: &Layout, states: &mut Vec<BlockState>) {
@@ -142,29 +160,26 @@ fn payload_length(distance: u64) -> usize {
     ((64 - magnitude.leading_zeros() as usize) / 8 + 1).min(8)
 }
 
-/// Writes tokens of `BITS` bits, lowest first.
-struct TokenWriter<'a, const BITS: usize> {
-    stream: &'a mut Vec<u8>,
-    count: usize,
+/// What is being learned of an access.
+#[derive(Clone, Copy, Default)]
+struct Training {
+    last: u64,
+    /// The last distance from each base, and what its changes would have cost so far.
+    distances: [u64; FARTHEST_BASE + 1],
+    cost_bytes: [u16; FARTHEST_BASE + 1],
 }
 
-impl<const BITS: usize> TokenWriter<'_, BITS> {
-    fn push(&mut self, token: u8) {
-        let shift = self.count * BITS % 8;
-        if shift == 0 {
-            self.stream.push(token);
-        } else if let Some(byte) = self.stream.last_mut() {
-            *byte |= token << shift;
-        }
-        self.count += 1;
-    }
-}
-
-/// Codes chunks; keeps its memory from one to the next.
+/// Codes chunks; keeps its memory, and what it knows of bases, from one to the next.
 #[derive(Default)]
 pub(crate) struct Encoder {
     blocks: Vec<BlockState>,
     accesses: Vec<AccessState>,
+    /// The best base so far and the number of executions that it was learned from.
+    learned: Vec<(u8, u8)>,
+    /// Accesses still being learned have a place in `training`, given by this; place 0 means none.
+    training_places: Vec<u32>,
+    training: Vec<Training>,
+    free_places: Vec<u32>,
 }
 
 impl Encoder {
@@ -176,85 +191,127 @@ impl Encoder {
         addresses: &[u64],
         streams: &mut Streams,
     ) {
-        streams.clear();
         fresh_blocks(layout, &mut self.blocks);
-        self.choose_bases(layout, blocks, addresses);
-        let mut bases = TokenWriter::<4> { stream: &mut streams.bases, count: 0 };
-        for access in &self.accesses {
-            bases.push(access.base);
-        }
-        let mut block_tokens = TokenWriter::<2> { stream: &mut streams.block_tokens, count: 0 };
-        let mut address_tokens = TokenWriter::<4> { stream: &mut streams.address_tokens, count: 0 };
+        self.learn_bases(layout, blocks, addresses);
+        self.accesses.clear();
+        self.accesses.extend(
+            self.learned
+                .iter()
+                .map(|&(base, _)| AccessState { base: u32::from(base), ..AccessState::default() }),
+        );
+        streams.clear();
+        streams.bases.extend(
+            self.learned
+                .chunks(2)
+                .map(|pair| pair[0].0 | pair.get(1).map_or(0, |&(base, _)| base << 4)),
+        );
+        self.encode_blocks(blocks, streams);
+        self.encode_addresses(layout, blocks, addresses, streams);
+    }
+
+    fn encode_blocks(&mut self, blocks: &[BlockId], streams: &mut Streams) {
+        streams.block_tokens.resize(blocks.len().div_ceil(4), 0);
         let mut previous = 0;
+        for (index, &block) in blocks.iter().enumerate() {
+            let successors = &mut self.blocks[previous as usize].successors;
+            if successors[0] != block {
+                let token = successors.iter().position(|&s| s == block).unwrap_or(3);
+                streams.block_tokens[index / 4] |= (token << (index % 4 * 2)) as u8;
+                if token == 3 {
+                    let distance = i64::from(block) - i64::from(previous) - 1;
+                    put_varint(&mut streams.block_escapes, zigzag(distance));
+                }
+                remember_successor(successors, token, block);
+            }
+            previous = block;
+        }
+    }
+
+    fn encode_addresses(
+        &mut self,
+        layout: &Layout,
+        blocks: &[BlockId],
+        addresses: &[u64],
+        streams: &mut Streams,
+    ) {
+        streams.address_tokens.resize(addresses.len().div_ceil(2), 0);
+        let payload = &mut streams.payload;
+        let mut payload_done = 0;
         let mut position = 0;
         for &block in blocks {
-            let successors = &mut self.blocks[previous as usize].successors;
-            let token = successors.iter().position(|&s| s == block).unwrap_or(3);
-            block_tokens.push(token as u8);
-            if token == 3 {
-                let distance = i64::from(block) - i64::from(previous) - 1;
-                put_varint(&mut streams.block_escapes, zigzag(distance));
-            }
-            remember_successor(successors, token, block);
-            previous = block;
             for access in &mut self.accesses[layout.of_block(block)] {
                 let address = addresses[position];
                 let base = match access.base as usize {
-                    0 => access.last,
+                    0 => access.value,
                     back => position.checked_sub(back).map_or(0, |p| addresses[p]),
                 };
                 let distance = address.wrapping_sub(base);
-                if distance == access.distance {
-                    address_tokens.push(0);
-                } else {
+                if distance != access.expected_distance() {
                     let length = payload_length(distance);
-                    address_tokens.push(length as u8);
-                    streams.payload.extend_from_slice(&distance.to_le_bytes()[..length]);
+                    streams.address_tokens[position / 2] |= (length << (position % 2 * 4)) as u8;
+                    if payload_done + 8 > payload.len() {
+                        payload.resize(2 * payload.len() + 4096, 0);
+                    }
+                    // The next distance overwrites what is too much.
+                    payload[payload_done..payload_done + 8]
+                        .copy_from_slice(&distance.to_le_bytes());
+                    payload_done += length;
                 }
-                access.distance = distance;
-                access.last = address;
+                access.remember(address, distance);
+                position += 1;
+            }
+        }
+        payload.truncate(payload_done);
+    }
+
+    /// Finds for each access the base from which its first executions are best predicted.
+    fn learn_bases(&mut self, layout: &Layout, blocks: &[BlockId], addresses: &[u64]) {
+        self.learned.resize(layout.accesses(), (0, 0));
+        self.training_places.resize(layout.accesses(), 0);
+        let mut position = 0;
+        for &block in blocks {
+            for access in layout.of_block(block) {
+                if self.learned[access].1 < TRAINING_EXECUTIONS {
+                    self.learn_base(access, addresses, position);
+                }
                 position += 1;
             }
         }
     }
 
-    /// Finds for each access the base from which its first executions are best predicted.
-    fn choose_bases(&mut self, layout: &Layout, blocks: &[BlockId], addresses: &[u64]) {
-        #[derive(Clone, Copy, Default)]
-        struct Training {
-            executions: u32,
-            last: u64,
-            distances: [u64; FARTHEST_BASE + 1],
-            cost_bytes: [u32; FARTHEST_BASE + 1],
+    #[cold]
+    fn learn_base(&mut self, access: usize, addresses: &[u64], position: usize) {
+        if self.training.is_empty() {
+            self.training.push(Training::default());
         }
-        let mut training = vec![Training::default(); layout.accesses()];
-        let mut position = 0;
-        for &block in blocks {
-            for access in &mut training[layout.of_block(block)] {
-                let address = addresses[position];
-                if access.executions < TRAINING_EXECUTIONS {
-                    access.executions += 1;
-                    for back in 0..=FARTHEST_BASE {
-                        let base = match back {
-                            0 => access.last,
-                            _ => position.checked_sub(back).map_or(0, |p| addresses[p]),
-                        };
-                        let distance = address.wrapping_sub(base);
-                        if distance != access.distances[back] {
-                            access.cost_bytes[back] += payload_length(distance) as u32;
-                        }
-                        access.distances[back] = distance;
-                    }
-                    access.last = address;
-                }
-                position += 1;
+        let place = &mut self.training_places[access];
+        if *place == 0 {
+            *place = self.free_places.pop().unwrap_or_else(|| {
+                self.training.push(Training::default());
+                self.training.len() as u32 - 1
+            });
+            self.training[*place as usize] = Training::default();
+        }
+        let training = &mut self.training[*place as usize];
+        let address = addresses[position];
+        for back in 0..=FARTHEST_BASE {
+            let base = match back {
+                0 => training.last,
+                _ => position.checked_sub(back).map_or(0, |p| addresses[p]),
+            };
+            let distance = address.wrapping_sub(base);
+            if distance != training.distances[back] {
+                training.cost_bytes[back] += payload_length(distance) as u16;
             }
+            training.distances[back] = distance;
         }
-        self.accesses.clear();
-        self.accesses.extend(training.iter().map(|access| {
-            let cheapest = (0..=FARTHEST_BASE).min_by_key(|&back| access.cost_bytes[back]);
-            AccessState { base: cheapest.unwrap_or(0) as u8, ..AccessState::default() }
-        }));
+        training.last = address;
+        let cheapest = (0..=FARTHEST_BASE).min_by_key(|&back| training.cost_bytes[back]);
+        let learned = &mut self.learned[access];
+        *learned = (cheapest.unwrap_or(0) as u8, learned.1 + 1);
+        if learned.1 == TRAINING_EXECUTIONS {
+            self.free_places.push(std::mem::take(place));
+        }
     }
 }
 
@@ -270,7 +327,10 @@ fn remember_successor(successors: &mut [BlockId; 3], token: usize, block: BlockI
     }
 }
 
-/// Decodes a chunk in steps.
+/// Decodes a chunk in steps, each in three passes over a batch, because each pass alone has a
+/// simple inner loop: the block numbers; the list of all accesses of those blocks; the addresses.
+/// None of them has a branch that depends on how many accesses a block has or how long a payload
+/// is, for a processor would mispredict it.
 #[derive(Default)]
 pub(crate) struct Decoder {
     blocks: Vec<BlockState>,
@@ -284,9 +344,40 @@ pub(crate) struct Decoder {
     addresses_done: usize,
     escapes_done: usize,
     payload_done: usize,
+    /// The accesses of the batch's blocks, as indices into `accesses`; the rest is scratch.
+    sequence: Vec<u32>,
     /// The last addresses, latest last.
     recent: [u64; FARTHEST_BASE],
 }
+
+/// What one token says of its payload.
+#[derive(Clone, Copy)]
+struct PayloadShape {
+    /// The bytes that belong to it.
+    mask: u64,
+    /// Its highest bit.
+    sign: u64,
+    length: usize,
+}
+
+const PAYLOAD_SHAPES: [PayloadShape; 16] = {
+    let mut shapes = [PayloadShape { mask: 0, sign: 0, length: 0 }; 16];
+    let mut token = 1;
+    while token < 16 {
+        let length = if token < 8 { token } else { 8 };
+        shapes[token] =
+            PayloadShape { mask: u64::MAX >> (64 - 8 * length), sign: 1 << (8 * length - 1), length };
+        token += 1;
+    }
+    shapes
+};
+
+/// Accesses of a block that are listed without a branch.
+const LISTED_AT_ONCE: usize = 8;
+
+/// The payload stream is followed by this many bytes, so that a batch of half as many addresses as
+/// a batch of the usual size has can be decoded without looking where the stream ends.
+const PAYLOAD_PADDING_BYTES: usize = 8 * 32768;
 
 impl Decoder {
     /// The streams' memory, to be filled with a chunk before `start`.
@@ -332,11 +423,10 @@ impl Decoder {
         self.accesses.clear();
         self.accesses.extend((0..layout.accesses()).map(|access| {
             let base = (self.streams.bases[access / 2] >> (access % 2 * 4)) & 15;
-            AccessState { base, ..AccessState::default() }
+            AccessState { base: u32::from(base), ..AccessState::default() }
         }));
         self.payload_bytes = self.streams.payload.len();
-        // So that a block's payload can be loaded before it is known to be whole.
-        self.streams.payload.resize(self.payload_bytes + 8 * MAX_BLOCK_ACCESSES + 8, 0);
+        self.streams.payload.resize(self.payload_bytes + PAYLOAD_PADDING_BYTES + 8, 0);
         self.block_count = block_count;
         self.address_count = address_count;
         self.previous = 0;
@@ -354,65 +444,13 @@ impl Decoder {
         blocks: &mut Vec<BlockId>,
         addresses: &mut Vec<u64>,
     ) -> Result<(), &'static str> {
-        let end = self.block_count.min(self.blocks_done + max_blocks);
-        let start = addresses.len();
-        while self.blocks_done < end {
-            let token =
-                (self.streams.block_tokens[self.blocks_done / 4] >> (self.blocks_done % 4 * 2)) & 3;
-            let defined = self.blocks.len() as i64 - 1;
-            let state = &mut self.blocks[self.previous as usize];
-            let block = if token < 3 {
-                state.successors[token as usize]
-            } else {
-                let distance = take_varint(&self.streams.block_escapes, &mut self.escapes_done)
-                    .ok_or("the block escape stream ends early")?;
-                let block = (i64::from(self.previous) + 1).wrapping_add(unzigzag(distance));
-                if block < 0 || block >= defined {
-                    return Err("it executes a block that is not defined");
-                }
-                block as BlockId
-            };
-            remember_successor(&mut state.successors, token as usize, block);
-            self.previous = block;
-            blocks.push(block);
-            let first = self.blocks[block as usize].first_access as usize;
-            let after = self.blocks[block as usize + 1].first_access as usize;
-            if self.addresses_done + (after - first) > self.address_count {
-                return Err("it makes more accesses than it has addresses");
-            }
-            for access in &mut self.accesses[first..after] {
-                let token = (self.streams.address_tokens[self.addresses_done / 2]
-                    >> (self.addresses_done % 2 * 4))
-                    & 15;
-                let length = PAYLOAD_BYTES[token as usize] as usize;
-                let mut bytes = [0; 8];
-                bytes.copy_from_slice(&self.streams.payload[self.payload_done..][..8]);
-                let shift = 64 - 8 * length as u32;
-                let base = match access.base as usize {
-                    0 => access.last,
-                    back if back <= addresses.len() - start => addresses[addresses.len() - back],
-                    back => self.recent[FARTHEST_BASE + addresses.len() - start - back],
-                };
-                if token != 0 {
-                    access.distance = ((i64::from_le_bytes(bytes) << shift) >> shift) as u64;
-                }
-                access.last = base.wrapping_add(access.distance);
-                addresses.push(access.last);
-                self.payload_done += length;
-                self.addresses_done += 1;
-            }
-            if self.payload_done > self.payload_bytes {
-                return Err("the payload stream ends early");
-            }
-            self.blocks_done += 1;
+        let start = blocks.len();
+        self.decode_blocks(max_blocks, blocks)?;
+        let count = self.list_accesses(&blocks[start..]);
+        if count > self.address_count - self.addresses_done {
+            return Err("it makes more accesses than it has addresses");
         }
-        let new = &addresses[start..];
-        if new.len() >= FARTHEST_BASE {
-            self.recent.copy_from_slice(&new[new.len() - FARTHEST_BASE..]);
-        } else {
-            self.recent.copy_within(new.len().., 0);
-            self.recent[FARTHEST_BASE - new.len()..].copy_from_slice(new);
-        }
+        self.decode_addresses(count, addresses)?;
         if self.blocks_done == self.block_count
             && (self.addresses_done != self.address_count
                 || self.payload_done != self.payload_bytes
@@ -421,5 +459,144 @@ impl Decoder {
             return Err("it holds more than its blocks need");
         }
         Ok(())
+    }
+
+    fn decode_blocks(
+        &mut self,
+        max_blocks: usize,
+        blocks: &mut Vec<BlockId>,
+    ) -> Result<(), &'static str> {
+        let end = self.block_count.min(self.blocks_done + max_blocks);
+        let defined = self.blocks.len() - 1;
+        let mut previous = self.previous as usize;
+        blocks.reserve(end - self.blocks_done);
+        for index in self.blocks_done..end {
+            let token = (self.streams.block_tokens[index / 4] >> (index % 4 * 2)) & 3;
+            let successors = &mut self.blocks[previous].successors;
+            let block = if token == 0 {
+                successors[0]
+            } else {
+                let block = if token < 3 {
+                    successors[token as usize]
+                } else {
+                    let distance = take_varint(&self.streams.block_escapes, &mut self.escapes_done)
+                        .ok_or("the block escape stream ends early")?;
+                    let block = (previous as i64 + 1).wrapping_add(unzigzag(distance));
+                    if block < 0 || block >= defined as i64 {
+                        return Err("it executes a block that is not defined");
+                    }
+                    block as BlockId
+                };
+                remember_successor(successors, token as usize, block);
+                block
+            };
+            blocks.push(block);
+            previous = block as usize;
+        }
+        self.previous = previous as BlockId;
+        self.blocks_done = end;
+        Ok(())
+    }
+
+    /// Lists the accesses of `blocks` in `self.sequence` and returns how many there are.
+    fn list_accesses(&mut self, blocks: &[BlockId]) -> usize {
+        let mut count = 0;
+        for &block in blocks {
+            let block = block as usize;
+            let first = self.blocks[block].first_access;
+            let accesses = (self.blocks[block + 1].first_access - first) as usize;
+            let room = count + accesses.max(LISTED_AT_ONCE);
+            if room > self.sequence.len() {
+                self.sequence.resize(2 * room, 0);
+            }
+            let places = &mut self.sequence[count..room];
+            for (place, access) in places[..LISTED_AT_ONCE].iter_mut().zip(first..) {
+                *place = access;
+            }
+            if accesses > LISTED_AT_ONCE {
+                for (place, access) in places.iter_mut().zip(first..) {
+                    *place = access;
+                }
+            }
+            count += accesses;
+        }
+        count
+    }
+
+    /// Decodes the addresses of the `count` accesses that are listed.
+    fn decode_addresses(
+        &mut self,
+        count: usize,
+        addresses: &mut Vec<u64>,
+    ) -> Result<(), &'static str> {
+        let start = addresses.len();
+        addresses.reserve(count);
+        let mut done = 0;
+        while done < count {
+            let end = count.min(done + PAYLOAD_PADDING_BYTES / 8);
+            self.decode_some_addresses(done..end, &mut addresses.spare_capacity_mut()[..count]);
+            if self.payload_done > self.payload_bytes {
+                return Err("the payload stream ends early");
+            }
+            done = end;
+        }
+        // SAFETY: the loop has written all `count` places.
+        unsafe { addresses.set_len(start + count) };
+        self.addresses_done += count;
+        let new = &addresses[start..];
+        if new.len() >= FARTHEST_BASE {
+            self.recent.copy_from_slice(&new[new.len() - FARTHEST_BASE..]);
+        } else {
+            self.recent.copy_within(new.len().., 0);
+            self.recent[FARTHEST_BASE - new.len()..].copy_from_slice(new);
+        }
+        Ok(())
+    }
+
+    /// Decodes the addresses of the listed accesses `range` into their `places`; those before it
+    /// are decoded already. The range is at most as long as the payload's padding allows, and all
+    /// payload used so far lies inside the stream.
+    fn decode_some_addresses(&mut self, range: Range<usize>, places: &mut [MaybeUninit<u64>]) {
+        let sequence = &self.sequence[range.clone()];
+        let tokens_done = self.addresses_done;
+        let tokens = &self.streams.address_tokens[..(tokens_done + range.end).div_ceil(2)];
+        let padded_payload = &self.streams.payload;
+        let mut payload_done = self.payload_done;
+        assert!(
+            range.end <= places.len()
+                && payload_done + 8 * sequence.len() + 8 <= padded_payload.len()
+        );
+        let out = places.as_mut_ptr().cast::<u64>();
+        for (index, &access) in range.zip(sequence) {
+            // SAFETY: `sequence` was made by `list_accesses` from blocks that are defined, so it
+            // has only numbers of accesses that there are; the slice of tokens reaches to the
+            // range's end; each round uses at most 8 bytes of payload, for which the assertion
+            // leaves room, and 8 to read; `places` reaches to the range's end, and the places
+            // before `index` are written; `base` is at most FARTHEST_BASE (four bits).
+            unsafe {
+                let state = self.accesses.get_unchecked_mut(access as usize);
+                let token = tokens_done + index;
+                let token = (tokens.get_unchecked(token / 2) >> (token % 2 * 4)) & 15;
+                let shape = &PAYLOAD_SHAPES[token as usize];
+                let payload = padded_payload.as_ptr().add(payload_done).cast::<u64>();
+                let payload = u64::from_le(payload.read_unaligned()) & shape.mask;
+                let payload = (payload ^ shape.sign).wrapping_sub(shape.sign);
+                payload_done += shape.length;
+                let back = state.base as usize;
+                let base: *const u64 = if back == 0 {
+                    &raw const state.value
+                } else if back <= index {
+                    out.add(index - back)
+                } else {
+                    self.recent.as_ptr().add(FARTHEST_BASE + index - back)
+                };
+                let expected = state.expected_distance();
+                let distance = if token == 0 { expected } else { payload };
+                let address = (*base).wrapping_add(distance);
+                state.remember(address, distance);
+                out.add(index).write(address);
+            }
+        }
+        self.payload_done = payload_done;
     }
 }
