@@ -17,6 +17,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::container::MAX_ACCESSES;
 use crate::BlockId;
 
 /// How many places back a base may lie.
@@ -25,8 +26,8 @@ pub(crate) const FARTHEST_BASE: usize = 15;
 /// Most accesses in one block, so that decoding a block needs one bounds check.
 pub(crate) const MAX_BLOCK_ACCESSES: usize = 4096;
 
-/// How often an access is looked at, at most, to choose its base.
-const TRAINING_EXECUTIONS: u8 = 64;
+/// How often an access is looked at, at most, in each chunk to choose its base.
+const LEARNING_EXECUTIONS: u8 = 24;
 
 /// Where each block's accesses stand when all accesses of all blocks are numbered through.
 #[derive(Debug)]
@@ -84,44 +85,37 @@ impl Streams {
     }
 }
 
+/// Sixteen bytes, all in one cache line.
 #[derive(Clone, Copy)]
 struct BlockState {
     /// The blocks that followed last, latest first.
     successors: [BlockId; 3],
-    first_access: u32,
+    /// The first access, and above `FIRST_ACCESS_BITS` how many there are, or `MANY`.
+    accesses: u32,
 }
 
-/// Sixteen bytes, because a program has hundreds of thousands of accesses.
+const FIRST_ACCESS_BITS: u32 = MAX_ACCESSES.ilog2();
+/// This many accesses or more: the layout says how many.
+const MANY: u32 = u32::MAX >> FIRST_ACCESS_BITS;
+
+/// What is remembered of an access.
 #[derive(Clone, Copy, Default)]
 struct AccessState {
-    /// With its own last address as the base: that address. Else: the distance from the base.
-    value: u64,
-    /// The last distance, cut to what fits: the stride, where the base is the own last address.
-    stride: i32,
-    /// How many places back the base lies; 0 for the own last address.
-    base: u32,
-}
-
-impl AccessState {
-    /// The distance from the base that is expected.
-    #[inline(always)]
-    fn expected_distance(self) -> u64 {
-        if self.base == 0 { i64::from(self.stride) as u64 } else { self.value }
-    }
-
-    #[inline(always)]
-    fn remember(&mut self, address: u64, distance: u64) {
-        self.value = if self.base == 0 { address } else { distance };
-        self.stride = distance as i32;
-    }
+    last: u64,
+    /// From the base to the last address.
+    distance: u64,
 }
 
 fn fresh_blocks(layout: &Layout, states: &mut Vec<BlockState>) {
     let last = layout.blocks().saturating_sub(1) as BlockId;
     states.clear();
-    states.extend(layout.first_access.iter().enumerate().map(|(block, &first_access)| {
+    states.extend(layout.first_access.windows(2).enumerate().map(|(block, accesses)| {
         let next = |distance| (block as BlockId).saturating_add(distance).min(last);
-        BlockState { successors: [next(1), next(2), next(3)], first_access }
+        let count = (accesses[1] - accesses[0]).min(MANY);
+        BlockState {
+            successors: [next(1), next(2), next(3)],
+            accesses: accesses[0] | count << FIRST_ACCESS_BITS,
+        }
     }));
 }
 
@@ -160,13 +154,57 @@ fn payload_length(distance: u64) -> usize {
     ((64 - magnitude.leading_zeros() as usize) / 8 + 1).min(8)
 }
 
-/// What is being learned of an access.
+/// What is known of an access, from which its base is chosen.
 #[derive(Clone, Copy, Default)]
-struct Training {
-    last: u64,
-    /// The last distance from each base, and what its changes would have cost so far.
-    distances: [u64; FARTHEST_BASE + 1],
-    cost_bytes: [u16; FARTHEST_BASE + 1],
+struct Learned {
+    /// How well each base predicted; older chunks count less.
+    scores: [u16; FARTHEST_BASE + 1],
+    /// Place of its last execution in the chunk, plus one.
+    last_position: u32,
+    /// Executions looked at in this chunk.
+    executions: u8,
+    base: u8,
+}
+
+impl Learned {
+    /// Looks at the execution at `position`: would the distance from each base at the execution
+    /// before have been right, or at least short to say?
+    fn look(&mut self, addresses: &[u64], position: usize) {
+        let before = self.last_position as usize;
+        self.last_position = position as u32 + 1;
+        if before <= FARTHEST_BASE {
+            return;
+        }
+        self.executions += 1;
+        let before = before - 1;
+        let now = &addresses[position - FARTHEST_BASE..=position];
+        let then = &addresses[before - FARTHEST_BASE..=before];
+        let (address, old_address) = (addresses[position], addresses[before]);
+        for back in 1..=FARTHEST_BASE {
+            let distance = address.wrapping_sub(now[FARTHEST_BASE - back]);
+            let old_distance = old_address.wrapping_sub(then[FARTHEST_BASE - back]);
+            self.scores[back] += score(distance, old_distance);
+        }
+        // Its stride is not kept; a distance of nothing is the commonest.
+        self.scores[0] += score(address.wrapping_sub(old_address), 0);
+    }
+
+    fn choose(&mut self) {
+        if self.executions > 0 {
+            let best = (0..=FARTHEST_BASE).rev().max_by_key(|&back| self.scores[back]);
+            self.base = best.unwrap_or(0) as u8;
+            for score in &mut self.scores {
+                *score /= 2;
+            }
+        }
+        self.executions = 0;
+        self.last_position = 0;
+    }
+}
+
+#[inline(always)]
+fn score(distance: u64, expected: u64) -> u16 {
+    4 * u16::from(distance == expected) + u16::from(distance.wrapping_add(1 << 15) < 1 << 16)
 }
 
 /// Codes chunks; keeps its memory, and what it knows of bases, from one to the next.
@@ -174,12 +212,7 @@ struct Training {
 pub(crate) struct Encoder {
     blocks: Vec<BlockState>,
     accesses: Vec<AccessState>,
-    /// The best base so far and the number of executions that it was learned from.
-    learned: Vec<(u8, u8)>,
-    /// Accesses still being learned have a place in `training`, given by this; place 0 means none.
-    training_places: Vec<u32>,
-    training: Vec<Training>,
-    free_places: Vec<u32>,
+    learned: Vec<Learned>,
 }
 
 impl Encoder {
@@ -194,21 +227,18 @@ impl Encoder {
         fresh_blocks(layout, &mut self.blocks);
         self.learn_bases(layout, blocks, addresses);
         self.accesses.clear();
-        self.accesses.extend(
-            self.learned
-                .iter()
-                .map(|&(base, _)| AccessState { base: u32::from(base), ..AccessState::default() }),
-        );
+        self.accesses.resize(layout.accesses(), AccessState::default());
         streams.clear();
         streams.bases.extend(
             self.learned
                 .chunks(2)
-                .map(|pair| pair[0].0 | pair.get(1).map_or(0, |&(base, _)| base << 4)),
+                .map(|pair| pair[0].base | pair.get(1).map_or(0, |known| known.base << 4)),
         );
         self.encode_blocks(blocks, streams);
         self.encode_addresses(layout, blocks, addresses, streams);
     }
 
+    #[inline(never)]
     fn encode_blocks(&mut self, blocks: &[BlockId], streams: &mut Streams) {
         streams.block_tokens.resize(blocks.len().div_ceil(4), 0);
         let mut previous = 0;
@@ -227,6 +257,7 @@ impl Encoder {
         }
     }
 
+    #[inline(never)]
     fn encode_addresses(
         &mut self,
         layout: &Layout,
@@ -239,14 +270,16 @@ impl Encoder {
         let mut payload_done = 0;
         let mut position = 0;
         for &block in blocks {
-            for access in &mut self.accesses[layout.of_block(block)] {
+            let range = layout.of_block(block);
+            for (access, known) in self.accesses[range.clone()].iter_mut().zip(&self.learned[range])
+            {
                 let address = addresses[position];
-                let base = match access.base as usize {
-                    0 => access.value,
+                let base = match known.base as usize {
+                    0 => access.last,
                     back => position.checked_sub(back).map_or(0, |p| addresses[p]),
                 };
                 let distance = address.wrapping_sub(base);
-                if distance != access.expected_distance() {
+                if distance != access.distance {
                     let length = payload_length(distance);
                     streams.address_tokens[position / 2] |= (length << (position % 2 * 4)) as u8;
                     if payload_done + 8 > payload.len() {
@@ -257,60 +290,27 @@ impl Encoder {
                         .copy_from_slice(&distance.to_le_bytes());
                     payload_done += length;
                 }
-                access.remember(address, distance);
+                *access = AccessState { last: address, distance };
                 position += 1;
             }
         }
         payload.truncate(payload_done);
     }
 
-    /// Finds for each access the base from which its first executions are best predicted.
+    /// Finds for each access the base from which some of its executions are best predicted.
     fn learn_bases(&mut self, layout: &Layout, blocks: &[BlockId], addresses: &[u64]) {
-        self.learned.resize(layout.accesses(), (0, 0));
-        self.training_places.resize(layout.accesses(), 0);
+        self.learned.resize(layout.accesses(), Learned::default());
         let mut position = 0;
         for &block in blocks {
-            for access in layout.of_block(block) {
-                if self.learned[access].1 < TRAINING_EXECUTIONS {
-                    self.learn_base(access, addresses, position);
+            for known in &mut self.learned[layout.of_block(block)] {
+                if known.executions < LEARNING_EXECUTIONS {
+                    known.look(addresses, position);
                 }
                 position += 1;
             }
         }
-    }
-
-    #[cold]
-    fn learn_base(&mut self, access: usize, addresses: &[u64], position: usize) {
-        if self.training.is_empty() {
-            self.training.push(Training::default());
-        }
-        let place = &mut self.training_places[access];
-        if *place == 0 {
-            *place = self.free_places.pop().unwrap_or_else(|| {
-                self.training.push(Training::default());
-                self.training.len() as u32 - 1
-            });
-            self.training[*place as usize] = Training::default();
-        }
-        let training = &mut self.training[*place as usize];
-        let address = addresses[position];
-        for back in 0..=FARTHEST_BASE {
-            let base = match back {
-                0 => training.last,
-                _ => position.checked_sub(back).map_or(0, |p| addresses[p]),
-            };
-            let distance = address.wrapping_sub(base);
-            if distance != training.distances[back] {
-                training.cost_bytes[back] += payload_length(distance) as u16;
-            }
-            training.distances[back] = distance;
-        }
-        training.last = address;
-        let cheapest = (0..=FARTHEST_BASE).min_by_key(|&back| training.cost_bytes[back]);
-        let learned = &mut self.learned[access];
-        *learned = (cheapest.unwrap_or(0) as u8, learned.1 + 1);
-        if learned.1 == TRAINING_EXECUTIONS {
-            self.free_places.push(std::mem::take(place));
+        for known in &mut self.learned {
+            known.choose();
         }
     }
 }
@@ -327,14 +327,16 @@ fn remember_successor(successors: &mut [BlockId; 3], token: usize, block: BlockI
     }
 }
 
-/// Decodes a chunk in steps, each in three passes over a batch, because each pass alone has a
-/// simple inner loop: the block numbers; the list of all accesses of those blocks; the addresses.
-/// None of them has a branch that depends on how many accesses a block has or how long a payload
-/// is, for a processor would mispredict it.
+/// Decodes a chunk in steps, each in two passes over a batch: first the block numbers and the list
+/// of all accesses of those blocks, then the addresses. So neither has a branch that depends on how
+/// many accesses a block has, nor on the base or the payload of an access: a processor would
+/// mispredict it.
 #[derive(Default)]
 pub(crate) struct Decoder {
     blocks: Vec<BlockState>,
     accesses: Vec<AccessState>,
+    /// How many places back the base of each access lies; 0 for its own last address.
+    bases: Vec<u8>,
     streams: Streams,
     block_count: usize,
     address_count: usize,
@@ -365,8 +367,11 @@ const PAYLOAD_SHAPES: [PayloadShape; 16] = {
     let mut token = 1;
     while token < 16 {
         let length = if token < 8 { token } else { 8 };
-        shapes[token] =
-            PayloadShape { mask: u64::MAX >> (64 - 8 * length), sign: 1 << (8 * length - 1), length };
+        shapes[token] = PayloadShape {
+            mask: u64::MAX >> (64 - 8 * length),
+            sign: 1 << (8 * length - 1),
+            length,
+        };
         token += 1;
     }
     shapes
@@ -378,6 +383,13 @@ const LISTED_AT_ONCE: usize = 8;
 /// The payload stream is followed by this many bytes, so that a batch of half as many addresses as
 /// a batch of the usual size has can be decoded without looking where the stream ends.
 const PAYLOAD_PADDING_BYTES: usize = 8 * 32768;
+
+/// `yes` or `no`, without a branch: the compiler would make one of a plain `if`.
+#[inline(always)]
+fn select<T>(condition: bool, yes: *mut T, no: *mut T) -> *mut T {
+    let mask = usize::from(condition).wrapping_neg();
+    no.wrapping_byte_offset(((yes.addr().wrapping_sub(no.addr())) & mask) as isize)
+}
 
 impl Decoder {
     /// The streams' memory, to be filled with a chunk before `start`.
@@ -421,12 +433,13 @@ impl Decoder {
         }
         fresh_blocks(layout, &mut self.blocks);
         self.accesses.clear();
-        self.accesses.extend((0..layout.accesses()).map(|access| {
-            let base = (self.streams.bases[access / 2] >> (access % 2 * 4)) & 15;
-            AccessState { base: u32::from(base), ..AccessState::default() }
-        }));
+        self.accesses.resize(layout.accesses(), AccessState::default());
+        self.bases.clear();
+        self.bases.extend(self.streams.bases.iter().flat_map(|pair| [pair & 15, pair >> 4]));
         self.payload_bytes = self.streams.payload.len();
         self.streams.payload.resize(self.payload_bytes + PAYLOAD_PADDING_BYTES + 8, 0);
+        self.streams.block_tokens.resize(self.streams.block_tokens.len() + 8, 0);
+        self.streams.address_tokens.resize(self.streams.address_tokens.len() + 8, 0);
         self.block_count = block_count;
         self.address_count = address_count;
         self.previous = 0;
@@ -440,13 +453,12 @@ impl Decoder {
     /// Appends up to `max_blocks` blocks with their addresses.
     pub(crate) fn decode(
         &mut self,
+        layout: &Layout,
         max_blocks: usize,
         blocks: &mut Vec<BlockId>,
         addresses: &mut Vec<u64>,
     ) -> Result<(), &'static str> {
-        let start = blocks.len();
-        self.decode_blocks(max_blocks, blocks)?;
-        let count = self.list_accesses(&blocks[start..]);
+        let count = self.decode_blocks(layout, max_blocks, blocks)?;
         if count > self.address_count - self.addresses_done {
             return Err("it makes more accesses than it has addresses");
         }
@@ -461,23 +473,54 @@ impl Decoder {
         Ok(())
     }
 
+    /// Appends up to `max_blocks` blocks, lists their accesses in `self.sequence`, and returns how
+    /// many accesses there are.
     fn decode_blocks(
         &mut self,
+        layout: &Layout,
         max_blocks: usize,
         blocks: &mut Vec<BlockId>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<usize, &'static str> {
         let end = self.block_count.min(self.blocks_done + max_blocks);
-        let defined = self.blocks.len() - 1;
+        let mut listed = 0;
+        while self.blocks_done < end {
+            // As many as one word has tokens for, whatever place in its byte the first one has.
+            let group_end = end.min(self.blocks_done + 28);
+            listed = self.decode_group(layout, group_end - self.blocks_done, blocks, listed)?;
+            self.blocks_done = group_end;
+        }
+        Ok(listed)
+    }
+
+    /// Appends up to 28 blocks and lists their accesses behind those that are `listed`.
+    #[inline(always)]
+    fn decode_group(
+        &mut self,
+        layout: &Layout,
+        group_blocks: usize,
+        blocks: &mut Vec<BlockId>,
+        mut listed: usize,
+    ) -> Result<usize, &'static str> {
+        let mut tokens =
+            word_at(&self.streams.block_tokens, self.blocks_done / 4) >> (self.blocks_done % 4 * 2);
+        let room = listed + group_blocks * MANY as usize + LISTED_AT_ONCE;
+        if room > self.sequence.len() {
+            self.sequence.resize(2 * room, 0);
+        }
+        let defined = self.blocks.len();
         let mut previous = self.previous as usize;
-        blocks.reserve(end - self.blocks_done);
-        for index in self.blocks_done..end {
-            let token = (self.streams.block_tokens[index / 4] >> (index % 4 * 2)) & 3;
-            let successors = &mut self.blocks[previous].successors;
+        let group = blocks.len()..blocks.len() + group_blocks;
+        blocks.resize(group.end, 0);
+        for place in &mut blocks[group] {
+            let token = (tokens & 3) as usize;
+            tokens >>= 2;
+            // SAFETY: every block number that is kept, here or as a successor, is below `defined`.
+            let state = unsafe { self.blocks.get_unchecked_mut(previous) };
             let block = if token == 0 {
-                successors[0]
+                state.successors[0]
             } else {
                 let block = if token < 3 {
-                    successors[token as usize]
+                    state.successors[token]
                 } else {
                     let distance = take_varint(&self.streams.block_escapes, &mut self.escapes_done)
                         .ok_or("the block escape stream ends early")?;
@@ -487,40 +530,37 @@ impl Decoder {
                     }
                     block as BlockId
                 };
-                remember_successor(successors, token as usize, block);
+                remember_successor(&mut state.successors, token, block);
                 block
             };
-            blocks.push(block);
+            *place = block;
             previous = block as usize;
-        }
-        self.previous = previous as BlockId;
-        self.blocks_done = end;
-        Ok(())
-    }
 
-    /// Lists the accesses of `blocks` in `self.sequence` and returns how many there are.
-    fn list_accesses(&mut self, blocks: &[BlockId]) -> usize {
-        let mut count = 0;
-        for &block in blocks {
-            let block = block as usize;
-            let first = self.blocks[block].first_access;
-            let accesses = (self.blocks[block + 1].first_access - first) as usize;
-            let room = count + accesses.max(LISTED_AT_ONCE);
-            if room > self.sequence.len() {
-                self.sequence.resize(2 * room, 0);
-            }
-            let places = &mut self.sequence[count..room];
-            for (place, access) in places[..LISTED_AT_ONCE].iter_mut().zip(first..) {
+            // SAFETY: as above.
+            let accesses = unsafe { self.blocks.get_unchecked(previous) }.accesses;
+            let first = accesses & (u32::MAX >> (32 - FIRST_ACCESS_BITS));
+            let mut accesses = (accesses >> FIRST_ACCESS_BITS) as usize;
+            // SAFETY: `room` was made above for this many accesses of each block of the group.
+            let places =
+                unsafe { self.sequence.get_unchecked_mut(listed..listed + LISTED_AT_ONCE) };
+            for (place, access) in places.iter_mut().zip(first..) {
                 *place = access;
             }
             if accesses > LISTED_AT_ONCE {
-                for (place, access) in places.iter_mut().zip(first..) {
+                if accesses == MANY as usize {
+                    accesses = layout.of_block(block).len();
+                    self.sequence.resize(self.sequence.len() + accesses, 0);
+                }
+                for (place, access) in
+                    self.sequence[listed..listed + accesses].iter_mut().zip(first..)
+                {
                     *place = access;
                 }
             }
-            count += accesses;
+            listed += accesses;
         }
-        count
+        self.previous = previous as BlockId;
+        Ok(listed)
     }
 
     /// Decodes the addresses of the `count` accesses that are listed.
@@ -558,45 +598,94 @@ impl Decoder {
     /// payload used so far lies inside the stream.
     fn decode_some_addresses(&mut self, range: Range<usize>, places: &mut [MaybeUninit<u64>]) {
         let sequence = &self.sequence[range.clone()];
-        let tokens_done = self.addresses_done;
-        let tokens = &self.streams.address_tokens[..(tokens_done + range.end).div_ceil(2)];
-        let padded_payload = &self.streams.payload;
-        let mut payload_done = self.payload_done;
+        let payload = &self.streams.payload;
+        let mut token_place = self.addresses_done + range.start;
         assert!(
             range.end <= places.len()
-                && payload_done + 8 * sequence.len() + 8 <= padded_payload.len()
+                && self.payload_done + 8 * sequence.len() + 8 <= payload.len()
+                && (self.addresses_done + range.end) / 2 + 8 <= self.streams.address_tokens.len()
         );
-        let out = places.as_mut_ptr().cast::<u64>();
-        for (index, &access) in range.zip(sequence) {
-            // SAFETY: `sequence` was made by `list_accesses` from blocks that are defined, so it
-            // has only numbers of accesses that there are; the slice of tokens reaches to the
-            // range's end; each round uses at most 8 bytes of payload, for which the assertion
-            // leaves room, and 8 to read; `places` reaches to the range's end, and the places
-            // before `index` are written; `base` is at most FARTHEST_BASE (four bits).
-            unsafe {
-                let state = self.accesses.get_unchecked_mut(access as usize);
-                let token = tokens_done + index;
-                let token = (tokens.get_unchecked(token / 2) >> (token % 2 * 4)) & 15;
-                let shape = &PAYLOAD_SHAPES[token as usize];
-                let payload = padded_payload.as_ptr().add(payload_done).cast::<u64>();
-                let payload = u64::from_le(payload.read_unaligned()) & shape.mask;
-                let payload = (payload ^ shape.sign).wrapping_sub(shape.sign);
-                payload_done += shape.length;
-                let back = state.base as usize;
-                let base: *const u64 = if back == 0 {
-                    &raw const state.value
-                } else if back <= index {
-                    out.add(index - back)
+        // SAFETY: `sequence` was made by `decode_blocks` from blocks that are defined, so it has
+        // only numbers of accesses that there are; each access uses at most 8 bytes of payload, for
+        // which the assertion leaves room, and 8 to read; `places` reaches to the range's end, and
+        // the places before the one being decoded are written; a base is at most FARTHEST_BASE
+        // (four bits), and the first FARTHEST_BASE addresses of a batch look into `recent` instead.
+        unsafe {
+            let mut payload_end = payload.as_ptr().add(self.payload_done);
+            let mut out = places.as_mut_ptr().cast::<u64>().add(range.start);
+            let states = self.accesses.as_mut_ptr();
+            let bases = self.bases.as_ptr();
+            let mut index = range.start;
+            // As many as one word has tokens for, whatever place in its byte the first one has.
+            for group in sequence.chunks(14) {
+                let mut tokens =
+                    word_at(&self.streams.address_tokens, token_place / 2) >> (token_place % 2 * 4);
+                token_place += group.len();
+                if index < FARTHEST_BASE {
+                    for &access in group {
+                        let back = usize::from(*bases.add(access as usize));
+                        let neighbour = if back <= index {
+                            out.sub(back)
+                        } else {
+                            self.recent.as_mut_ptr().add(FARTHEST_BASE + index - back)
+                        };
+                        let state = states.add(access as usize);
+                        payload_end =
+                            decode_address(state, back == 0, neighbour, tokens, payload_end, out);
+                        tokens >>= 4;
+                        out = out.add(1);
+                        index += 1;
+                    }
                 } else {
-                    self.recent.as_ptr().add(FARTHEST_BASE + index - back)
-                };
-                let expected = state.expected_distance();
-                let distance = if token == 0 { expected } else { payload };
-                let address = (*base).wrapping_add(distance);
-                state.remember(address, distance);
-                out.add(index).write(address);
+                    for &access in group {
+                        let back = usize::from(*bases.add(access as usize));
+                        let state = states.add(access as usize);
+                        let neighbour = out.sub(back);
+                        payload_end =
+                            decode_address(state, back == 0, neighbour, tokens, payload_end, out);
+                        tokens >>= 4;
+                        out = out.add(1);
+                    }
+                    index += group.len();
+                }
             }
+            self.payload_done = payload_end.offset_from(payload.as_ptr()) as usize;
         }
-        self.payload_done = payload_done;
     }
+}
+
+/// Decodes one address into `out` and returns where its payload ends.
+///
+/// # Safety
+/// All pointers are valid, `neighbour` for reading if the access is not its own base, and `payload`
+/// for reading 8 bytes.
+#[inline(always)]
+unsafe fn decode_address(
+    state: *mut AccessState,
+    own_base: bool,
+    neighbour: *mut u64,
+    tokens: u64,
+    payload: *const u8,
+    out: *mut u64,
+) -> *const u8 {
+    // SAFETY: as the caller promises; a token has four bits.
+    unsafe {
+        let shape = PAYLOAD_SHAPES.get_unchecked((tokens & 15) as usize);
+        let said = u64::from_le(payload.cast::<u64>().read_unaligned()) & shape.mask;
+        let said = (said ^ shape.sign).wrapping_sub(shape.sign);
+        let base = *select(own_base, &raw mut (*state).last, neighbour);
+        let distance = if tokens & 15 == 0 { (*state).distance } else { said };
+        let address = base.wrapping_add(distance);
+        *state = AccessState { last: address, distance };
+        out.write(address);
+        payload.add(shape.length)
+    }
+}
+
+/// Eight bytes from `position`, as a number.
+#[inline(always)]
+fn word_at(stream: &[u8], position: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&stream[position..position + 8]);
+    u64::from_le_bytes(bytes)
 }

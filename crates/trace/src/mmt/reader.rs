@@ -245,7 +245,7 @@ impl MmtReader {
                 .ok_or("the definition of a block makes no sense")?;
             self.layout.push(block.accesses.len());
             self.table.push(block);
-            if self.layout.blocks() > MAX_BLOCKS || self.layout.accesses() > MAX_ACCESSES {
+            if self.layout.blocks() > MAX_BLOCKS || self.layout.accesses() >= MAX_ACCESSES {
                 return Err("it defines more blocks than a trace may have");
             }
         }
@@ -300,7 +300,12 @@ impl Source for MmtReader {
             }
         }
         let first = self.decoder.blocks_done();
-        let decoded = self.decoder.decode(BATCH_BLOCKS, &mut batch.blocks, &mut batch.addresses);
+        let decoded = self.decoder.decode(
+            &self.layout,
+            BATCH_BLOCKS,
+            &mut batch.blocks,
+            &mut batch.addresses,
+        );
         if let Err(problem) = decoded {
             batch.clear();
             let chunk = std::mem::replace(&mut self.next_chunk, self.chunk_offsets.len()) - 1;

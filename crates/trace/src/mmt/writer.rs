@@ -10,8 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec::{Encoder, Layout, MAX_BLOCK_ACCESSES, Streams, put_varint, zigzag};
 use super::container::{
-    ChunkHeader, Conclusion, END_MAGIC, Ending, INDEX_MAGIC, MAGIC, MAX_METADATA_BYTES, Metadata,
-    STREAMS, StreamLengths, Totals, VERSION, seal,
+    ChunkHeader, Conclusion, END_MAGIC, Ending, INDEX_MAGIC, MAGIC, MAX_CHUNK_ADDRESSES,
+    MAX_METADATA_BYTES, Metadata, STREAMS, StreamLengths, Totals, VERSION, seal,
 };
 use crate::{AccessKind, Batch, Block, BlockTable, Event, TraceError};
 
@@ -19,6 +19,8 @@ use crate::{AccessKind, Batch, Block, BlockTable, Event, TraceError};
 /// costs little, short enough to be held in memory.
 const CHUNK_BLOCKS: usize = 1 << 21;
 const CHUNK_ADDRESSES: usize = 1 << 22;
+/// Blocks looked at together: with the most accesses that a block may have they fit in a chunk.
+const PIECE_BLOCKS: usize = (MAX_CHUNK_ADDRESSES - CHUNK_ADDRESSES) / MAX_BLOCK_ACCESSES;
 /// Events beyond this many close a chunk too.
 const CHUNK_EVENT_BYTES: usize = 8 << 20;
 const CHUNK_DEFINITION_BYTES: usize = 32 << 20;
@@ -39,13 +41,22 @@ struct Pending {
     last_event: usize,
 }
 
-/// What the writer must know of a block to count its executions.
-#[derive(Clone, Copy)]
+/// What the writer must know of a block to count its executions; or sums of that.
+#[derive(Clone, Copy, Default)]
 struct BlockSums {
-    instructions: u32,
-    loads: u16,
-    stores: u16,
-    modifies: u16,
+    instructions: u64,
+    loads: u64,
+    stores: u64,
+    modifies: u64,
+}
+
+impl BlockSums {
+    fn add(&mut self, other: &Self) {
+        self.instructions += other.instructions;
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.modifies += other.modifies;
+    }
 }
 
 /// Writes a trace. Chunks are coded, compressed and written by a thread of its own.
@@ -110,21 +121,28 @@ impl MmtWriter {
     pub fn write(&mut self, table: &BlockTable, batch: &Batch) -> Result<(), TraceError> {
         self.define(&table.blocks()[self.sums.len()..])?;
         let mut events = batch.events.iter().peekable();
-        let mut first_address = 0;
-        for (index, &block) in batch.blocks.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at <= index) {
+        let (mut block, mut address) = (0, 0);
+        while block < batch.blocks.len() {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at <= block) {
                 self.put_event(event)?;
             }
-            let sums = self.sums[block as usize];
-            let accesses = (sums.loads + sums.stores + sums.modifies) as usize;
-            self.pending.blocks.push(block);
-            let addresses = &batch.addresses[first_address..first_address + accesses];
+            // Up to the next event, and not so many that a chunk could become too long.
+            let end = (block + PIECE_BLOCKS).min(batch.blocks.len());
+            let end = events.peek().map_or(end, |(at, _)| end.min(*at));
+            let piece = &batch.blocks[block..end];
+            let mut totals = BlockSums::default();
+            for &block in piece {
+                totals.add(&self.sums[block as usize]);
+            }
+            let accesses = (totals.loads + totals.stores + totals.modifies) as usize;
+            let addresses = &batch.addresses[address..address + accesses];
+            self.pending.blocks.extend_from_slice(piece);
             self.pending.addresses.extend_from_slice(addresses);
-            first_address += accesses;
-            self.pending.instructions += u64::from(sums.instructions);
-            self.totals.loads += u64::from(sums.loads);
-            self.totals.stores += u64::from(sums.stores);
-            self.totals.modifies += u64::from(sums.modifies);
+            self.pending.instructions += totals.instructions;
+            self.totals.loads += totals.loads;
+            self.totals.stores += totals.stores;
+            self.totals.modifies += totals.modifies;
+            (block, address) = (end, address + accesses);
             if self.pending.blocks.len() >= CHUNK_BLOCKS
                 || self.pending.addresses.len() >= CHUNK_ADDRESSES
             {
@@ -179,9 +197,9 @@ impl MmtWriter {
                 return Err(TraceError::io(&self.path, std::io::Error::other(message)));
             }
             let count =
-                |kind| block.accesses.iter().filter(|access| access.kind == kind).count() as u16;
+                |kind| block.accesses.iter().filter(|access| access.kind == kind).count() as u64;
             self.sums.push(BlockSums {
-                instructions: block.instruction_sizes_bytes.len() as u32,
+                instructions: block.instruction_sizes_bytes.len() as u64,
                 loads: count(AccessKind::Load),
                 stores: count(AccessKind::Store),
                 modifies: count(AccessKind::Modify),
