@@ -31,8 +31,6 @@ class Program:
     name: str
     stands_for: str
     command: list[str]
-    stdin: Path | None
-    """Given on standard input, where the program reads its work from there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +58,13 @@ def programs(folder: Path, size: Size) -> list[Program]:
     assembly, compressed = str(folder / "source.s"), str(folder / "picture.jpg")
     return [
         Program(
-            "gcc-like",
-            "gcc",
-            [compiler(), "-quiet", "-O2", str(source), "-o", assembly],
-            None,
+            "gcc-like", "gcc", [compiler(), "-quiet", "-O2", str(source), "-o", assembly]
         ),
-        Program("vortex-like", "vortex", [find("sqlite3", "sqlite3"), ":memory:"], script),
+        Program(
+            "vortex-like",
+            "vortex",
+            [find("sqlite3", "sqlite3"), ":memory:", ".output /dev/null", f".read {script}"],
+        ),
         Program(
             "ijpeg-like",
             "ijpeg",
@@ -73,7 +72,6 @@ def programs(folder: Path, size: Size) -> list[Program]:
                 find("cjpeg", "libjpeg-turbo-progs"),
                 *("-quality", "90", "-optimize", "-outfile", compressed, str(picture)),
             ],
-            None,
         ),
     ]
 

@@ -1,0 +1,581 @@
+"""The claims of the 1998 study, each evaluated by code.
+
+What decides was written down before the first result was seen: "about" allows a quarter more or less,
+"close" 15%, "much" a factor of two; medians are over all configurations that the claim speaks of.
+Where a claim differs, `EXPLANATIONS` says what was found by looking, with the experiment behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from statistics import fmean, median
+
+from mmulab.papers import Claim, Published
+from mmulab.papers.vm_study_cells import KIB, LINES, PLOTTED_LINES, WITH_TLB, Cell, Cells
+from mmulab.papers.vm_study_explanations import EXPLANATIONS
+
+ABOUT = 0.25
+CLOSE = 0.15
+MUCH = 2.0
+COSTS = (10, 50, 200)
+POOR_LOCALITY = ("gcc-like", "vortex-like")
+FIGURE_L1 = (8 * KIB, 32 * KIB, 128 * KIB)
+"""Figures 11 to 13 plot 16, 64 and 256 KB of both sides."""
+LARGE_L2 = 2048 * KIB
+SMALL_L2 = 512 * KIB
+
+Finding = tuple[bool, str]
+"""Whether the claim holds, and the numbers that decide it."""
+
+_CLAIMS: dict[str, Callable[[Cells], Finding]] = {}
+
+
+def claim(identifier: str) -> Callable[[Callable[[Cells], Finding]], Callable[[Cells], Finding]]:
+    """Enters a function as the evaluation of a claim."""
+
+    def enter(function: Callable[[Cells], Finding]) -> Callable[[Cells], Finding]:
+        _CLAIMS[identifier] = function
+        return function
+
+    return enter
+
+
+def evaluate(cells: Cells, published: dict[str, Published]) -> list[Claim]:
+    """Our verdict on every published claim, in the paper's order."""
+    return [
+        row.judge(holds, ours, "" if holds else EXPLANATIONS.get(identifier, UNEXPLAINED))
+        for identifier, row in published.items()
+        for holds, ours in [_CLAIMS[identifier](cells)]
+    ]
+
+
+UNEXPLAINED = (
+    "it holds on the run that docs/reproduce-vm-study-1998.md describes; these programs or their "
+    "inputs differ from that run's"
+)
+
+
+def about(value: float, low: float, high: float | None = None) -> bool:
+    """Whether a value is in a range, or near a value, give or take a quarter."""
+    high = low if high is None else high
+    return low * (1 - ABOUT) <= value <= high * (1 + ABOUT)
+
+
+def percent(share: float) -> str:
+    """A share as whole percents."""
+    return f"{100 * share:.0f}%"
+
+
+def spread(values: Iterable[float]) -> float:
+    """Largest over smallest."""
+    values = list(values)
+    return max(values) / min(values) if min(values) > 0 else math.inf
+
+
+def plotted(cells: Cells, **wanted: object) -> list[Cell]:
+    """Cells with 64/128-byte lines and, unless asked for otherwise, 128-entry TLBs."""
+    l1_line, l2_line = PLOTTED_LINES
+    return cells.where(
+        **{"l1_line_bytes": l1_line, "l2_line_bytes": l2_line, "tlb_entries": 128, **wanted}
+    )
+
+
+def compared(cell: Cell, cells: Cells, organisation: str) -> Cell:
+    """The same program and caches under another organisation."""
+    other = cells.like(cell, organisation=organisation)
+    if other is None:
+        raise ValueError(f"{organisation} was not run on {cell.configuration}")
+    return other
+
+
+@claim("vm98-01")
+def intel_is_best_hierarchical(cells: Cells) -> Finding:
+    """At every interrupt cost, on the configurations of figures 11 and 12."""
+    won, lost = 0, []
+    for cell in plotted(
+        cells,
+        organisation="intel",
+        program=POOR_LOCALITY,
+        l1_bytes=FIGURE_L1,
+        l2_bytes=(SMALL_L2, LARGE_L2),
+        tlb_entries=(64, 128),
+    ):
+        for cost in COSTS:
+            for organisation in ("ultrix", "mach", "notlb"):
+                other = compared(cell, cells, organisation)
+                if cell.total(cost) < other.total(cost):
+                    won += 1
+                else:
+                    lost.append((organisation, other.total(cost) / cell.total(cost)))
+    by = ", ".join(sorted({organisation for organisation, _ in lost}))
+    worst = f"; beaten by {by}, by {percent(1 - min(r for _, r in lost))} at most" if lost else ""
+    return not lost, f"INTEL lower in {won} of {won + len(lost)} comparisons{worst}"
+
+
+@claim("vm98-02")
+def mach_is_close_to_ultrix(cells: Cells) -> Finding:
+    """Over the whole cross product."""
+    ratios = [
+        cell.vmcpi / compared(cell, cells, "ultrix").vmcpi
+        for cell in cells.where(organisation="mach", program=POOR_LOCALITY, tlb_entries=128)
+    ]
+    middle = median(ratios)
+    ours = f"MACH/ULTRIX: median {middle:.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
+    return abs(middle - 1) <= CLOSE, ours
+
+
+@claim("vm98-03")
+def vmcpi_is_five_to_ten_percent(cells: Cells) -> Finding:
+    """Median over caches and the organisations with a TLB, for each program of poor locality."""
+    medians = {
+        program: median(
+            cell.vmcpi for cell in plotted(cells, organisation=WITH_TLB, program=program)
+        )
+        for program in POOR_LOCALITY
+    }
+    ours = ", ".join(f"{program} {value:.3f}" for program, value in medians.items())
+    return all(about(value, 0.05, 0.10) for value in medians.values()), f"median VMCPI: {ours}"
+
+
+def notlb_ratios(cells: Cells, l2_bytes: int, l2_lines: tuple[int, ...]) -> list[float]:
+    """VMCPI of NOTLB over the median of the organisations with a TLB."""
+    return [
+        cell.vmcpi / median(compared(cell, cells, other).vmcpi for other in WITH_TLB)
+        for cell in cells.where(
+            organisation="notlb", program=POOR_LOCALITY, l2_bytes=l2_bytes, l2_line_bytes=l2_lines
+        )
+    ]
+
+
+@claim("vm98-04")
+def notlb_needs_a_large_second_level(cells: Cells) -> Finding:
+    """With 2 MB a side and lines of 64 bytes or more, against 512 KB a side and shorter lines."""
+    good = median(notlb_ratios(cells, LARGE_L2, (64, 128)))
+    bad = median(notlb_ratios(cells, SMALL_L2, (16, 32)))
+    ours = f"NOTLB over the others' median: {good:.2f} with a large second level, {bad:.2f} below"
+    return good <= 1 + ABOUT and bad >= MUCH, ours
+
+
+@claim("vm98-05")
+def notlb_is_most_sensitive(cells: Cells) -> Finding:
+    """Largest over smallest VMCPI, over all caches and lines."""
+    holds, parts = True, []
+    for program in POOR_LOCALITY:
+        spreads = {
+            organisation: spread(
+                cell.vmcpi
+                for cell in cells.where(
+                    organisation=organisation, program=program, tlb_entries=128
+                )
+            )
+            for organisation in [*WITH_TLB, "notlb"]
+        }
+        holds &= max(spreads, key=lambda name: spreads[name]) == "notlb"
+        parts.append(
+            f"{program} " + ", ".join(f"{name} {value:.1f}" for name, value in spreads.items())
+        )
+    return holds, "; ".join(parts)
+
+
+def line_spreads(cells: Cells, organisation: str) -> list[float]:
+    """How much the lines matter with the largest first level, for each program and second level."""
+    return [
+        spread(
+            cell.vmcpi
+            for cell in cells.where(
+                organisation=organisation,
+                program=program,
+                l1_bytes=cells.sizes("l1_bytes")[-1],
+                l2_bytes=l2_bytes,
+                tlb_entries=128,
+            )
+        )
+        for program in POOR_LOCALITY
+        for l2_bytes in cells.sizes("l2_bytes")
+    ]
+
+
+@claim("vm98-06")
+def pa_risc_ignores_lines_with_large_caches(cells: Cells) -> Finding:
+    """With the largest first level: PA-RISC within a quarter, each other up to about twice."""
+    spreads = {name: max(line_spreads(cells, name)) for name in WITH_TLB}
+    others = [value for name, value in spreads.items() if name != "pa-risc"]
+    ours = ", ".join(f"{name} {value:.2f}" for name, value in spreads.items())
+    holds = spreads["pa-risc"] <= 1 + ABOUT and all(about(value, 1.5, 2.0) for value in others)
+    return holds, f"largest over smallest VMCPI over lines: {ours}"
+
+
+@claim("vm98-07")
+def longest_lines_help_only_pa_risc(cells: Cells) -> Finding:
+    """First-level caches up to 4 KB, second-level lines of 128 bytes: 128- over 64-byte lines."""
+    ratios = {}
+    for organisation in WITH_TLB:
+        small = cells.where(
+            organisation=organisation,
+            program=POOR_LOCALITY,
+            l1_bytes=[size for size in cells.sizes("l1_bytes") if size <= 4 * KIB],
+            l1_line_bytes=64,
+            l2_line_bytes=128,
+            tlb_entries=128,
+        )
+        longer = [cells.like(cell, l1_line_bytes=128) for cell in small]
+        ratios[organisation] = median(
+            more.vmcpi / cell.vmcpi for cell, more in zip(small, longer, strict=True) if more
+        )
+    falls = ratios.pop("pa-risc")
+    holds = falls < 0.99 and all(ratio >= 0.97 for ratio in ratios.values())
+    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
+    return holds, f"VMCPI at 128 over 64 bytes: pa-risc {falls:.3f}, {others}"
+
+
+def explained_by(cells: list[Cell], parameter: str) -> float:
+    """Share of the variance of log VMCPI that lies between the groups of a parameter."""
+    values = [math.log(cell.vmcpi) for cell in cells]
+    mean = fmean(values)
+    total = sum((value - mean) ** 2 for value in values)
+    between = 0.0
+    for line in LINES:
+        group = [
+            value
+            for value, cell in zip(values, cells, strict=True)
+            if getattr(cell.configuration, parameter) == line
+        ]
+        between += len(group) * (fmean(group) - mean) ** 2 if group else 0.0
+    return between / total if total else 0.0
+
+
+@claim("vm98-08")
+def lines_group_the_curves(cells: Cells) -> Finding:
+    """First-level caches up to 8 KB, as 4.1 says of the TLB-based schemes; NOTLB over all.
+
+    For each program and second level on its own, as each stands in a graph of its own.
+    """
+    holds, parts = True, []
+    for organisation in [*WITH_TLB, "notlb"]:
+        small = [size for size in cells.sizes("l1_bytes") if size <= 8 * KIB]
+        graphs = [
+            cells.where(
+                organisation=organisation,
+                program=program,
+                l2_bytes=l2_bytes,
+                l1_bytes=cells.sizes("l1_bytes") if organisation == "notlb" else small,
+                tlb_entries=128,
+            )
+            for program in POOR_LOCALITY
+            for l2_bytes in cells.sizes("l2_bytes")
+        ]
+        by_l1 = fmean(explained_by(graph, "l1_line_bytes") for graph in graphs)
+        by_l2 = fmean(explained_by(graph, "l2_line_bytes") for graph in graphs)
+        holds &= by_l2 > by_l1 if organisation == "notlb" else by_l1 > by_l2
+        parts.append(f"{organisation} {percent(by_l1)} by L1 line, {percent(by_l2)} by L2 line")
+    return holds, "variance explained: " + "; ".join(parts)
+
+
+@claim("vm98-09")
+def handler_cost_follows_the_tlb(cells: Cells) -> Finding:
+    """`uhandler` over all caches with a TLB; over the second level without."""
+    constant = max(
+        spread(
+            cell.cpi("uhandler")
+            for cell in cells.where(organisation=organisation, program=program, tlb_entries=128)
+        )
+        for organisation in WITH_TLB
+        for program in POOR_LOCALITY
+    )
+    falls = [
+        compared_l2.cpi("uhandler") / cell.cpi("uhandler")
+        for cell in plotted(cells, organisation="notlb", program=POOR_LOCALITY, l2_bytes=SMALL_L2)
+        if (compared_l2 := cells.like(cell, l2_bytes=LARGE_L2))
+    ]
+    ours = (
+        f"with a TLB largest over smallest {constant:.3f}; NOTLB at 2 MB over 512 KB a side: "
+        f"median {median(falls):.2f}, at most {max(falls):.2f}"
+    )
+    return constant <= 1.05 and max(falls) < 1, ours
+
+
+@claim("vm98-10")
+def handler_proportions(cells: Cells) -> Finding:
+    """Against ULTRIX = 10, for each program of poor locality."""
+    holds, parts = True, []
+    for program in POOR_LOCALITY:
+        cost = {
+            organisation: fmean(
+                cell.cpi("uhandler")
+                for cell in plotted(cells, organisation=organisation, program=program)
+            )
+            for organisation in WITH_TLB
+        }
+        scaled = {name: 10 * value / cost["ultrix"] for name, value in cost.items()}
+        holds &= (
+            abs(scaled["mach"] - 10) <= 10 * CLOSE
+            and about(scaled["intel"], 5)
+            and about(scaled["pa-risc"], 15)
+        )
+        parts.append(f"{program} " + ":".join(f"{value:.1f}" for value in scaled.values()))
+    return holds, "; ".join(parts)
+
+
+@claim("vm98-11")
+def protected_slots_shorten_the_path(cells: Cells) -> Finding:
+    """Mean free path of ULTRIX (112 slots for the program) against INTEL (128)."""
+    shorter = {
+        program: 1
+        - fmean(c.mean_free_path for c in plotted(cells, organisation="ultrix", program=program))
+        / fmean(c.mean_free_path for c in plotted(cells, organisation="intel", program=program))
+        for program in POOR_LOCALITY
+    }
+    ours = ", ".join(f"{program} {percent(value)} shorter" for program, value in shorter.items())
+    return all(about(value, 0.30) for value in shorter.values()), ours
+
+
+@claim("vm98-12")
+def tlb_size_matters_more_than_caches(cells: Cells) -> Finding:
+    """Any doubling of the TLB between 32 and 256 entries, any doubling of a cache."""
+    tlb, cache = [], []
+    for cell in cells.where(organisation=WITH_TLB):
+        configuration = cell.configuration
+        if more := cells.like(cell, tlb_entries=2 * configuration.tlb_entries):
+            tlb.append((cell.vmcpi / more.vmcpi, cell.program, configuration.tlb_entries))
+        for name in ("l1_bytes", "l2_bytes"):
+            if more := cells.like(cell, **{name: 2 * getattr(configuration, name)}):
+                cache.append(max(cell.vmcpi / more.vmcpi, more.vmcpi / cell.vmcpi))
+    factor, program, entries = max(tlb)
+    ours = (
+        f"VMCPI changes up to {factor:.1f} times by a TLB of twice the size ({program}, {entries} "
+        f"to {2 * entries} entries), up to {max(cache):.1f} times by a cache of twice the size"
+    )
+    return factor >= 10 * (1 - ABOUT) and max(cache) < factor, ours
+
+
+@claim("vm98-13")
+def intel_root_entries_fit_soon(cells: Cells) -> Finding:
+    """`rpte-L2` over `upte-L2` at the smallest and at the largest first level."""
+    sizes = cells.sizes("l1_bytes")
+    ratio = {
+        size: fmean(
+            cell.cpi("rpte-L2") / cell.cpi("upte-L2")
+            for cell in plotted(
+                cells, organisation="intel", program=POOR_LOCALITY, l1_bytes=size
+            )
+        )
+        for size in (sizes[0], 32 * KIB, sizes[-1])
+    }
+    ours = "rpte-L2/upte-L2: " + ", ".join(
+        f"{value:.2f} at {size // KIB} KB" for size, value in ratio.items()
+    )
+    return about(ratio[sizes[0]], 1.0) and ratio[32 * KIB] <= 0.5 * ratio[sizes[0]], ours
+
+
+@claim("vm98-14")
+def mach_differs_in_the_root_path(cells: Cells) -> Finding:
+    """Where MACH's VMCPI exceeds ULTRIX's, summed over the plotted caches."""
+    excess: dict[str, float] = {}
+    for cell in plotted(cells, organisation="mach", program=POOR_LOCALITY):
+        ultrix = compared(cell, cells, "ultrix")
+        for cause in (*cell.causes, *ultrix.causes):
+            excess[cause] = excess.get(cause, 0.0)
+        for cause in excess:
+            excess[cause] += cell.cpi(cause) - ultrix.cpi(cause)
+    added = {
+        cause: value
+        for cause, value in excess.items()
+        if value > 0 and cause.startswith(("u", "k", "r", "handler"))
+    }
+    total = sum(added.values())
+    root = sum(added.get(cause, 0.0) for cause in ("rpte-MEM", "rpte-L2", "rhandler"))
+    largest = max(added, key=lambda cause: added[cause])
+    parts = ", ".join(
+        f"{cause} {percent(value / total)}"
+        for cause, value in sorted(added.items(), key=lambda item: -item[1])[:4]
+    )
+    return largest == "rpte-MEM" and root >= 0.5 * total, f"of MACH's excess: {parts}"
+
+
+def fall_over_l1(cells: Cells, organisation: str, program: str) -> float:
+    """By how much `upte-L2` falls from the smallest to the largest first level."""
+    sizes = cells.sizes("l1_bytes")
+    first, last = (
+        fmean(
+            cell.cpi("upte-L2")
+            for cell in plotted(cells, organisation=organisation, program=program, l1_bytes=size)
+        )
+        for size in (sizes[0], sizes[-1])
+    )
+    return 1 - last / first
+
+
+@claim("vm98-15")
+def inverted_entries_in_the_first_level(cells: Cells) -> Finding:
+    """From the smallest to the largest first level."""
+    gcc = fall_over_l1(cells, "pa-risc", "gcc-like")
+    vortex = fall_over_l1(cells, "pa-risc", "vortex-like")
+    others = fmean(
+        fall_over_l1(cells, organisation, "vortex-like")
+        for organisation in ("ultrix", "mach", "intel")
+    )
+    ours = (
+        f"upte-L2 falls by {percent(gcc)} (gcc-like), {percent(vortex)} (vortex-like); the others "
+        f"by {percent(others)} (vortex-like)"
+    )
+    return abs(gcc) <= ABOUT and about(vortex, 0.8) and about(others, 0.5), ours
+
+
+@claim("vm98-16")
+def applications_miss_more(cells: Cells) -> Finding:
+    """Misses of both levels, on the caches of figures 11 and 12, against BASE."""
+    more, data = {}, []
+    for program in POOR_LOCALITY:
+        ratios = []
+        for cell in plotted(
+            cells, organisation=WITH_TLB, program=program, l1_bytes=FIGURE_L1
+        ):
+            base = compared(cell, cells, "base")
+            ratios.append(cell.cache_misses / base.cache_misses - 1)
+            added = cell.cache_misses - base.cache_misses
+            if added:
+                data.append((cell.data_misses - base.data_misses) / added)
+        more[program] = fmean(ratios)
+    holds = (
+        about(more["gcc-like"], 0.05) and about(more["vortex-like"], 0.20) and median(data) >= 0.75
+    )
+    ours = ", ".join(f"{program} +{100 * value:.1f}%" for program, value in more.items())
+    return holds, f"{ours}; {percent(median(data))} of it data misses (median)"
+
+
+@claim("vm98-17")
+def three_ways_to_count(cells: Cells) -> Finding:
+    """Shares of run time (1 + MCPI + VMCPI + interrupts), medians; interrupts at 50 cycles."""
+    plain, induced, interrupts = [], [], []
+    for cell in plotted(
+        cells, organisation=WITH_TLB, program=POOR_LOCALITY, l1_bytes=FIGURE_L1
+    ):
+        more_misses = cell.mcpi - compared(cell, cells, "base").mcpi
+        time = 1 + cell.mcpi + cell.vmcpi
+        plain.append(cell.vmcpi / time)
+        induced.append((cell.vmcpi + more_misses) / time)
+        cost = cell.interrupt_cpi(50)
+        interrupts.append((cell.vmcpi + more_misses + cost) / (time + cost))
+    first, second, third = median(plain), median(induced), median(interrupts)
+    ours = f"{100 * first:.1f}% / {100 * second:.1f}% / {100 * third:.1f}%"
+    return about(first, 0.05, 0.10) and about(second, 0.10, 0.20) and about(third, 0.10, 0.30), ours
+
+
+@claim("vm98-18")
+def interrupts_follow_the_tlb(cells: Cells) -> Finding:
+    """Number of interrupts over all caches with a TLB; over the second level without."""
+    constant = max(
+        spread(
+            cell.interrupts
+            for cell in cells.where(organisation=organisation, program=program, tlb_entries=128)
+        )
+        for organisation in ("ultrix", "mach", "pa-risc")
+        for program in POOR_LOCALITY
+    )
+    falls = [
+        more.interrupts / cell.interrupts
+        for cell in plotted(cells, organisation="notlb", program=POOR_LOCALITY, l2_bytes=SMALL_L2)
+        if (more := cells.like(cell, l2_bytes=LARGE_L2))
+    ]
+    ours = (
+        f"with a TLB largest over smallest {constant:.3f}; NOTLB at 2 MB over 512 KB a side: "
+        f"median {median(falls):.2f}"
+    )
+    return constant <= 1.05 and max(falls) < 1, ours
+
+
+@claim("vm98-19")
+def jpeg_is_the_counterexample(cells: Cells) -> Finding:
+    """The four parts of the claim, on the caches of figure 13, interrupts at 10 and 50 cycles."""
+    worst, mach, exceeds, totals = [], [], [], []
+    for cell in plotted(
+        cells,
+        organisation="pa-risc",
+        program="ijpeg-like",
+        l1_bytes=FIGURE_L1,
+        l2_bytes=(SMALL_L2, LARGE_L2),
+    ):
+        others = [compared(cell, cells, name) for name in ("ultrix", "mach", "intel")]
+        worst.append(cell.vmcpi > max(other.vmcpi for other in others))
+        mach.append(others[1].vmcpi / others[0].vmcpi)
+        for one in (cell, others[0], others[1]):
+            exceeds += [one.vmcpi > one.interrupt_cpi(cost) for cost in (10, 50)]
+        totals += [one.total(50) for one in (cell, *others)]
+    ours = (
+        f"PA-RISC highest VMCPI in {sum(worst)} of {len(worst)}; MACH/ULTRIX median "
+        f"{median(mach):.2f}; VMCPI over interrupts in {percent(fmean(exceeds))}; total "
+        f"{min(totals):.3f} to {max(totals):.3f} CPI"
+    )
+    holds = (
+        all(worst)
+        and median(mach) >= 1 + CLOSE
+        and fmean(exceeds) >= 0.5
+        and max(totals) <= 1 - ABOUT
+    )
+    return holds, ours
+
+
+@claim("vm98-20")
+def fourfold_caches_halve_the_total(cells: Cells) -> Finding:
+    """The largest fall of total overhead, interrupts at 50 cycles, from any fourfold cache."""
+    falls = []
+    for cell in plotted(cells, organisation=WITH_TLB, program=POOR_LOCALITY):
+        for name in ("l1_bytes", "l2_bytes"):
+            if more := cells.like(cell, **{name: 4 * getattr(cell.configuration, name)}):
+                falls.append((1 - more.total(50) / cell.total(50), name[:2].upper()))
+    best, which = max(falls)
+    middle = median(fall for fall, _ in falls)
+    ours = f"falls by up to {percent(best)} ({which}), median {percent(middle)}"
+    return best >= 0.5 * (1 - ABOUT), ours
+
+
+@claim("vm98-21")
+def chains_are_short(cells: Cells) -> Finding:
+    """Entries of the inverted table that a walk reads, on average."""
+    length = {
+        program: fmean(
+            cell.chain_length for cell in plotted(cells, organisation="pa-risc", program=program)
+        )
+        for program in (*POOR_LOCALITY, "ijpeg-like")
+    }
+    ours = ", ".join(f"{program} {value:.2f}" for program, value in length.items())
+    return all(1.0 <= value <= 1.25 * (1 + ABOUT) for value in length.values()), ours
+
+
+@claim("vm98-22")
+def inverted_and_hardware_is_best(cells: Cells) -> Finding:
+    """Total overhead of `inverted-hw` on the caches of figures 11 and 12, at every cost."""
+    won, lost, gains = 0, [], []
+    for cell in plotted(cells, organisation="inverted-hw", program=POOR_LOCALITY):
+        for name in ("intel", "pa-risc"):
+            other = compared(cell, cells, name)
+            gains.append(1 - cell.vmcpi / other.vmcpi)
+            for cost in COSTS:
+                if cell.total(cost) < other.total(cost):
+                    won += 1
+                else:
+                    lost.append((name, cell.total(cost) / other.total(cost) - 1))
+    by = ", ".join(sorted({name for name, _ in lost}))
+    worse = f"; {by} lower, by {percent(max(r for _, r in lost))} at most" if lost else ""
+    ours = (
+        f"lower total in {won} of {won + len(lost)} comparisons{worse}; VMCPI lower by "
+        f"{percent(median(gains))} (median)"
+    )
+    return not lost, ours
+
+
+@claim("vm98-23")
+def copy_on_write_adds_half(cells: Cells) -> Finding:
+    """One interrupt more every 40,000 instructions, against those of the TLB."""
+    more = {
+        program: median(
+            cell.instructions / 40_000 / cell.interrupts
+            for cell in plotted(
+                cells, organisation=("ultrix", "mach", "pa-risc"), program=program
+            )
+        )
+        for program in POOR_LOCALITY
+    }
+    ours = ", ".join(f"{program} +{percent(value)}" for program, value in more.items())
+    return all(about(value, 0.5) for value in more.values()), f"interrupts: {ours}"
