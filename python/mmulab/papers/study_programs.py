@@ -45,7 +45,7 @@ class Size:
 
 
 QUICK = Size(1, 800, 300, 640, 480)
-FULL = Size(3, 5400, 2100, 2048, 1664)
+FULL = Size(3, 5400, 2000, 2048, 1664)
 
 
 def programs(folder: Path, size: Size) -> list[Program]:

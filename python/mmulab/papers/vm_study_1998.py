@@ -33,7 +33,7 @@ PAPER = "vm_study_1998"
 TITLE = "A look at several memory-management units (Jacob and Mudge, 1998)"
 MAXIMUM_INSTRUCTIONS = 200_000_000
 """The study's limit for a run."""
-SHORT_L1_SIZES = [size * KIB for size in (2, 8, 32, 128)]
+SHORT_L1_SIZES = [size * KIB for size in (4, 8, 32, 128)]
 SHORT_L2_SIZES = [size * KIB for size in (512, 2048)]
 TLB_SIZES = [32, 64, 256]
 """Besides the study's 128."""
@@ -100,9 +100,9 @@ def measure(
             mmulab.Machine.load(configuration.organisation).with_changes(configuration.changes())
             for configuration in some
         ]
-        for configuration, result in zip(
-            some, mmulab.replay(trace, machines, seed=run.seed), strict=True
-        ):
+        results = mmulab.replay(trace, machines, seed=run.seed)
+        for configuration, result in zip(some, results, strict=True):
+            chains = result.data["chains"]
             yield Cell(
                 program,
                 configuration,
@@ -113,6 +113,7 @@ def measure(
                     name: (account["count"], account["cycles"])
                     for name, account in result.data["causes"].items()
                 },
+                chains["mean_search_by_page"] if chains else None,
             )
 
 

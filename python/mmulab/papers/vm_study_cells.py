@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -60,6 +60,8 @@ class Cell:
     tlb_misses: int
     causes: Mapping[str, tuple[int, int]]
     """Count and cycles by cause."""
+    chain_length: float | None = None
+    """Entries that a search for each page of an inverted table looks at, on average."""
 
     def count(self, cause: str) -> int:
         """How often a cause occurred."""
@@ -164,6 +166,7 @@ class Cells:
                     "vmcpi": cell.vmcpi,
                     "interrupts": cell.interrupts,
                     "tlb_misses": cell.tlb_misses,
+                    "chain_length": cell.chain_length,
                     **{f"{cause}.count": cell.count(cause) for cause in causes},
                     **{f"{cause}.cycles": cell.causes.get(cause, (0, 0))[1] for cause in causes},
                 }
@@ -185,6 +188,3 @@ def cross_product(
         for l2_line in l2_lines
     ]
 
-
-Measure = Callable[[str, list[Configuration]], Iterator[Cell]]
-"""Replays a program's trace on configurations."""

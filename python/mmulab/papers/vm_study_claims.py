@@ -532,15 +532,16 @@ def fourfold_caches_halve_the_total(cells: Cells) -> Finding:
 
 @claim("vm98-21")
 def chains_are_short(cells: Cells) -> Finding:
-    """Entries of the inverted table that a walk reads, on average."""
+    """Entries that a search for each page of the program once looks at, on average."""
     length = {
         program: fmean(
-            cell.chain_length for cell in plotted(cells, organisation="pa-risc", program=program)
+            cell.chain_length or 0.0
+            for cell in plotted(cells, organisation="pa-risc", program=program)
         )
         for program in (*POOR_LOCALITY, "ijpeg-like")
     }
     ours = ", ".join(f"{program} {value:.2f}" for program, value in length.items())
-    return all(1.0 <= value <= 1.25 * (1 + ABOUT) for value in length.values()), ours
+    return all(1 <= value <= 1.25 * (1 + ABOUT) for value in length.values()), ours
 
 
 @claim("vm98-22")
