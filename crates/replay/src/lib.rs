@@ -6,6 +6,8 @@
 //!
 //! Machines with 32-bit page tables see the program through a [`Fold`]; those with a
 //! [`organisation::radix`] table see its own addresses.
+//!
+//! [`reach`] counts the misses of TLBs of every size instead.
 
 mod attribution;
 pub mod caches;
@@ -16,6 +18,7 @@ mod frames;
 pub mod organisation;
 mod outcome;
 pub mod program;
+mod reach;
 mod replay;
 
 pub use attribution::{Attribution, PageWalks, Region, Regions};
@@ -23,4 +26,5 @@ pub use cause::{Cause, Role, Tier};
 pub use fold::{DoesNotFit, Fold};
 pub use frames::Frames;
 pub use outcome::{CauseAccount, Interrupts, Outcome, PageCost, RegionCost};
+pub use reach::{Curve, REACH_PAGE_SIZES, Reach, ReachCounter, Stream, reach};
 pub use replay::{Options, ReplayError, replay, user_space_bytes};
