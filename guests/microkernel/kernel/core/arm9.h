@@ -1,0 +1,45 @@
+// Operations that ARM920T and ARM926EJ-S have in common (ARM DDI 0151, 2.3; DDI 0198D, 2.3).
+#include "core.h"
+
+static void forget_instructions(void)
+{
+	__asm__ volatile("mcr p15, 0, %0, c7, c5, 0" ::"r"(0) : "memory");
+}
+
+static void clean_page(u32 address)
+{
+	address &= ~(PAGE_BYTES - 1);
+	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
+		__asm__ volatile("mcr p15, 0, %0, c7, c10, 1" ::"r"(address) : "memory");
+	core_drain();
+}
+
+static void flush_page(u32 address)
+{
+	address &= ~(PAGE_BYTES - 1);
+	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
+		__asm__ volatile("mcr p15, 0, %0, c7, c14, 1" ::"r"(address) : "memory");
+	core_drain();
+}
+
+static void forget_page_instructions(u32 address)
+{
+	address &= ~(PAGE_BYTES - 1);
+	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
+		__asm__ volatile("mcr p15, 0, %0, c7, c5, 1" ::"r"(address) : "memory");
+}
+
+static void forget_translations(void)
+{
+	__asm__ volatile("mcr p15, 0, %0, c8, c7, 0" ::"r"(0) : "memory");
+}
+
+static void forget_translation(u32 address)
+{
+	__asm__ volatile("mcr p15, 0, %0, c8, c6, 1\n\tmcr p15, 0, %0, c8, c5, 1" ::"r"(address) : "memory");
+}
+
+static void wait(void)
+{
+	__asm__ volatile("mcr p15, 0, %0, c7, c0, 4" ::"r"(0) : "memory");
+}

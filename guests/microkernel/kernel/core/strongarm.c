@@ -1,0 +1,78 @@
+// SA-1100 and SA-1110 (Intel 278088-004, chapters 5 and 6).
+#include "core.h"
+
+// There is no operation that cleans the whole data cache. Loading as many lines as it has (8 KB), at
+// addresses that hold nothing else, evicts what was there; then the loaded lines are dropped (6.2.3).
+// One piece of assembly, since a line that the compiler's code made dirty in between would be lost.
+static void clean_data(void)
+{
+	u32 at = EVICTION, rounds = 256 / 8, scratch;
+	__asm__ volatile("1:\n"
+			 "	.rept	8\n"
+			 "	ldr	%2, [%0], #32\n"
+			 "	.endr\n"
+			 "	subs	%1, %1, #1\n"
+			 "	bne	1b\n"
+			 "	mcr	p15, 0, %1, c7, c10, 4\n"
+			 "	mcr	p15, 0, %1, c7, c6, 0"
+			 : "+r"(at), "+r"(rounds), "=&r"(scratch)::"memory", "cc");
+}
+
+static void forget_instructions(void)
+{
+	__asm__ volatile("mcr p15, 0, %0, c7, c5, 0\n\tnop\n\tnop\n\tnop\n\tnop" ::"r"(0) : "memory");
+}
+
+static void clean_page(u32 address)
+{
+	address &= ~(PAGE_BYTES - 1);
+	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
+		__asm__ volatile("mcr p15, 0, %0, c7, c10, 1" ::"r"(address) : "memory");
+	core_drain();
+}
+
+static void flush_page(u32 address)
+{
+	address &= ~(PAGE_BYTES - 1);
+	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
+		__asm__ volatile("mcr p15, 0, %0, c7, c10, 1\n\tmcr p15, 0, %0, c7, c6, 1" ::"r"(address) : "memory");
+	core_drain();
+}
+
+// The instruction cache and the instruction TLB can only be flushed whole.
+static void forget_page_instructions(u32 address)
+{
+	(void)address;
+	forget_instructions();
+}
+
+static void forget_translations(void)
+{
+	__asm__ volatile("mcr p15, 0, %0, c8, c7, 0" ::"r"(0) : "memory");
+}
+
+static void forget_translation(u32 address)
+{
+	__asm__ volatile("mcr p15, 0, %0, c8, c6, 1\n\tmcr p15, 0, %1, c8, c5, 0" ::"r"(address), "r"(0) : "memory");
+}
+
+static void wait(void)
+{
+	__asm__ volatile("mcr p15, 0, %0, c15, c8, 2" ::"r"(0) : "memory");
+}
+
+const struct core core_strongarm = {
+	.name = "strongarm",
+	.id = 0x40010000, // SA-1100: 0x4401a11x, Digital's letter; SA-1110: 0x6901b11x, Intel's
+	.id_mask = 0xd2ff0000,
+	.coarse_bits = 0x11,
+	.section_bits = 0x12,
+	.clean_data = clean_data,
+	.forget_instructions = forget_instructions,
+	.clean_page = clean_page,
+	.flush_page = flush_page,
+	.forget_page_instructions = forget_page_instructions,
+	.forget_translations = forget_translations,
+	.forget_translation = forget_translation,
+	.wait = wait,
+};

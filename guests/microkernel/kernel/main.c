@@ -1,0 +1,265 @@
+// Start-up, options, system calls and faults: where each exception goes.
+#include "core/core.h"
+#include "maintenance.h"
+#include "space/space.h"
+
+char command_line[256];
+u32 disabled_maintenance;
+const struct scheme *scheme;
+u32 counters[COUNTERS];
+
+extern const char user_image[], user_image_end[];
+extern u32 vector_supervisor_call[], fast_path_dirty[], fast_path_translations[];
+void exception_stacks(u32 *scratch);
+void main(void);
+void system_call(void);
+void interrupted(void);
+void faulted(u32 kind);
+
+static const struct scheme *const schemes[] = { &scheme_flush, &scheme_fass, &scheme_fass_shared,
+						&scheme_fcse_guaranteed, &scheme_fcse_best_effort };
+
+void panic(const char *why, u32 value)
+{
+	console_print("kernel: ");
+	console_print(why);
+	console_write(' ');
+	console_hexadecimal(value);
+	console_write('\n');
+	machine_exit(101);
+}
+
+// The text after "name=" on the command line, or 0.
+static const char *option_text(const char *name)
+{
+	for (const char *at = command_line; *at; at++) {
+		if (at != command_line && at[-1] != ' ')
+			continue;
+		u32 length = 0;
+		while (name[length] && at[length] == name[length])
+			length++;
+		if (!name[length] && at[length] == '=')
+			return at + length + 1;
+	}
+	return 0;
+}
+
+bool option(const char *name, const char *value)
+{
+	const char *text = option_text(name);
+	if (!text)
+		return false;
+	while (*value && *text == *value)
+		text++, value++;
+	return !*value && (!*text || *text == ' ');
+}
+
+u32 option_number(const char *name, u32 otherwise)
+{
+	const char *text = option_text(name);
+	if (!text)
+		return otherwise;
+	u32 value = 0;
+	while (*text >= '0' && *text <= '9')
+		value = value * 10 + (*text++ - '0');
+	return value;
+}
+
+// Writes an instruction of the kernel. The vectors are cached as instructions and as data.
+static void patch(u32 *at, u32 instruction)
+{
+	*at = instruction;
+	core->clean_page((u32)at);
+	core->forget_instructions();
+}
+
+#define NO_OPERATION 0xe1a00000 // mov r0, r0
+
+static void use_fast_path(void)
+{
+	if (disabled_maintenance == FASS_DIRTY_FAST_PATH)
+		patch(fast_path_dirty, NO_OPERATION);
+	if (disabled_maintenance == FCSE_TRANSLATIONS_FAST_PATH)
+		patch(fast_path_translations, NO_OPERATION);
+	void (*target)(void) = option("path", "general") ? enter_general : scheme->fast_path;
+	u32 offset = (u32)target - (u32)vector_supervisor_call - 8;
+	patch(vector_supervisor_call, 0xea000000 | (offset >> 2 & 0xffffff));
+}
+
+static const char options_missing[] = "give scheme=flush|fass|fass_shared|fcse_guaranteed|fcse_best_effort\n";
+
+void main(void)
+{
+	device_start();
+	core_find();
+	exception_stacks(cpu.scratch);
+	command_line_read(command_line, sizeof command_line);
+	disabled_maintenance = option_number("mutant", NOTHING);
+	for (u32 i = 0; i < sizeof schemes / sizeof *schemes; i++)
+		if (option("scheme", schemes[i]->name))
+			scheme = schemes[i];
+	if (!scheme) {
+		console_print(options_missing);
+		machine_exit(2);
+	}
+	memory_start();
+	scheme->start();
+	thread_start();
+	use_fast_path();
+
+	// The first space: the user image's text, its data, and a stack; see user/user.lds.
+	const u32 *header = (const u32 *)user_image; // entry, text start, text end, data start, data end
+	struct space *root = space_create();
+	u32 text_bytes = header[2] - header[1];
+	if (!memory_load(root, header[1], user_image, text_bytes, RIGHT_READ) ||
+	    !memory_load(root, header[3], user_image + (header[3] - header[1]), header[4] - header[3], RIGHT_READ | RIGHT_WRITE) ||
+	    memory_map(root, header[5], (header[6] - header[5]) / PAGE_BYTES, RIGHT_READ | RIGHT_WRITE) < 0)
+		panic("no memory for the user image", 0);
+	thread_create(root, header[0], header[6], 0, 32, 0);
+	schedule();
+	scheme->switch_to(0, cpu.current->space);
+	resume();
+}
+
+// The fast path switches spaces without telling anybody: the current thread's space is the active one.
+static void enter(void)
+{
+	cpu.active = cpu.current->space;
+}
+
+static void leave(void)
+{
+	if (!cpu.current)
+		schedule();
+	struct space *next = cpu.current->space;
+	if (next != cpu.active) {
+		counters[COUNT_SWITCHES]++;
+		scheme->switch_to(cpu.active, next);
+		cpu.active = next;
+	}
+}
+
+static struct space *space_of(u32 id)
+{
+	return id ? space_find(id) : cpu.current->space;
+}
+
+static u32 system_call_result(struct thread *self, u32 *r)
+{
+	struct space *space = space_of(r[0]);
+	switch (r[12]) {
+	case CALL_SPACE_CREATE:
+		space = space_create();
+		return space ? space->id : (u32)ERROR_REFUSED;
+	case CALL_YIELD:
+		thread_yield();
+		return 0;
+	case CALL_SLEEP:
+		thread_sleep(r[0]);
+		return 0;
+	case CALL_CLOCK:
+		return clock_now();
+	case CALL_PRINT:
+		console_write(r[0]);
+		return 0;
+	case CALL_EXIT:
+		machine_exit(r[0]);
+	case CALL_FREE_FRAMES:
+		return memory_free_frames();
+	case CALL_COUNTER:
+		return r[0] < COUNTERS ? counters[r[0]] : 0;
+	case CALL_SELF:
+		return self->id;
+	case CALL_OPTION:
+		return r[0] < sizeof command_line ? command_line[r[0]] : 0;
+	case CALL_THREAD_DESTROY: {
+		struct thread *victim = thread_find(r[0]);
+		if (!victim)
+			return ERROR_NO_THREAD;
+		thread_destroy(victim);
+		return 0;
+	}
+	}
+	if (!space)
+		return ERROR_INVALID;
+	switch (r[12]) {
+	case CALL_SPACE_DESTROY:
+		return space == self->space ? ERROR_INVALID : space_destroy(space);
+	case CALL_MAP:
+		return memory_map(space, r[1], r[2], r[4]);
+	case CALL_UNMAP:
+		return memory_unmap(space, r[1], r[2]);
+	case CALL_SHARE:
+	case CALL_COPY: {
+		struct space *to = space_of(r[2]);
+		if (!to)
+			return ERROR_INVALID;
+		return r[12] == CALL_SHARE ? memory_share(space, r[1], to, r[4], r[5], r[6]) :
+					     memory_copy(space, r[1], to, r[4], r[5]);
+	}
+	case CALL_DEVICE:
+		return memory_device(space, r[1], r[2]);
+	case CALL_SYNCHRONISE: {
+		u32 address = modified(self->space, r[0]);
+		MAINTENANCE(SYNCHRONISE_CLEAN, core->clean_page(address));
+		MAINTENANCE(SYNCHRONISE_INSTRUCTIONS, core->forget_page_instructions(address));
+		return 0;
+	}
+	case CALL_THREAD_CREATE: {
+		struct thread *thread = thread_create(space, r[1], r[2], r[4], r[5], r[6]);
+		return thread ? thread->id : (u32)ERROR_NO_MEMORY;
+	}
+	}
+	return ERROR_INVALID;
+}
+
+void system_call(void)
+{
+	struct thread *self = cpu.current;
+	enter();
+	if (self->r[12] == CALL_IPC) {
+		ipc(self, self->r[0], self->r[1]);
+	} else {
+		u32 id = self->id, result = system_call_result(self, self->r);
+		if (self->id == id)
+			self->r[0] = result;
+	}
+	leave();
+}
+
+void interrupted(void)
+{
+	enter();
+	thread_tick();
+	leave();
+}
+
+// A data abort, prefetch abort or undefined instruction of a user program.
+void faulted(u32 kind)
+{
+	struct thread *self = cpu.current;
+	struct space *space = self->space;
+	u32 address = self->pc, status = 0;
+	enter();
+	if (kind == 0) {
+		__asm__ volatile("mrc p15, 0, %0, c5, c0, 0" : "=r"(status));
+		__asm__ volatile("mrc p15, 0, %0, c6, c0, 0" : "=r"(address));
+	}
+	// The manuals say that the register holds the modified address; QEMU gives the plain one. Both
+	// are told apart by their size, and a modified address in the own slot is given back as plain.
+	address = modified(space, address);
+	bool permission = (status & 0xd) == 0xd;
+	u32 plain = space->pid && address >> 25 == space->pid ? address & (SLOT_BYTES - 1) : address;
+	bool again = kind < 2 && address < USER_LIMIT && scheme->fault(space, address);
+	if (!again && permission)
+		again = memory_fault(space, plain);
+	if (!again)
+		ipc_fault(self, FAULT_DATA + kind, plain);
+	leave();
+}
+
+void memset32(void *at, u32 value, u32 bytes)
+{
+	for (u32 *word = at; bytes; bytes -= 4)
+		*word++ = value;
+}

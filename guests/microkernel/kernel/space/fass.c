@@ -1,0 +1,78 @@
+// The naive kernel: every switch flushes everything, because addresses mean something else afterwards
+// and neither lines nor translations say whose they are (StrongARM paper, section 2).
+#include "../core/core.h"
+#include "../maintenance.h"
+#include "space.h"
+
+#define DOMAIN 1
+
+static void start(void)
+{
+	core_set_domains(1 | 1 << 2 * DOMAIN);
+}
+
+static bool create(struct space *space)
+{
+	(void)space;
+	return true;
+}
+
+static void destroy(struct space *space)
+{
+	(void)space;
+}
+
+static void switch_to(struct space *previous, struct space *next)
+{
+	(void)previous;
+	flush_everything(FLUSH_DATA);
+	core_set_directory(next->directory);
+	// The walker may have read the old table while the caches were being written back.
+	MAINTENANCE(FLUSH_TRANSLATIONS, core->forget_translations());
+	next->epoch = cache_epoch;
+}
+
+static bool fault(struct space *space, u32 address)
+{
+	(void)space, (void)address;
+	return false;
+}
+
+static bool admit(struct space *space, u32 address)
+{
+	(void)space, (void)address;
+	return true;
+}
+
+// Two addresses of one space are two lines; two spaces are kept apart by the flush.
+static bool uncached(const struct uses *uses)
+{
+	return uses->alias_in_space;
+}
+
+static bool in_hardware(struct space *space)
+{
+	return space->epoch == cache_epoch;
+}
+
+static void directory_changed(struct space *space, u32 section)
+{
+	u32 entry = directory_read(space->directory, section);
+	directory_write(space->directory, section, entry | DOMAIN << 5);
+	core_drain();
+}
+
+const struct scheme scheme_fass = {
+	.name = "fass",
+	.start = start,
+	.create = create,
+	.destroy = destroy,
+	.switch_to = switch_to,
+	.fault = fault,
+	.admit = admit,
+	.uncached = uncached,
+	.in_cache = in_hardware,
+	.in_tlb = in_hardware,
+	.directory_changed = directory_changed,
+	.fast_path = enter_general,
+};

@@ -1,0 +1,94 @@
+// The interface between the kernel and a scheme of switching address spaces. docs/add-a-scheme.md
+// tells how to write another one.
+#ifndef SPACE_H
+#define SPACE_H
+
+#include "../kernel.h"
+
+struct space {
+	u32 id;               // 0: free
+	u32 directory;        // physical address of its page directory, indexed by modified virtual address
+	u32 pid;              // the number of its 32 MB slot; 0 = no relocation
+	u32 tag;              // copied to its threads: see struct thread
+	struct thread *threads;
+	// Of the schemes.
+	u32 domain;           // FASS: 0 = none
+	u32 regions;          // FASS with sharing: one bit for each shared region that it is attached to
+	u32 epoch;            // of the caches when it last ran
+	u32 pages_above;      // FCSE: pages mapped at or above 32 MB
+	u32 written_shared;   // FCSE: shared pages that it has written to since they were shared
+	bool used_before;     // its directory's memory holds the kernel's entries already
+};
+
+// How a frame is mapped, summed over its mappings, when one is added.
+struct uses {
+	bool writable;        // by at least one of them
+	bool many_addresses;  // at more than one modified virtual address
+	bool alias_in_space;  // at two addresses of one space
+	bool many_mappings;
+};
+
+struct scheme {
+	const char *name;
+	// After the MMU is on and before there is any space.
+	void (*start)(void);
+	// A new space: choose its PID, or refuse by returning false.
+	bool (*create)(struct space *space);
+	// The pages of a space are gone, the record will be used again.
+	void (*destroy)(struct space *space);
+	// Make the mappings of `next` the current ones; `previous` is 0 at the start and after a destroy.
+	// Sets next->tag if the next switch to it may be made by the scheme's fast path.
+	void (*switch_to)(struct space *previous, struct space *next);
+	// The hardware refused an access. True if the scheme's own tables were the reason, and the
+	// access shall be made again.
+	bool (*fault)(struct space *space, u32 modified_address);
+	// May a page be mapped at this address? May move the space to another slot first.
+	bool (*admit)(struct space *space, u32 address);
+	// Must the frame be uncached, because the scheme cannot keep its copies apart?
+	bool (*uncached)(const struct uses *uses);
+	// May lines or TLB entries of this space be in the hardware?
+	bool (*in_cache)(struct space *space);
+	bool (*in_tlb)(struct space *space);
+	// The first-level entry of a section of the space was set or cleared.
+	void (*directory_changed)(struct space *space, u32 section);
+	// True if the frames of a destroyed space wait for the next full flush instead of being flushed.
+	bool lazy_destroy;
+	// True if pages shared for writing stay read-only until written, to count who has written.
+	bool counts_written;
+	// The first instruction of the supervisor call vector's target.
+	void (*fast_path)(void);
+	// The section became one table of both spaces. 0: the scheme wants no such tables.
+	void (*share_section)(struct space *from, struct space *to, u32 section);
+	// Flush everything, when memory runs out while frames wait for it (lazy_destroy).
+	void (*flush)(void);
+};
+
+extern const struct scheme *scheme;
+extern const struct scheme scheme_flush, scheme_fass, scheme_fass_shared, scheme_fcse_guaranteed,
+	scheme_fcse_best_effort;
+
+extern struct space spaces[];
+#define SPACES 512
+
+extern u32 counters[COUNTERS];
+extern u32 cache_epoch; // advances at every full flush
+
+// The general path of the supervisor call, and the fast ones (entry.S).
+void enter_general(void);
+void enter_fass(void);
+void enter_fcse(void);
+
+static inline u32 modified(const struct space *space, u32 address)
+{
+	return address < SLOT_BYTES ? address | space->pid << 25 : address;
+}
+
+void space_set_tag(struct space *space, u32 tag);
+void flush_everything(u32 maintenance);
+void flush_translations(u32 maintenance);
+void quarantine_release(void);
+void space_move(struct space *space, u32 pid);
+u32 directory_read(u32 directory, u32 section);
+void directory_write(u32 directory, u32 section, u32 entry);
+
+#endif

@@ -1,0 +1,213 @@
+// Threads, the ready queues and time.
+#include "space/space.h"
+
+#define PRIORITIES 64
+#define SLICE_MICROSECONDS 10000
+
+static struct {
+	struct thread *first, *last;
+} ready[PRIORITIES];
+static struct thread *sleepers; // by the time they wake
+static u32 first_free = 1;
+
+static u32 priority_of(const struct thread *thread)
+{
+	return (thread->id & ID_PRIORITY_MASK) >> 10;
+}
+
+struct thread *thread_find(u32 id)
+{
+	struct thread *thread = &threads[id & (THREADS - 1)];
+	return thread != &threads[0] && id && thread->id == id ? thread : 0;
+}
+
+static void ready_priority_update(void)
+{
+	u32 best = cpu.ready_priority >> 10;
+	while (best && !ready[best].first)
+		best--;
+	cpu.ready_priority = best << 10;
+}
+
+static void enqueue(struct thread *thread, bool front)
+{
+	u32 priority = priority_of(thread);
+	thread->state = THREAD_READY;
+	thread->waits_for = 0;
+	if (!ready[priority].first) {
+		ready[priority].first = ready[priority].last = thread;
+		thread->next = 0;
+	} else if (front) {
+		thread->next = ready[priority].first;
+		ready[priority].first = thread;
+	} else {
+		thread->next = 0;
+		ready[priority].last->next = thread;
+		ready[priority].last = thread;
+	}
+	if (priority << 10 > cpu.ready_priority)
+		cpu.ready_priority = priority << 10;
+}
+
+// The thread may run; it gets the processor at once if it is better than the one that has it.
+void thread_ready(struct thread *thread)
+{
+	u32 to_beat = cpu.current ? priority_of(cpu.current) + 1 : cpu.ready_priority >> 10;
+	if (priority_of(thread) < to_beat) {
+		enqueue(thread, false);
+		return;
+	}
+	struct thread *displaced = cpu.current;
+	if (displaced)
+		enqueue(displaced, true);
+	thread->state = THREAD_READY;
+	thread->waits_for = 0;
+	cpu.current = thread;
+}
+
+static void dequeue(struct thread *thread)
+{
+	u32 priority = priority_of(thread);
+	struct thread *before = 0;
+	for (struct thread *t = ready[priority].first; t; before = t, t = t->next)
+		if (t == thread) {
+			if (before)
+				before->next = t->next;
+			else
+				ready[priority].first = t->next;
+			if (ready[priority].last == t)
+				ready[priority].last = before;
+			ready_priority_update();
+			return;
+		}
+}
+
+static void timer_update(void)
+{
+	u32 wait = SLICE_MICROSECONDS;
+	if (sleepers) {
+		int left = sleepers->wakes_at - clock_now();
+		if (left < (int)wait)
+			wait = left > 0 ? left : 1;
+	}
+	timer_set(wait);
+}
+
+static void wake_sleepers(void)
+{
+	u32 now = clock_now();
+	while (sleepers && (int)(sleepers->wakes_at - now) <= 0) {
+		struct thread *thread = sleepers;
+		sleepers = thread->next;
+		thread->r[0] = now;
+		thread_ready(thread);
+	}
+}
+
+// Chooses who runs next, when the current thread cannot.
+void schedule(void)
+{
+	while (!cpu.current) {
+		if (cpu.ready_priority || ready[0].first) {
+			struct thread *best = ready[cpu.ready_priority >> 10].first;
+			dequeue(best);
+			cpu.current = best;
+			break;
+		}
+		core_idle();
+		if (timer_acknowledge()) {
+			wake_sleepers();
+			timer_update();
+		}
+	}
+}
+
+// The timer's interrupt: somebody's sleep is over, or the current thread's slice.
+void thread_tick(void)
+{
+	timer_acknowledge();
+	struct thread *was = cpu.current;
+	wake_sleepers();
+	if (cpu.current == was)
+		thread_yield();
+	timer_update();
+}
+
+void thread_yield(void)
+{
+	struct thread *self = cpu.current;
+	if (cpu.ready_priority < (self->id & ID_PRIORITY_MASK))
+		return;
+	cpu.current = 0;
+	enqueue(self, false);
+	schedule();
+}
+
+void thread_sleep(u32 microseconds)
+{
+	struct thread *self = cpu.current, **at = &sleepers;
+	self->wakes_at = clock_now() + microseconds;
+	self->state = THREAD_SLEEPING;
+	while (*at && (int)((*at)->wakes_at - self->wakes_at) <= 0)
+		at = &(*at)->next;
+	self->next = *at;
+	*at = self;
+	cpu.current = 0;
+	timer_update();
+}
+
+struct thread *thread_create(struct space *space, u32 pc, u32 sp, u32 argument, u32 priority, u32 pager)
+{
+	u32 index = first_free;
+	for (u32 tried = 0; threads[index].id; tried++) {
+		index = index + 1 < THREADS ? index + 1 : 1;
+		if (tried == THREADS)
+			return 0;
+	}
+	first_free = index + 1 < THREADS ? index + 1 : 1;
+	struct thread *thread = &threads[index];
+	u32 generation = (thread->generation + 1) & 0x7fff;
+	memset32(thread, 0, sizeof *thread);
+	thread->generation = generation ? generation : 1;
+	thread->id = thread->generation << ID_GENERATION_SHIFT | (priority & (PRIORITIES - 1)) << 10 | index;
+	thread->tag = space->tag;
+	thread->pid = space->pid << 25;
+	thread->pc = pc & ~3;
+	thread->sp = sp;
+	thread->r[0] = argument;
+	thread->cpsr = 0x10;
+	thread->pager = pager;
+	thread->space = space;
+	thread->next_in_space = space->threads;
+	space->threads = thread;
+	thread_ready(thread);
+	return thread;
+}
+
+void thread_destroy(struct thread *thread)
+{
+	if (thread == cpu.current)
+		cpu.current = 0;
+	else if (thread->state == THREAD_READY)
+		dequeue(thread);
+	else if (thread->state == THREAD_SLEEPING)
+		for (struct thread **at = &sleepers; *at; at = &(*at)->next)
+			if (*at == thread) {
+				*at = thread->next;
+				break;
+			}
+	ipc_forget(thread);
+	for (struct thread **at = &thread->space->threads; *at; at = &(*at)->next_in_space)
+		if (*at == thread) {
+			*at = thread->next_in_space;
+			break;
+		}
+	thread->id = 0;
+	thread->waits_for = 0;
+	thread->state = THREAD_FREE;
+}
+
+void thread_start(void)
+{
+	timer_update();
+}
