@@ -38,6 +38,7 @@ def replay(
 def reach(
     trace: str,
     *,
+    entries: int,
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...

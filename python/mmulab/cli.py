@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import shlex
 import sys
 import tempfile
@@ -87,6 +86,7 @@ ProgramArgument = Annotated[
 FollowOption = Annotated[
     bool, typer.Option("--follow-children", help="Record child processes, too.")
 ]
+INTERRUPTED = "interrupted; nothing was written"
 # What stands after PROGRAM is the program's, options included.
 TAKES_A_PROGRAM = {"allow_interspersed_args": False}
 
@@ -231,6 +231,10 @@ def replay(
 @app.command()
 def reach(
     trace: TraceArgument,
+    entries: Annotated[
+        int,
+        typer.Option("--entries", min=1, help="Data TLB of the verdict on huge pages."),
+    ] = 1536,
     partial: PartialOption = False,
     format: FormatOption = None,
     output: OutputOption = None,
@@ -242,7 +246,7 @@ def reach(
     TLBs are fully associative and replace the least recently used entry; the counts are exact.
     """
     with progress("Measuring reach") as report:
-        curves = mmulab.reach(trace, partial=partial, progress=report)
+        curves = mmulab.reach(trace, entries=entries, partial=partial, progress=report)
     emit(
         data=curves.to_dict(),
         table=lambda: curves.table,
@@ -369,17 +373,9 @@ def main() -> None:
 def status_of(arguments: list[str]) -> int:
     """Runs a command line and gives its exit status; errors go to stderr, one line each."""
     try:
-        return _run(arguments)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-
-
-def _run(arguments: list[str]) -> int:
-    try:
         status = app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
-        sys.stdout.flush()
+        if status == 130:
+            return _fail(INTERRUPTED, 130)
         return status if isinstance(status, int) else 0
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
@@ -389,9 +385,7 @@ def _run(arguments: list[str]) -> int:
     except MmulabError as error:
         return _fail(str(error), error.exit_status)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted; nothing was written", 130)
-    except BrokenPipeError:
-        raise
+        return _fail(INTERRUPTED, 130)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1)
@@ -426,7 +420,7 @@ def _directory(path: Path) -> Path:
 
 def _emit_text(text: str, language: str, path: Path | None) -> None:
     if path is None and sys.stdout.isatty():
-        output.Console().print(Syntax(text.rstrip("\n"), language, background_color="default"))
+        output.show(Syntax(text.rstrip("\n"), language, background_color="default"))
     else:
         output.write(text.encode(), path)
 

@@ -54,7 +54,7 @@ def emit(
     format = format or _default_format(output)
     if format is Format.table:
         if output is None:
-            Console(soft_wrap=True).print(view())
+            show(view())
             return
         content = _plain(view())
     elif format is Format.json:
@@ -68,15 +68,27 @@ def emit(
     write(content, output)
 
 
+def show(view: RenderableType) -> None:
+    """Draws on the terminal, or plainly into a pipe."""
+    console = Console()
+    with console.capture() as captured:
+        console.print(view)
+    write(captured.get().encode(), None)
+
+
 def write(content: bytes, output: Path | None) -> None:
     """Writes to the file, or to stdout where there is none."""
-    if output is None:
+    if output is not None:
+        with replacing(output) as file:
+            file.write(content)
+        return
+    try:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-        return
-    with replacing(output) as file:
-        file.write(content)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _default_format(output: Path | None) -> Format:

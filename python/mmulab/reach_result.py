@@ -46,7 +46,7 @@ class ReachResult:
     def __init__(self, raw: dict[str, Any]):
         self.instructions: int = raw["instructions"]
         self.verdict: str = raw["verdict"]
-        """One sentence with its numbers, for a data TLB of 64 entries."""
+        """Whether huge pages would help: one sentence with its numbers."""
         self.seconds: float = raw["seconds"]
         self.curves = [
             Curve(

@@ -9,7 +9,6 @@ import pyarrow as pa
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -158,7 +157,7 @@ def reach(curves: ReachResult) -> RenderableType:
             cells = (f"{1000 * count / max(curves.instructions, 1):.4f}" for count in misses)
             table.add_row(f"{entries:,}", *cells)
         parts.append(table)
-    parts.append(Padding(Text(curves.verdict), (1, 0, 0, 0)))
+    parts += [Text(), Text(curves.verdict)]
     return Group(*parts)
 
 

@@ -4,6 +4,7 @@
 
 mod errors;
 mod machine;
+mod reach;
 mod replay;
 mod trace;
 mod watch;
@@ -18,6 +19,8 @@ mod _engine {
 
     #[pymodule_export]
     use crate::machine::{Machine, machine_schema};
+    #[pymodule_export]
+    use crate::reach::reach;
     #[pymodule_export]
     use crate::replay::replay;
     #[pymodule_export]

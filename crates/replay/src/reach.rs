@@ -164,6 +164,11 @@ enum Neighbours {
 }
 
 impl ReachCounter {
+    /// Instructions counted so far.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
     /// Counts one batch; `blocks` are those known so far.
     pub fn count(&mut self, blocks: &[Block], batch: &Batch) {
         for block in &blocks[self.plans.len()..] {

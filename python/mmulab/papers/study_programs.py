@@ -57,9 +57,7 @@ def programs(folder: Path, size: Size) -> list[Program]:
     write(picture, picture_bytes(size.picture_width, size.picture_height))
     assembly, compressed = str(folder / "source.s"), str(folder / "picture.jpg")
     return [
-        Program(
-            "gcc-like", "gcc", [compiler(), "-quiet", "-O2", str(source), "-o", assembly]
-        ),
+        Program("gcc-like", "gcc", [compiler(), "-quiet", "-O2", str(source), "-o", assembly]),
         Program(
             "vortex-like",
             "vortex",

@@ -187,4 +187,3 @@ def cross_product(
         for l1_line in l1_lines
         for l2_line in l2_lines
     ]
-

@@ -165,9 +165,7 @@ def notlb_is_most_sensitive(cells: Cells) -> Finding:
         spreads = {
             organisation: spread(
                 cell.vmcpi
-                for cell in cells.where(
-                    organisation=organisation, program=program, tlb_entries=128
-                )
+                for cell in cells.where(organisation=organisation, program=program, tlb_entries=128)
             )
             for organisation in [*WITH_TLB, "notlb"]
         }
@@ -356,9 +354,7 @@ def intel_root_entries_fit_soon(cells: Cells) -> Finding:
     ratio = {
         size: fmean(
             cell.cpi("rpte-L2") / cell.cpi("upte-L2")
-            for cell in plotted(
-                cells, organisation="intel", program=POOR_LOCALITY, l1_bytes=size
-            )
+            for cell in plotted(cells, organisation="intel", program=POOR_LOCALITY, l1_bytes=size)
         )
         for size in (sizes[0], 32 * KIB, sizes[-1])
     }
@@ -428,9 +424,7 @@ def applications_miss_more(cells: Cells) -> Finding:
     more, data = {}, []
     for program in POOR_LOCALITY:
         ratios = []
-        for cell in plotted(
-            cells, organisation=WITH_TLB, program=program, l1_bytes=FIGURE_L1
-        ):
+        for cell in plotted(cells, organisation=WITH_TLB, program=program, l1_bytes=FIGURE_L1):
             base = compared(cell, cells, "base")
             ratios.append(cell.cache_misses / base.cache_misses - 1)
             added = cell.cache_misses - base.cache_misses
@@ -448,9 +442,7 @@ def applications_miss_more(cells: Cells) -> Finding:
 def three_ways_to_count(cells: Cells) -> Finding:
     """Shares of run time (1 + MCPI + VMCPI + interrupts), medians; interrupts at 50 cycles."""
     plain, induced, interrupts = [], [], []
-    for cell in plotted(
-        cells, organisation=WITH_TLB, program=POOR_LOCALITY, l1_bytes=FIGURE_L1
-    ):
+    for cell in plotted(cells, organisation=WITH_TLB, program=POOR_LOCALITY, l1_bytes=FIGURE_L1):
         more_misses = cell.mcpi - compared(cell, cells, "base").mcpi
         time = 1 + cell.mcpi + cell.vmcpi
         plain.append(cell.vmcpi / time)
@@ -572,9 +564,7 @@ def copy_on_write_adds_half(cells: Cells) -> Finding:
     more = {
         program: median(
             cell.instructions / 40_000 / cell.interrupts
-            for cell in plotted(
-                cells, organisation=("ultrix", "mach", "pa-risc"), program=program
-            )
+            for cell in plotted(cells, organisation=("ultrix", "mach", "pa-risc"), program=program)
         )
         for program in POOR_LOCALITY
     }

@@ -267,7 +267,9 @@ def totals(cells: Cells, program: str) -> alt.Chart:
         ]
         configuration = cell.configuration
         entries = (
-            "" if configuration.organisation in ("notlb", "base") else f", {configuration.tlb_entries}"
+            ""
+            if configuration.organisation in ("notlb", "base")
+            else f", {configuration.tlb_entries}"
         )
         for order, (part, value) in enumerate(zip(OVERHEADS, parts, strict=True)):
             rows.append(

@@ -1,0 +1,61 @@
+//! Miss curves.
+
+use std::path::PathBuf;
+
+use mmulab_replay::{REACH_PAGE_SIZES, ReachCounter, Stream};
+use mmulab_trace::{Batch, OpenOptions, TraceError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::errors::IntoPython;
+use crate::replay::instructions_in;
+use crate::watch::Watch;
+
+/// Counts stack distances; gives the curves of all streams at all page sizes, their misses as native
+/// 64-bit words.
+#[pyfunction]
+#[pyo3(signature = (trace, *, entries, partial, progress))]
+pub(crate) fn reach(
+    python: Python<'_>,
+    trace: PathBuf,
+    entries: usize,
+    partial: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let options = OpenOptions { partial };
+    let mut watch = Watch::new(progress);
+    let reach = python
+        .detach(|| {
+            let mut source = mmulab_trace::open_with(&trace, &options)?;
+            let total = instructions_in(&trace, &options);
+            let mut counter = ReachCounter::default();
+            let mut batch = Batch::default();
+            while source.next_batch(&mut batch)? {
+                counter.count(source.table().blocks(), &batch);
+                if !watch.goes_on(counter.instructions(), total) {
+                    break;
+                }
+            }
+            Ok(counter.finish())
+        })
+        .map_err(TraceError::into_python)?;
+    watch.finish()?;
+    let mut curves = Vec::new();
+    for stream in Stream::ALL {
+        for page_size in REACH_PAGE_SIZES {
+            let Some(curve) = reach.curve(stream, page_size) else { continue };
+            let dict = PyDict::new(python);
+            dict.set_item("stream", stream.name())?;
+            dict.set_item("page_size", pythonize::pythonize(python, &page_size)?)?;
+            dict.set_item("references", curve.references)?;
+            let words: Vec<u8> = curve.misses.iter().flat_map(|count| count.to_ne_bytes()).collect();
+            dict.set_item("misses", PyBytes::new(python, &words))?;
+            curves.push(dict);
+        }
+    }
+    let dict = PyDict::new(python);
+    dict.set_item("instructions", reach.instructions)?;
+    dict.set_item("verdict", reach.huge_page_verdict(entries))?;
+    dict.set_item("curves", curves)?;
+    Ok(dict)
+}

@@ -1,0 +1,50 @@
+"""What several tests share: a trace of a real program, and the command line as a user has it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MMULAB = Path(sys.executable).with_name("mmulab")
+
+
+@dataclass
+class Finished:
+    """A command that ended."""
+
+    status: int
+    output: str
+    errors: str
+
+    @property
+    def error_line(self) -> str:
+        """The one line on stderr; fails where there are several, or a traceback."""
+        lines = self.errors.splitlines()
+        assert len(lines) == 1, self.errors
+        assert lines[0].startswith("mmulab: ")
+        return lines[0].removeprefix("mmulab: ")
+
+
+def mmulab(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Finished:
+    """Runs `mmulab` with pipes for stdout and stderr."""
+    finished = subprocess.run(
+        [MMULAB, *arguments],
+        cwd=cwd or ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+
+@pytest.fixture(scope="session")
+def trace() -> Path:
+    """The small trace of a real program that the project ships."""
+    return ROOT / "examples" / "small.mmt"

@@ -1,0 +1,288 @@
+"""The commands as a user types them: the JSON contract, exit status, errors of one line, pipes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+from conftest import MMULAB, ROOT, mmulab
+
+STUDY = ["base", "ultrix", "mach", "intel", "pa-risc", "notlb", "inverted-hw"]
+
+
+@pytest.fixture(scope="module")
+def replayed(trace: Path) -> list[dict]:
+    finished = mmulab("replay", trace, "-m", ",".join(STUDY), "-m", "x86-64")
+    assert finished.status == 0, finished.errors
+    assert finished.errors == ""
+    return json.loads(finished.output)
+
+
+def test_replay_in_a_pipe_is_a_list_with_one_object_for_each_machine(replayed):
+    assert [row["machine"] for row in replayed] == [*STUDY, "x86-64"]
+    for row in replayed:
+        assert {
+            "machine",
+            "instructions",
+            "cycles",
+            "mcpi",
+            "vmcpi",
+            "interrupts",
+            "causes",
+            "seconds",
+        } <= set(row)
+        for account in row["causes"].values():
+            assert set(account) == {"count", "cycles"}
+
+
+def test_every_cycle_has_a_cause(replayed):
+    for row in replayed:
+        assert sum(account["cycles"] for account in row["causes"].values()) == row["cycles"]
+
+
+def test_ratios_follow_from_the_causes(replayed):
+    for row in replayed:
+        program = ("issue", "L1i-miss", "L2i-miss", "L3i-miss", "L1d-miss", "L2d-miss", "L3d-miss")
+        translation = sum(
+            account["cycles"]
+            for name, account in row["causes"].items()
+            if name not in program and not name.endswith("interrupt")
+        )
+        misses = sum(
+            account["cycles"]
+            for name, account in row["causes"].items()
+            if name in program and name != "issue"
+        )
+        assert row["vmcpi"] == pytest.approx(translation / row["instructions"])
+        assert row["mcpi"] == pytest.approx(misses / row["instructions"])
+
+
+def test_all_machines_replay_the_same_instructions(replayed):
+    assert len({row["instructions"] for row in replayed}) == 1
+
+
+def test_same_input_same_bytes_whatever_the_threads(trace, tmp_path):
+    outputs = []
+    for threads in ("1", "2", "3"):
+        finished = mmulab("replay", trace, "ultrix", "x86-64", "--threads", threads)
+        outputs.append(re.sub(r'"seconds": [0-9.e-]+', "", finished.output))
+    assert outputs[0] == outputs[1] == outputs[2] != ""
+
+
+def test_another_seed_changes_random_replacement_only(trace):
+    def cycles(machine: str, seed: str) -> int:
+        finished = mmulab(
+            "replay", trace, "-m", machine, "--seed", seed, "--set", "dtlb.entries=24"
+        )
+        return json.loads(finished.output)[0]["cycles"]
+
+    assert len({cycles("ultrix", seed) for seed in "123"}) > 1
+
+
+def test_set_changes_the_machine_and_its_label(trace):
+    finished = mmulab("replay", trace, "-m", "ultrix", "--set", "memory.latency_cycles=600")
+    [row] = json.loads(finished.output)
+    assert row["machine"] == "ultrix memory.latency_cycles=600"
+
+
+def test_csv_and_parquet_hold_the_same_table(trace, tmp_path):
+    text = mmulab("replay", trace, "ultrix", "base", "--format", "csv").output
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["machine"] for row in rows] == ["ultrix", "base"]
+    assert mmulab("replay", trace, "ultrix", "base", "-o", tmp_path / "t.parquet").status == 0
+    table = parquet.read_table(tmp_path / "t.parquet")
+    assert table["cycles"].to_pylist() == [int(row["cycles"]) for row in rows]
+    assert table["issue.cycles"].to_pylist() == [int(row["issue.cycles"]) for row in rows]
+
+
+def test_the_trace_may_be_followed_by_machines(trace):
+    finished = mmulab("replay", trace, "-m", "ultrix", "mach")
+    assert [row["machine"] for row in json.loads(finished.output)] == ["ultrix", "mach"]
+
+
+def on_a_terminal(*arguments: str | Path) -> str:
+    """What a user sees: stdout and stderr are one terminal of 100 columns."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [MMULAB, *arguments],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "100", "TERM": "xterm"},
+    )
+    os.close(follower)
+    seen = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(leader)
+    assert process.wait() == 0
+    return seen.decode()
+
+
+def test_a_terminal_gets_tables(trace):
+    seen = on_a_terminal("replay", trace, "-m", "ultrix")
+    assert "VMCPI" in seen and "ultrix" in seen and "upte-" in seen
+    assert '"machine"' not in seen
+
+
+def test_reach_says_what_huge_pages_would_do(trace):
+    finished = mmulab("reach", trace)
+    curves = json.loads(finished.output)
+    assert curves["verdict"].startswith("Huge pages would ")
+    assert len(curves["curves"]) == 15
+    for curve in curves["curves"]:
+        assert curve["misses"] == sorted(curve["misses"], reverse=True)
+        assert len(curve["misses"]) == curve["pages"]
+        assert curve["misses"][-1] == curve["pages"]
+
+
+def test_machines_lists_what_is_shipped():
+    rows = json.loads(mmulab("machines").output)
+    assert {row["name"] for row in rows} >= {*STUDY, "x86-64"}
+    assert {row["kind"] for row in rows} <= {"replay", "system"}
+
+
+def test_a_machine_is_printed_as_its_file_and_can_be_used_from_a_copy(trace, tmp_path):
+    text = mmulab("machines", "ultrix").output
+    assert text == (ROOT / "machines" / "ultrix.toml").read_text()
+    copy = tmp_path / "mine.toml"
+    copy.write_text(text.replace('name = "ultrix"', 'name = "mine"'))
+    [row] = json.loads(mmulab("replay", trace, "-m", copy).output)
+    assert row["machine"] == "mine"
+
+
+def test_the_schema_is_json():
+    assert json.loads(mmulab("machines", "--schema").output)["title"] == "mmulab machine"
+
+
+BAD_USAGE = {
+    "no such command": (["fly"], "fly"),
+    "no trace": (["replay"], "TRACE"),
+    "no such option": (["replay", "t.mmt", "--speed"], "--speed"),
+    "no such format": (["machines", "--format", "xml"], "xml"),
+    "no such machine": (["machines", "ultrx"], "did you mean ultrix?"),
+    "no such machine file": (["machines", "./no/such.toml"], "no/such.toml"),
+    "set without a value": (["machines", "ultrix", "--set", "dtlb.entries"], "PATH=VALUE"),
+    "set of an unknown path": (["machines", "ultrix", "--set", "dtlb.entry=4"], 'mean "entries"?'),
+    "set of a bad value": (["machines", "ultrix", "--set", "dtlb.entries=many"], "dtlb.entries"),
+    "no such trace": (["replay", "no-such.mmt", "-m", "ultrix"], "no-such.mmt"),
+    "a folder for a trace": (["replay", "docs", "-m", "ultrix"], "docs"),
+    "a text for a trace": (["replay", "README.md", "-m", "ultrix"], "README.md"),
+    "no program": (["run", "--"], "PROGRAM"),
+    "no such paper": (["reproduce", "no-such-paper"], "no-such-paper"),
+    "no such folder": (["report", "no-such-folder"], "no-such-folder"),
+    "a folder without results": (["report", "docs"], "docs"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_USAGE)
+def test_bad_input_gets_one_line_and_status_2(case):
+    arguments, expected = BAD_USAGE[case]
+    finished = mmulab(*arguments)
+    assert finished.status == 2
+    assert expected in finished.error_line
+    assert finished.output == ""
+
+
+def test_a_damaged_trace_is_refused_with_its_place_and_leaves_no_output(trace, tmp_path):
+    whole = trace.read_bytes()
+    damaged = tmp_path / "damaged.mmt"
+    for content in (whole[: len(whole) // 2], whole[:400] + b"\xff" * 8 + whole[408:], b""):
+        damaged.write_bytes(content)
+        finished = mmulab("replay", damaged, "-m", "base", "-o", tmp_path / "out.json")
+        assert finished.status == 2
+        assert "damaged.mmt" in finished.error_line
+        assert not (tmp_path / "out.json").exists()
+
+
+def test_an_output_that_cannot_be_written_says_so(trace, tmp_path):
+    finished = mmulab("machines", "-o", tmp_path / "no" / "such.json")
+    assert finished.status == 2 and "no/such.json" in finished.error_line
+    finished = mmulab("machines", "-o", tmp_path)
+    assert finished.status == 2 and "directory" in finished.error_line
+
+
+def test_a_full_disk_is_a_failure_of_the_job():
+    finished = mmulab("machines", "--format", "json", "-o", "/dev/full")
+    assert finished.status == 1
+    assert "no space left" in finished.error_line
+
+
+def test_a_limit_on_file_size_leaves_the_old_file_and_no_rest(trace, tmp_path):
+    output = tmp_path / "out.json"
+    output.write_text("old")
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    finished = subprocess.run(
+        [MMULAB, "replay", trace, "-m", "ultrix", "-o", output],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 1
+    assert len(finished.stderr.splitlines()) == 1
+    assert output.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_a_reader_that_goes_away_is_no_error(trace):
+    process = subprocess.Popen(
+        [MMULAB, "replay", trace], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 0
+    assert errors == b""
+
+
+def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path):
+    machines = [argument for _ in range(60) for argument in ("-m", "notlb")]
+    output = tmp_path / "out.json"
+    process = subprocess.Popen(
+        [MMULAB, "replay", trace, *machines, "--threads", "1", "-o", output],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 130
+    assert errors == "mmulab: interrupted; nothing was written\n"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "record", "replay", "reach", "sweep", "machines", "reproduce", "report"]
+)
+def test_help_has_an_example(command):
+    finished = mmulab(command, "--help", COLUMNS="100")
+    assert finished.status == 0
+    assert f"Example: mmulab {command}" in " ".join(finished.output.split())
+
+
+def test_no_command_shows_the_help():
+    assert "Commands" in mmulab().output
