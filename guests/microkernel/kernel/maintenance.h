@@ -33,8 +33,7 @@ enum maintenance {
 	FASS_RECYCLE_TAG,                  // its former owner's DACR is withdrawn
 	FASS_DIRTY,                        // activation marks the domains dirty
 	FASS_DIRTY_FAST_PATH,              // the same in the fast path
-	FASS_REGION_TRANSLATIONS,          // a space leaves a shared region
-	FASS_REGION_REVOKE,                // a region's domain is recycled: the sharers' DACRs
+	FASS_REGION_REVOKE,                // a region's domain is withdrawn from a sharer's DACR
 	FASS_ZOMBIE,                       // a destroyed space's domain stays taken while dirty
 	// fcse_guaranteed.c, fcse_best_effort.c
 	FCSE_TRANSLATIONS,

@@ -39,8 +39,8 @@ static struct frame {
 	unsigned short count;
 	unsigned short flags;
 } frames[FRAMES];
-static u32 free_frames, free_count;
-static u32 quarantine;
+static u32 free_frames, quarantine;
+static u32 free_count; // in both lists
 
 static void *window(u32 physical)
 {
@@ -58,12 +58,17 @@ static void drain(void)
 }
 
 // ---- frames ------------------------------------------------------------------------------------
-static void frame_free(u32 frame)
+static void frame_to_free_list(u32 frame)
 {
 	struct frame *f = &frames[frame / PAGE_BYTES];
 	f->mappings = free_frames;
 	f->flags = 0;
 	free_frames = frame;
+}
+
+static void frame_free(u32 frame)
+{
+	frame_to_free_list(frame);
 	free_count++;
 }
 
@@ -101,6 +106,7 @@ static void frame_quarantine(u32 frame)
 {
 	frames[frame / PAGE_BYTES].mappings = quarantine;
 	quarantine = frame;
+	free_count++;
 }
 
 void quarantine_release(void)
@@ -108,7 +114,7 @@ void quarantine_release(void)
 	while (quarantine) {
 		u32 frame = quarantine;
 		quarantine = frames[frame / PAGE_BYTES].mappings;
-		frame_free(frame);
+		frame_to_free_list(frame);
 	}
 }
 
@@ -360,9 +366,7 @@ static void table_attach(struct space *to, volatile struct table *table)
 static struct mapping entry_for(struct space *space, u32 address)
 {
 	struct mapping m = { 0, index_of(address) };
-	if (address >= USER_LIMIT || (space->pid && address >> 25 == space->pid))
-		return m; // the second is the slot's own second name
-	if (!scheme->admit(space, address))
+	if (address >= USER_LIMIT || !scheme->admit(space, address))
 		return m;
 	m.table = table_of(space, address);
 	if (m.table && m.table->sharers > 1)
@@ -736,9 +740,13 @@ void space_move(struct space *space, u32 pid)
 		u32 entry = directory_read(space->directory, from);
 		if (!entry)
 			continue;
-		table_at(entry)->section = to;
+		volatile struct table *table = table_at(entry);
+		table->section = to;
 		directory_write(space->directory, to, entry);
 		directory_write(space->directory, from, 0);
+		for (u32 j = 0; j < TABLE_ENTRIES; j++)
+			if ((table->soft[j] & (PRESENT | DEVICE)) == PRESENT)
+				frame_reconsider(table->soft[j] & ~(PAGE_BYTES - 1), false);
 	}
 	drain();
 	space->pid = pid;

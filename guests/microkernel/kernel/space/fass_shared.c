@@ -1,78 +1,98 @@
-// The naive kernel: every switch flushes everything, because addresses mean something else afterwards
-// and neither lines nor translations say whose they are (StrongARM paper, section 2).
+// TLB sharing (StrongARM paper, section 3.2): a section that several spaces have at the same address
+// gets a domain of its own, which all of them enable. They then use the same TLB entries and the same
+// lines, and going from one to the other collides with nothing.
+#include "fass.h"
+
 #include "../core/core.h"
 #include "../maintenance.h"
-#include "space.h"
 
-#define DOMAIN 1
+#define REGIONS 32 // one bit each in space.regions
 
-static void start(void)
+static struct region {
+	u32 section;
+	u32 sharers; // 0: free
+	u32 domain;  // 0: none at present
+} regions[REGIONS];
+
+void fass_share_section(struct space *from, struct space *to, u32 section)
 {
-	core_set_domains(1 | 1 << 2 * DOMAIN);
+	u32 i;
+	for (i = 0; i < REGIONS; i++)
+		if (from->regions & 1u << i && regions[i].section == section)
+			break;
+	if (i == REGIONS)
+		for (i = 0; i < REGIONS && regions[i].sharers; i++)
+			;
+	if (i == REGIONS)
+		return; // no region left: the two spaces will collide there instead
+	struct region *region = &regions[i];
+	if (!region->sharers) {
+		// The entry of the CPD, if there is one, stays `from`'s until somebody collides with it.
+		*region = (struct region){ .section = section, .sharers = 1 };
+		from->regions |= 1u << i;
+	}
+	region->sharers++;
+	to->regions |= 1u << i;
 }
 
-static bool create(struct space *space)
+u32 fass_regions_domains(struct space *space)
 {
-	(void)space;
-	return true;
+	u32 mask = 0;
+	for (u32 i = 0; space->regions >> i; i++)
+		if (space->regions & 1u << i && regions[i].domain)
+			mask |= client(regions[i].domain);
+	return mask;
 }
 
-static void destroy(struct space *space)
+// The domain of the region that the space has at this section, allocated if need be; 0 if there is no
+// region.
+u32 fass_region_domain(struct space *space, u32 section)
 {
-	(void)space;
+	for (u32 i = 0; space->regions >> i; i++) {
+		struct region *region = &regions[i];
+		if (!(space->regions & 1u << i) || region->section != section)
+			continue;
+		if (!region->domain) {
+			region->domain = fass_allocate(space->tag);
+			fass_give(region->domain, region);
+		}
+		return region->domain;
+	}
+	return 0;
 }
 
-static void switch_to(struct space *previous, struct space *next)
+void fass_regions_leave(struct space *space, u32 which)
 {
-	(void)previous;
-	flush_everything(FLUSH_DATA);
-	core_set_directory(next->directory);
-	// The walker may have read the old table while the caches were being written back.
-	MAINTENANCE(FLUSH_TRANSLATIONS, core->forget_translations());
-	next->epoch = cache_epoch;
+	for (u32 i = 0; which >> i; i++) {
+		struct region *region = &regions[i];
+		if (!(which & 1u << i))
+			continue;
+		space->regions &= ~(1u << i);
+		if (region->domain && space->tag & client(region->domain)) {
+			MAINTENANCE(FASS_REGION_REVOKE, space_set_tag(space, space->tag & ~client(region->domain)));
+			cpu.active = 0;
+		}
+		if (--region->sharers == 0 && region->domain) {
+			u32 domain = region->domain;
+			region->domain = 0;
+			fass_abandon(domain);
+		}
+	}
 }
 
-static bool fault(struct space *space, u32 address)
+// The space has another table at this section now.
+void fass_region_left(struct space *space, u32 section)
 {
-	(void)space, (void)address;
-	return false;
+	for (u32 i = 0; space->regions >> i; i++)
+		if (space->regions & 1u << i && regions[i].section == section)
+			fass_regions_leave(space, 1u << i);
 }
 
-static bool admit(struct space *space, u32 address)
+void fass_region_loses_domain(struct region *region, u32 domain)
 {
-	(void)space, (void)address;
-	return true;
+	u32 bit = 1u << (region - regions);
+	region->domain = 0;
+	for (u32 i = 0; i < SPACES; i++)
+		if (spaces[i].id && spaces[i].regions & bit && spaces[i].tag)
+			MAINTENANCE(FASS_REGION_REVOKE, space_set_tag(&spaces[i], spaces[i].tag & ~client(domain)));
 }
-
-// Two addresses of one space are two lines; two spaces are kept apart by the flush.
-static bool uncached(const struct uses *uses)
-{
-	return uses->alias_in_space;
-}
-
-static bool in_hardware(struct space *space)
-{
-	return space->epoch == cache_epoch;
-}
-
-static void directory_changed(struct space *space, u32 section)
-{
-	u32 entry = directory_read(space->directory, section);
-	directory_write(space->directory, section, entry | DOMAIN << 5);
-	core_drain();
-}
-
-const struct scheme scheme_fass_shared = {
-	.name = "fass_shared",
-	.start = start,
-	.create = create,
-	.destroy = destroy,
-	.switch_to = switch_to,
-	.fault = fault,
-	.admit = admit,
-	.uncached = uncached,
-	.in_cache = in_hardware,
-	.in_tlb = in_hardware,
-	.directory_changed = directory_changed,
-	.fast_path = enter_general,
-};

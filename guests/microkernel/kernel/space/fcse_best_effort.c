@@ -1,65 +1,102 @@
-// The naive kernel: every switch flushes everything, because addresses mean something else afterwards
-// and neither lines nor translations say whose they are (StrongARM paper, section 2).
+// FCSE, best effort (FCSE paper, section 4.2): any number of spaces of any size. Spaces share PIDs in
+// groups, large ones live in slot 0, and the caches are flushed at a switch only when lines of two
+// spaces could meet.
 #include "../core/core.h"
 #include "../maintenance.h"
-#include "space.h"
+#include "fcse.h"
 
-#define DOMAIN 1
+// A group: the spaces with one PID.
+static struct group {
+	struct space *last; // which of them ran last
+	bool dirty;         // one of them has run since the caches were last flushed
+	u32 spaces;
+} groups[FCSE_PIDS];
 
 static void start(void)
 {
-	core_set_domains(1 | 1 << 2 * DOMAIN);
+	core_set_domains(1 | 1 << 2 * FCSE_DOMAIN);
 }
 
 static bool create(struct space *space)
 {
-	(void)space;
+	static u32 round;
+	u32 pid = 0;
+	for (u32 i = 1; i < FCSE_PIDS && !pid; i++)
+		if (!groups[i].spaces)
+			pid = i;
+	if (!pid) {
+		round = round % (FCSE_PIDS - 1) + 1; // all have users: take turns
+		pid = round;
+	}
+	groups[pid].spaces++;
+	space->pid = pid;
 	return true;
 }
 
+// A new space may get the same record: it must not be taken for the one that left lines behind.
 static void destroy(struct space *space)
 {
-	(void)space;
+	struct group *group = &groups[space->pid];
+	group->spaces--;
+	if (group->last == space)
+		MAINTENANCE(FCSE_LAST_USER_FORGOTTEN, { group->last = 0; group->dirty = false; });
+}
+
+static void flush(u32 maintenance)
+{
+	flush_everything(maintenance);
+	for (u32 i = 0; i < FCSE_PIDS; i++)
+		groups[i].dirty = false;
 }
 
 static void switch_to(struct space *previous, struct space *next)
 {
-	(void)previous;
-	flush_everything(FLUSH_DATA);
+	struct group *group = &groups[next->pid];
+	bool reused = false;
+	if (group->last != next) {
+		reused = group->dirty;
+		MAINTENANCE(FCSE_LAST_USER, group->last = next);
+	}
+	bool written = previous && previous->written_shared;
+	bool large = (previous && previous->pages_above) || next->pages_above;
+	if (reused || written || large)
+		flush(FCSE_REUSED_DATA);
+	MAINTENANCE(FCSE_DIRTY, group->dirty = true);
 	core_set_directory(next->directory);
-	// The walker may have read the old table while the caches were being written back.
-	MAINTENANCE(FLUSH_TRANSLATIONS, core->forget_translations());
+	MAINTENANCE(FCSE_TRANSLATIONS, core->forget_translations());
+	core_set_pid(next->pid);
 	next->epoch = cache_epoch;
 }
 
-static bool fault(struct space *space, u32 address)
-{
-	(void)space, (void)address;
-	return false;
-}
-
+// A page at or above 32 MB makes the space large: it moves to slot 0, where no relocation hides the
+// upper addresses' own slots from it.
 static bool admit(struct space *space, u32 address)
 {
-	(void)space, (void)address;
+	if (address < SLOT_BYTES || !space->pid)
+		return true;
+	counters[COUNT_GROWN]++;
+	flush(FCSE_GROW_DATA); // its lines are at its old slot's addresses
+	destroy(space);
+	space_move(space, 0);
+	groups[0].spaces++;
+	if (space == cpu.active) {
+		core_set_pid(0);
+		groups[0].last = space;
+		groups[0].dirty = true;
+		space->epoch = cache_epoch;
+	}
 	return true;
 }
 
-// Two addresses of one space are two lines; two spaces are kept apart by the flush.
+// Copies in different spaces never meet, since the writer's switch flushes; in one space they would.
 static bool uncached(const struct uses *uses)
 {
 	return uses->alias_in_space;
 }
 
-static bool in_hardware(struct space *space)
+static bool in_cache(struct space *space)
 {
 	return space->epoch == cache_epoch;
-}
-
-static void directory_changed(struct space *space, u32 section)
-{
-	u32 entry = directory_read(space->directory, section);
-	directory_write(space->directory, section, entry | DOMAIN << 5);
-	core_drain();
 }
 
 const struct scheme scheme_fcse_best_effort = {
@@ -68,11 +105,12 @@ const struct scheme scheme_fcse_best_effort = {
 	.create = create,
 	.destroy = destroy,
 	.switch_to = switch_to,
-	.fault = fault,
+	.fault = fcse_fault,
 	.admit = admit,
 	.uncached = uncached,
-	.in_cache = in_hardware,
-	.in_tlb = in_hardware,
-	.directory_changed = directory_changed,
+	.in_cache = in_cache,
+	.in_tlb = fcse_in_tlb,
+	.directory_changed = fcse_directory_changed,
+	.counts_written = true,
 	.fast_path = enter_general,
 };

@@ -1,65 +1,64 @@
-// The naive kernel: every switch flushes everything, because addresses mean something else afterwards
-// and neither lines nor translations say whose they are (StrongARM paper, section 2).
+// FCSE, guaranteed mode (FCSE paper, section 4.1): every space has a slot of 32 MB of the modified
+// addresses to itself, so lines of different spaces never meet and no switch flushes a cache. The price:
+// no more spaces than slots, nothing at or above 32 MB, and no cached writable sharing.
 #include "../core/core.h"
 #include "../maintenance.h"
-#include "space.h"
+#include "fcse.h"
 
-#define DOMAIN 1
+// Slots 0-94; the 95th ends where the kernel's part begins, as with Linux's 3 GB less one slot.
+static bool taken[FCSE_PIDS];
 
 static void start(void)
 {
-	core_set_domains(1 | 1 << 2 * DOMAIN);
+	core_set_domains(1 | 1 << 2 * FCSE_DOMAIN);
 }
 
 static bool create(struct space *space)
 {
-	(void)space;
-	return true;
+	for (u32 tried = 1; tried <= FCSE_PIDS; tried++) {
+		u32 pid = tried % FCSE_PIDS; // 0, which is not relocated, last
+		if (taken[pid])
+			continue;
+		taken[pid] = true;
+		space->pid = pid;
+		return true;
+	}
+	return false;
 }
 
+// Its pages' lines have been flushed one by one, so that the slot may be given away again.
 static void destroy(struct space *space)
 {
-	(void)space;
+	taken[space->pid] = false;
 }
 
 static void switch_to(struct space *previous, struct space *next)
 {
 	(void)previous;
-	flush_everything(FLUSH_DATA);
 	core_set_directory(next->directory);
-	// The walker may have read the old table while the caches were being written back.
-	MAINTENANCE(FLUSH_TRANSLATIONS, core->forget_translations());
+	MAINTENANCE(FCSE_TRANSLATIONS, core->forget_translations());
+	core_set_pid(next->pid);
+	if (!next->tag)
+		space_set_tag(next, next->directory); // from now on the fast path may switch to it
 	next->epoch = cache_epoch;
-}
-
-static bool fault(struct space *space, u32 address)
-{
-	(void)space, (void)address;
-	return false;
 }
 
 static bool admit(struct space *space, u32 address)
 {
-	(void)space, (void)address;
-	return true;
+	(void)space;
+	return address < SLOT_BYTES;
 }
 
-// Two addresses of one space are two lines; two spaces are kept apart by the flush.
+// Two spaces that share a page have it at two modified addresses, hence in two lines.
 static bool uncached(const struct uses *uses)
 {
-	return uses->alias_in_space;
+	return uses->many_mappings;
 }
 
-static bool in_hardware(struct space *space)
+// Its lines stay until they are evicted or flushed page by page: nothing else ever empties the caches.
+static bool in_cache(struct space *space)
 {
-	return space->epoch == cache_epoch;
-}
-
-static void directory_changed(struct space *space, u32 section)
-{
-	u32 entry = directory_read(space->directory, section);
-	directory_write(space->directory, section, entry | DOMAIN << 5);
-	core_drain();
+	return space->epoch;
 }
 
 const struct scheme scheme_fcse_guaranteed = {
@@ -68,11 +67,11 @@ const struct scheme scheme_fcse_guaranteed = {
 	.create = create,
 	.destroy = destroy,
 	.switch_to = switch_to,
-	.fault = fault,
+	.fault = fcse_fault,
 	.admit = admit,
 	.uncached = uncached,
-	.in_cache = in_hardware,
-	.in_tlb = in_hardware,
-	.directory_changed = directory_changed,
-	.fast_path = enter_general,
+	.in_cache = in_cache,
+	.in_tlb = fcse_in_tlb,
+	.directory_changed = fcse_directory_changed,
+	.fast_path = enter_fcse,
 };

@@ -13,6 +13,7 @@ struct space {
 	struct thread *threads;
 	// Of the schemes.
 	u32 domain;           // FASS: 0 = none
+	u32 home_section, home_entry; // FASS: its first directory entry
 	u32 regions;          // FASS with sharing: one bit for each shared region that it is attached to
 	u32 epoch;            // of the caches when it last ran
 	u32 pages_above;      // FCSE: pages mapped at or above 32 MB

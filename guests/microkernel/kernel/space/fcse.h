@@ -1,0 +1,30 @@
+// What the two FCSE modes have in common.
+#ifndef FCSE_H
+#define FCSE_H
+
+#include "space.h"
+
+#define FCSE_PIDS 95
+#define FCSE_DOMAIN 1
+
+// Each space has a page directory of its own, with entries at modified addresses.
+static inline bool fcse_fault(struct space *space, u32 address)
+{
+	(void)space, (void)address;
+	return false;
+}
+
+// The TLB is emptied on every switch.
+static inline bool fcse_in_tlb(struct space *space)
+{
+	return space == cpu.active;
+}
+
+static inline void fcse_directory_changed(struct space *space, u32 section)
+{
+	u32 entry = directory_read(space->directory, section);
+	directory_write(space->directory, section, entry | FCSE_DOMAIN << 5);
+	core_drain();
+}
+
+#endif
