@@ -19,8 +19,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mmulab.errors import RecordError
 
-class MissingProgram(RuntimeError):
+
+class MissingProgram(RecordError):
     """A program that the study runs is not installed; the text says how to install it."""
 
 

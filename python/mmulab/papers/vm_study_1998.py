@@ -3,7 +3,7 @@ Organizations", ASPLOS-VIII, 1998: five organisations of virtual memory, their c
 
 Records three programs of today that stand for the study's (`study_programs`), replays them on the
 study's machines over its table 1, evaluates its claims (`vm_study_claims`) and draws its figures
-(`vm_study_figures`). The short version has shorter inputs and half the sizes of caches.
+(`vm_study_figures`). The short version has shorter inputs and fewer sizes of caches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TLB_SIZES = [32, 64, 256]
 
 def reproduce(run: Run) -> Reproduction:
     """Records, replays, evaluates."""
-    folder = run.folder / ("vm-study-1998-full" if run.full else "vm-study-1998")
+    folder = run.folder / ("full" if run.full else "short")
     size = guests.FULL if run.full else guests.QUICK
     traces = {
         program.name: trace_of(program, folder, run) for program in guests.programs(folder, size)

@@ -63,8 +63,8 @@ def about(value: float, low: float, high: float | None = None) -> bool:
 
 
 def percent(share: float) -> str:
-    """A share as whole percents."""
-    return f"{100 * share:.0f}%"
+    """A share in percent, with a decimal where it is small."""
+    return f"{100 * share:.{0 if abs(share) >= 0.1 else 1}f}%"
 
 
 def spread(values: Iterable[float]) -> float:
@@ -91,7 +91,10 @@ def compared(cell: Cell, cells: Cells, organisation: str) -> Cell:
 
 @claim("vm98-01")
 def intel_is_best_hierarchical(cells: Cells) -> Finding:
-    """At every interrupt cost, on the configurations of figures 11 and 12."""
+    """At every interrupt cost, on the configurations of figures 11 and 12.
+
+    NOTLB, which has no TLB to shrink, is compared at the study's 128 entries only.
+    """
     won, lost = 0, []
     for cell in plotted(
         cells,
@@ -103,6 +106,8 @@ def intel_is_best_hierarchical(cells: Cells) -> Finding:
     ):
         for cost in COSTS:
             for organisation in ("ultrix", "mach", "notlb"):
+                if organisation == "notlb" and cell.configuration.tlb_entries != 128:
+                    continue
                 other = compared(cell, cells, organisation)
                 if cell.total(cost) < other.total(cost):
                     won += 1
@@ -379,6 +384,8 @@ def mach_differs_in_the_root_path(cells: Cells) -> Finding:
         for cause, value in excess.items()
         if value > 0 and cause.startswith(("u", "k", "r", "handler"))
     }
+    if not added:
+        return False, "MACH exceeds ULTRIX in nothing"
     total = sum(added.values())
     root = sum(added.get(cause, 0.0) for cause in ("rpte-MEM", "rpte-L2", "rhandler"))
     largest = max(added, key=lambda cause: added[cause])
@@ -431,11 +438,10 @@ def applications_miss_more(cells: Cells) -> Finding:
             if added:
                 data.append((cell.data_misses - base.data_misses) / added)
         more[program] = fmean(ratios)
-    holds = (
-        about(more["gcc-like"], 0.05) and about(more["vortex-like"], 0.20) and median(data) >= 0.75
-    )
+    of_data = median(data) if data else 0.0
+    holds = about(more["gcc-like"], 0.05) and about(more["vortex-like"], 0.20) and of_data >= 0.75
     ours = ", ".join(f"{program} +{100 * value:.1f}%" for program, value in more.items())
-    return holds, f"{ours}; {percent(median(data))} of it data misses (median)"
+    return holds, f"{ours}; {percent(of_data)} of it data misses (median)"
 
 
 @claim("vm98-17")
