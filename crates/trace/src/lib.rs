@@ -5,6 +5,7 @@
 //! numbers and data addresses, delivered a [`Batch`] at a time by a [`Source`].
 
 mod block;
+mod foreign;
 mod mmt;
 mod open;
 mod record;

@@ -1,0 +1,96 @@
+//! What `valgrind --tool=lackey --trace-mem=yes` prints.
+//!
+//! `I  04016b80,3` is an instruction, and ` L`, ` S` and ` M` lines after it are its accesses.
+
+use std::io::BufRead;
+
+use super::lines::{Lines, first_lines, hexadecimal};
+use super::{Instruction, MAX_ACCESSES, Records};
+use crate::AccessKind;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Instruction(u64, u8),
+    Access(AccessKind, u64, u16),
+    /// Valgrind's own messages and empty lines.
+    Other,
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    if line.is_empty() || line.starts_with(b"==") || line.starts_with(b"--") {
+        return Some(Line::Other);
+    }
+    let (kind, rest) = line.split_at_checked(3)?;
+    let comma = rest.iter().position(|&byte| byte == b',')?;
+    let address = hexadecimal(&rest[..comma])?;
+    let size: u16 = std::str::from_utf8(&rest[comma + 1..]).ok()?.parse().ok()?;
+    Some(match kind {
+        b"I  " => Line::Instruction(address, u8::try_from(size).ok()?),
+        b" L " => Line::Access(AccessKind::Load, address, size),
+        b" S " => Line::Access(AccessKind::Store, address, size),
+        b" M " => Line::Access(AccessKind::Modify, address, size),
+        _ => return None,
+    })
+}
+
+pub(super) fn matches(start: &[u8]) -> bool {
+    let mut instructions = 0;
+    for line in first_lines(start) {
+        match parse(line) {
+            Some(Line::Instruction(..)) => instructions += 1,
+            Some(_) => {}
+            None => return false,
+        }
+    }
+    instructions > 0
+}
+
+pub(super) struct LackeyReader {
+    lines: Lines,
+    /// The instruction whose line was read to find the end of the one before.
+    next: Option<(u64, u8)>,
+    ended: bool,
+}
+
+impl LackeyReader {
+    pub(super) fn new(stream: Box<dyn BufRead + Send>) -> Self {
+        Self { lines: Lines::new(stream), next: None, ended: false }
+    }
+}
+
+impl Records for LackeyReader {
+    fn next(&mut self, instruction: &mut Instruction) -> Result<bool, (String, String)> {
+        let mut begun = self.next.take();
+        if let Some((address, size_bytes)) = begun {
+            instruction.begin(address, size_bytes);
+        }
+        while !self.ended {
+            let Some(line) = self.lines.next()? else {
+                self.ended = true;
+                break;
+            };
+            match parse(line) {
+                Some(Line::Other) => {}
+                Some(Line::Instruction(address, size_bytes)) => {
+                    if begun.is_some() {
+                        self.next = Some((address, size_bytes));
+                        return Ok(true);
+                    }
+                    begun = Some((address, size_bytes));
+                    instruction.begin(address, size_bytes);
+                }
+                Some(Line::Access(..)) if begun.is_none() => {
+                    return Err(self.lines.problem("an access stands before any instruction"));
+                }
+                Some(Line::Access(kind, address, size_bytes)) => {
+                    if instruction.accesses.len() == MAX_ACCESSES {
+                        return Err(self.lines.problem("an instruction has too many accesses"));
+                    }
+                    instruction.add(kind, address, size_bytes);
+                }
+                None => return Err(self.lines.nonsense("a line of lackey's")),
+            }
+        }
+        Ok(begun.is_some())
+    }
+}

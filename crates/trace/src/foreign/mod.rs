@@ -1,0 +1,155 @@
+//! Traces of other programs, turned into blocks of one instruction each.
+//!
+//! `docs/foreign-traces.md` says what each format lacks and what is assumed instead.
+
+mod champsim;
+mod din;
+mod lackey;
+mod lines;
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use crate::{Access, AccessKind, Batch, Block, BlockId, BlockTable, Source, TraceError};
+
+/// Blocks in a batch: with their addresses they stay in a second-level cache.
+const BATCH_BLOCKS: usize = 8192;
+/// Accesses of one instruction; what is beyond belongs to the same instruction executed again.
+const MAX_ACCESSES: usize = 256;
+
+/// One executed instruction.
+#[derive(Debug, Default)]
+struct Instruction {
+    address: u64,
+    size_bytes: u8,
+    /// All of instruction 0.
+    accesses: Vec<Access>,
+    addresses: Vec<u64>,
+}
+
+impl Instruction {
+    fn begin(&mut self, address: u64, size_bytes: u8) {
+        self.address = address;
+        self.size_bytes = size_bytes;
+        self.accesses.clear();
+        self.addresses.clear();
+    }
+
+    fn add(&mut self, kind: AccessKind, address: u64, size_bytes: u16) {
+        self.accesses.push(Access { instruction: 0, size_bytes, kind });
+        self.addresses.push(address);
+    }
+}
+
+/// Reads one format.
+trait Records: Send {
+    /// Reads the next instruction; `false` at the end.
+    ///
+    /// # Errors
+    /// The place and the problem.
+    fn next(&mut self, instruction: &mut Instruction) -> Result<bool, (String, String)>;
+}
+
+/// The reader for a stream of a format that is known by its first bytes; `None` if it is not.
+pub(crate) fn recognise(
+    path: &Path,
+    mut stream: Box<dyn BufRead + Send>,
+    start: &[u8],
+    whole: bool,
+    partial: bool,
+) -> Result<Option<Box<dyn Source>>, TraceError> {
+    let records: Box<dyn Records> = if lackey::matches(start) {
+        Box::new(lackey::LackeyReader::new(stream))
+    } else if din::matches(start) {
+        Box::new(din::DinReader::new(stream))
+    } else if let Some(layout) = champsim::matches(start, whole) {
+        Box::new(champsim::ChampSimReader::new(stream, layout))
+    } else {
+        // A stream that cannot be read says so rather than being called unknown.
+        stream.fill_buf().map_err(|error| TraceError::io(path, error))?;
+        return Ok(None);
+    };
+    Ok(Some(Box::new(ForeignSource {
+        path: path.to_owned(),
+        records,
+        partial,
+        cut: None,
+        ended: false,
+        instruction: Instruction::default(),
+        table: BlockTable::default(),
+        at_address: HashMap::new(),
+    })))
+}
+
+/// A foreign trace as a source.
+struct ForeignSource {
+    path: PathBuf,
+    records: Box<dyn Records>,
+    partial: bool,
+    cut: Option<String>,
+    ended: bool,
+    instruction: Instruction,
+    table: BlockTable,
+    /// The blocks that begin at an address: one for each size and pattern of accesses seen there.
+    at_address: HashMap<u64, Vec<BlockId>>,
+}
+
+impl ForeignSource {
+    fn block(&mut self) -> BlockId {
+        let Instruction { address, size_bytes, accesses, .. } = &self.instruction;
+        let here = self.at_address.entry(*address).or_default();
+        let known = here.iter().position(|&id| {
+            let block = &self.table.blocks()[id as usize];
+            block.instruction_sizes_bytes == [*size_bytes] && block.accesses == *accesses
+        });
+        match known {
+            Some(place) => {
+                // The commonest pattern comes to the front.
+                here.swap(place, place / 2);
+                here[place / 2]
+            }
+            None => {
+                let id = self.table.push(Block {
+                    address: *address,
+                    instruction_sizes_bytes: vec![*size_bytes],
+                    accesses: accesses.clone(),
+                });
+                here.push(id);
+                id
+            }
+        }
+    }
+}
+
+impl Source for ForeignSource {
+    fn table(&self) -> &BlockTable {
+        &self.table
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.clear();
+        while !self.ended && batch.blocks.len() < BATCH_BLOCKS {
+            match self.records.next(&mut self.instruction) {
+                Ok(true) => {
+                    let block = self.block();
+                    batch.blocks.push(block);
+                    batch.addresses.extend_from_slice(&self.instruction.addresses);
+                }
+                Ok(false) => self.ended = true,
+                Err((place, problem)) => {
+                    self.ended = true;
+                    if !self.partial {
+                        return Err(TraceError::damaged(&self.path, &place, &problem));
+                    }
+                    self.cut = Some(format!("{place}: {problem}"));
+                }
+            }
+        }
+        Ok(!batch.blocks.is_empty())
+    }
+
+    fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+}
