@@ -19,14 +19,15 @@ from mmulab.recording import TraceInformation
 from mmulab.results import MachineResult, ReplayResults
 
 
-def _table(title: str, note: str = "") -> Table:
+def _note(text: str) -> Text:
+    return Text(text + "\n", style="dim")
+
+
+def _table(title: str) -> Table:
     return Table(
-        title=title,
-        caption=note or None,
+        title=title or None,
         title_justify="left",
-        caption_justify="left",
         title_style="bold",
-        caption_style="dim",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
@@ -36,17 +37,23 @@ def replay(results: ReplayResults) -> RenderableType:
     """Machine by machine: totals, then where the cycles go, then TLB and cache misses."""
     if not results:
         return Text("No machines.")
-    return Group(_totals(results), _Beside(results, _components), _Beside(results, _misses))
+    return Group(
+        _totals(results),
+        _Beside(results, _components),
+        _note("Cycles per thousand instructions."),
+        _Beside(results, _misses),
+        _note("Misses per thousand instructions."),
+    )
 
 
 def _totals(results: ReplayResults) -> RenderableType:
     costs = sorted({cost for row in results for cost in row.interrupt_costs_cycles})
-    table = _table(
-        f"{results[0].instructions:,} instructions",
+    table = _table(f"{results[0].instructions:,} instructions")
+    note = _note(
         "Cycles per instruction: all (CPI, interrupts at the first cost), the program's cache misses "
         "(MCPI), finding translations (VMCPI), interrupts at so many cycles each. Share: how much of "
         "the run time translation takes, with interrupts at so many cycles. Path: the mean free path, "
-        "instructions between two TLB misses.",
+        "instructions between two TLB misses."
     )
     table.padding = 0
     table.add_column("\nmachine", no_wrap=True)
@@ -69,7 +76,7 @@ def _totals(results: ReplayResults) -> RenderableType:
             *(percent(row.translation_share(cost)) for cost in costs),
             "-" if path is None else f"{path:,.0f}",
         )
-    return table
+    return Group(table, note)
 
 
 class _Beside:
@@ -99,7 +106,7 @@ def _width(console: Console, options: ConsoleOptions, table: Table) -> int:
 
 def _components(results: Sequence[MachineResult]) -> Table:
     """Cycles of every cause that occurred."""
-    table = _table("Where the cycles go", "Cycles per thousand instructions.")
+    table = _table("Where the cycles go")
     table.add_column("cause", no_wrap=True)
     for row in results:
         table.add_column(row.machine, justify="right", no_wrap=True)
@@ -120,7 +127,7 @@ def _components(results: Sequence[MachineResult]) -> Table:
 
 
 def _misses(results: Sequence[MachineResult]) -> Table:
-    table = _table("TLB and cache misses", "Misses per thousand instructions.")
+    table = _table("TLB and cache misses")
     table.add_column("structure", no_wrap=True)
     for row in results:
         table.add_column(row.machine, justify="right", no_wrap=True)
@@ -174,12 +181,12 @@ def recorded_line(recorded: TraceInformation) -> str:
 
 def machines(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """The list of machines."""
-    table = _table("", "`mmulab machines NAME` shows one with its sources.")
+    table = _table("")
     for heading in ("name", "kind", "title"):
         table.add_column(heading, no_wrap=heading != "title")
     for row in rows:
         table.add_row(row["name"], row["kind"], row["title"])
-    return table
+    return Group(table, _note("`mmulab machines NAME` shows one with its sources."))
 
 
 def flat_values(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
