@@ -1,9 +1,10 @@
 //! The models against slow and obvious ones, on random operations.
 //!
-//! The reference keeps each set as a plain list of ways and each policy as the sentence that
-//! defines it: a list of uses for LRU, a recursive tree of booleans for pseudo-LRU.
+//! The slow model is in `slow/mod.rs`.
 
 #![allow(clippy::unwrap_used)]
+
+mod slow;
 
 use mmulab_hardware::{
     Access, Cache, CacheGeometry, Evicted, Partition, Random, Replacement, Tlb, TlbEntry,
@@ -11,127 +12,7 @@ use mmulab_hardware::{
 };
 use proptest::prelude::*;
 
-/// One set, in the most literal way.
-struct ReferenceSet {
-    ways: Vec<Option<u64>>,
-    /// Ways in order of use, the latest last.
-    uses: Vec<usize>,
-    pointer: [usize; 2],
-    tree: Option<Box<Node>>,
-}
-
-enum Node {
-    Leaf(usize),
-    Fork { victim_is_upper: bool, lower: Box<Node>, upper: Box<Node> },
-}
-
-impl Node {
-    fn new(first: usize, width: usize) -> Box<Node> {
-        Box::new(if width == 1 {
-            Node::Leaf(first)
-        } else {
-            let half = width / 2;
-            Node::Fork {
-                victim_is_upper: false,
-                lower: Node::new(first, half),
-                upper: Node::new(first + half, half),
-            }
-        })
-    }
-
-    fn leaves(&self) -> Vec<usize> {
-        match self {
-            Node::Leaf(way) => vec![*way],
-            Node::Fork { lower, upper, .. } => [lower.leaves(), upper.leaves()].concat(),
-        }
-    }
-
-    /// Points the forks on the path to `way` away from it; the others stay.
-    fn touch(&mut self, way: usize) {
-        if !self.leaves().contains(&way) {
-            return;
-        }
-        if let Node::Fork { victim_is_upper, lower, upper } = self {
-            *victim_is_upper = lower.leaves().contains(&way);
-            lower.touch(way);
-            upper.touch(way);
-        }
-    }
-
-    fn victim(&self, allowed: &std::ops::Range<usize>) -> usize {
-        match self {
-            Node::Leaf(way) => *way,
-            Node::Fork { victim_is_upper, lower, upper } => {
-                let any = |node: &Node| node.leaves().iter().any(|way| allowed.contains(way));
-                let go_up = if !any(upper) { false } else { !any(lower) || *victim_is_upper };
-                if go_up { upper.victim(allowed) } else { lower.victim(allowed) }
-            }
-        }
-    }
-}
-
-struct Reference {
-    sets: Vec<ReferenceSet>,
-    replacement: Replacement,
-    random: Random,
-    protected: usize,
-}
-
-impl Reference {
-    fn new(sets: usize, ways: usize, replacement: Replacement, seed: u64) -> Self {
-        let set = || ReferenceSet {
-            ways: vec![None; ways],
-            uses: Vec::new(),
-            pointer: [0, 0],
-            tree: (replacement == Replacement::TreePseudoLru).then(|| Node::new(0, ways)),
-        };
-        Self {
-            sets: (0..sets).map(|_| set()).collect(),
-            replacement,
-            random: Random::new(seed),
-            protected: 0,
-        }
-    }
-
-    fn find(&self, set: usize, tag: u64) -> Option<usize> {
-        self.sets[set].ways.iter().position(|&held| held == Some(tag))
-    }
-
-    fn touch(&mut self, set: usize, way: usize) {
-        let set = &mut self.sets[set];
-        set.uses.retain(|&used| used != way);
-        set.uses.push(way);
-        if let Some(tree) = &mut set.tree {
-            tree.touch(way);
-        }
-    }
-
-    fn victim(&mut self, set: usize, partition: Partition) -> usize {
-        let ways = self.sets[set].ways.len();
-        let allowed = match partition {
-            Partition::Normal => self.protected..ways,
-            Partition::Protected => 0..self.protected,
-        };
-        let state = &mut self.sets[set];
-        if self.replacement == Replacement::RoundRobin {
-            let pointer = &mut state.pointer[usize::from(partition == Partition::Protected)];
-            let way = (*pointer).clamp(allowed.start, allowed.end - 1);
-            *pointer = if way + 1 == allowed.end { allowed.start } else { way + 1 };
-            return way;
-        }
-        if let Some(empty) = allowed.clone().find(|&way| state.ways[way].is_none()) {
-            return empty;
-        }
-        match self.replacement {
-            Replacement::Random => allowed.start + self.random.below(allowed.len() as u32) as usize,
-            Replacement::Lru => {
-                *state.uses.iter().find(|way| allowed.contains(way)).expect("all were used")
-            }
-            Replacement::TreePseudoLru => state.tree.as_ref().expect("a tree").victim(&allowed),
-            Replacement::RoundRobin => unreachable!(),
-        }
-    }
-}
+use slow::SlowSets as Reference;
 
 fn replacement() -> impl Strategy<Value = Replacement> {
     prop_oneof![
@@ -178,7 +59,7 @@ proptest! {
         let geometry =
             CacheGeometry { size_bytes: (sets * ways) as u64 * line, line_bytes: 16, ways: ways as u32 };
         let mut cache = Cache::new(geometry, replacement, Random::new(seed)).unwrap();
-        let mut reference = Reference::new(sets, ways, replacement, seed);
+        let mut reference = Reference::new(sets, ways, replacement, Random::new(seed));
         let mut dirty = std::collections::HashMap::new();
         for step in steps {
             match step {
@@ -275,7 +156,7 @@ proptest! {
             protected_ways: protected,
         };
         let mut tlb: Tlb<u32> = Tlb::new(&geometry, replacement, Random::new(seed)).unwrap();
-        let mut policy = Reference::new(sets, ways, replacement, seed);
+        let mut policy = Reference::new(sets, ways, replacement, Random::new(seed));
         policy.protected = protected as usize;
         let mut entries: Vec<Option<TlbEntry<u32>>> = vec![None; sets * ways];
         for (number, (what, address, asid, global, large, wired)) in steps.into_iter().enumerate() {

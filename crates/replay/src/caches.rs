@@ -290,10 +290,11 @@ impl Caches for SplitDirectMapped {
 
 /// Any hierarchy that a machine file can describe.
 ///
-/// A miss in one level references the next and then fills. A store marks the lines dirty in the
+/// A miss in one level references the next, for the byte that missed, and then fills. Where lines
+/// below are shorter than lines above, the rest of a line comes along without being looked up. A store marks the lines dirty in the
 /// first write-back level that it reaches; write-through levels pass it on. What a dirty line or a
 /// passed-on store does below happens in a write buffer: it costs no cycles and leaves replacement
-/// alone.
+/// alone. A dirty line goes down under the address of its first byte.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     caches: Vec<Level>,
@@ -514,8 +515,13 @@ impl Caches for Hierarchy {
             let Access::Miss { slot, evicted } = here.cache.access(here.address(at)) else {
                 continue;
             };
+            let line = !0 << here.cache.line_shift();
+            let first = Location {
+                virtual_address: at.virtual_address & line,
+                physical_address: at.physical_address & line,
+            };
             let old = match here.locations.get_mut(slot as usize) {
-                Some(location) => Some(std::mem::replace(location, at)),
+                Some(location) => Some(std::mem::replace(location, first)),
                 None => evicted.map(|evicted| Location::same(evicted.address)),
             };
             if let (Some(evicted), Some(old)) = (evicted, old) {

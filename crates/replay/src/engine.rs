@@ -179,7 +179,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         let Machine { caches, ledger, .. } = &mut self.machine;
         let shift = caches.line_shift(Side::Instruction);
         for line in block.first >> shift..=block.last >> shift {
-            let at = Location::same(u64::from(line << shift));
+            let at = Location::same(u64::from(block.first.max(line << shift)));
             caches.reference(Role::Fetch, at, false, 0, ledger);
         }
         let shift = caches.line_shift(Side::Data);
@@ -187,7 +187,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         for (&address, access) in addresses.iter().zip(accesses) {
             let last = address.wrapping_add(u32::from(access.last_byte));
             for line in address >> shift..=last.max(address) >> shift {
-                let at = Location::same(u64::from(line << shift));
+                let at = Location::same(u64::from(address.max(line << shift)));
                 caches.reference(Role::Data, at, access.is_store, 0, ledger);
             }
         }

@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_32_bit_program_stays_where_it_is() {
         let mut fold = Fold::new(2 * GIB);
-        for address in [0x8048_0f3, 0x7fff_fffc, 0, 0x4000_0000] {
+        for address in [0x0804_80f3, 0x7fff_fffc, 0, 0x4000_0000] {
             assert_eq!(fold.fold(address), Ok(address as u32));
             assert_eq!(fold.unfold(address as u32), Some(address));
         }

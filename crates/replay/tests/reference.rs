@@ -1,0 +1,281 @@
+//! Every organisation against its slow model, counter by counter, on random programs.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "../../hardware/tests/slow/mod.rs"]
+mod slow;
+mod slow_replay;
+
+use std::collections::BTreeMap;
+
+use common::{VecSource, machine};
+use mmulab_machine::ReplayMachine;
+use mmulab_replay::{Options, Outcome, replay};
+use mmulab_trace::{Access, AccessKind, Block, Event};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use slow_replay::{Counts, Instruction, Slow};
+
+/// A random program: blocks, the order in which they run, and where their accesses go.
+#[derive(Clone, Debug)]
+struct Random {
+    blocks: Vec<Block>,
+    executed: Vec<(usize, Vec<u64>)>,
+    mappings: Vec<Event>,
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    let address = prop_oneof![
+        // A few pages, so that lines and pages conflict and repeat; one block in four crosses into
+        // the next page.
+        3 => (0u64..40, 0u64..4096).prop_map(|(page, offset)| 0x40_0000 + page * 4096 + offset),
+        1 => (0u64..40, 4070u64..4096).prop_map(|(page, offset)| 0x40_0000 + page * 4096 + offset),
+    ];
+    let access = (0u16..8, prop_oneof![9 => 1u16..9, 1 => 16u16..65], 0u8..3);
+    (address, prop::collection::vec(1u8..16, 1..9), prop::collection::vec(access, 0..5)).prop_map(
+        |(address, instruction_sizes_bytes, accesses)| {
+            let instructions = instruction_sizes_bytes.len() as u16;
+            let mut accesses: Vec<Access> = accesses
+                .into_iter()
+                .map(|(instruction, size_bytes, kind)| Access {
+                    instruction: instruction % instructions,
+                    size_bytes,
+                    kind: [AccessKind::Load, AccessKind::Store, AccessKind::Modify][kind as usize],
+                })
+                .collect();
+            accesses.sort_by_key(|access| access.instruction);
+            Block { address, instruction_sizes_bytes, accesses }
+        },
+    )
+}
+
+/// Data addresses near the code, in a heap that is mapped in whole, and far up.
+fn data() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => (0u64..60, 0u64..4096).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
+        2 => (0u64..6, 0u64..256).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
+        2 => (0u64..30, 0u64..4096).prop_map(|(page, offset)| 0x7ffd_1230_0000 + page * 8192 + offset),
+        1 => (0u64..600).prop_map(|page| 0x5555_0000_0000 + page * 0x40_1040),
+    ]
+}
+
+fn program() -> impl Strategy<Value = Random> {
+    (prop::collection::vec(block(), 1..30), prop::collection::vec(data(), 20))
+        .prop_flat_map(|(blocks, pool)| {
+            let count = blocks.len();
+            let address = prop_oneof![2 => prop::sample::select(pool), 1 => data()];
+            let step = (0..count, prop::collection::vec(address, 5));
+            (Just(blocks), prop::collection::vec(step, 1..400))
+        })
+        .prop_map(|(blocks, steps)| {
+            let executed = steps
+                .into_iter()
+                .map(|(block, mut addresses)| {
+                    addresses.truncate(blocks[block].accesses.len());
+                    (block, addresses)
+                })
+                .collect();
+            let map = |address, length_bytes, name: &str| Event::Map {
+                address,
+                length_bytes,
+                executable: false,
+                name: name.to_owned(),
+            };
+            let mappings = vec![
+                map(0x40_0000, 41 * 4096, "/bin/program"),
+                map(0x1000_0000, 5 << 20, "[heap]"),
+                map(0x7ffd_1230_0000, 60 * 4096, "[stack]"),
+            ];
+            Random { blocks, executed, mappings }
+        })
+}
+
+/// Machines made small, so that everything happens often.
+fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
+    let is_radix = matches!(name, "x86-64" | "cortex-a55");
+    let has_tlb = !matches!(name, "notlb" | "base");
+    let replacement = || prop::sample::select(vec!["random", "round-robin", "lru", "plru"]);
+    let write = || prop::sample::select(vec!["write-through", "write-back"]);
+    // Half of the machines have the study's shape, which has a fast path of its own.
+    let shape = any::<bool>();
+    let l1 = (9u32..13, prop::sample::select(vec![16u32, 32, 64]), replacement(), write());
+    let l2 = (12u32..16, prop::sample::select(vec![32u32, 64, 128]), replacement(), write());
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), 0u32..3, any::<bool>());
+    let tlb = (prop::sample::select(vec![8u32, 16, 32]), replacement());
+    let pages = prop::sample::select(vec!["4K", "2M", "mixed", "1G"]);
+    (shape, l1, l2, switches, tlb, pages, 0u32..3).prop_map(
+        move |(is_study, l1, l2, switches, tlb, pages, ways)| {
+            let (unified_l2, allocate, unified_l1, physical, random_frames) = switches;
+            let mut set: Vec<(String, String)> = Vec::new();
+            let mut put = |path: &str, value: &dyn ToString| {
+                set.push((path.to_owned(), value.to_string()));
+            };
+            let is_study = is_study && !is_radix;
+            for side in ["l1i", "l1d"] {
+                put(&format!("{side}.size_bytes"), &(1u64 << l1.0));
+                put(&format!("{side}.line_bytes"), &l1.1);
+                put(&format!("{side}.ways"), &if is_study { 1 } else { 1 << ways });
+                if !is_study {
+                    put(&format!("{side}.replacement"), &l1.2);
+                    put(&format!("{side}.write_policy"), &l1.3);
+                    put(&format!("{side}.write_allocate"), &allocate);
+                    let addressing = if physical == 2 { "physical" } else { "virtual" };
+                    put(&format!("{side}.addressing"), &addressing);
+                }
+            }
+            put("l2.size_bytes", &(1u64 << l2.0));
+            put("l2.line_bytes", &l2.1);
+            put("l2.ways", &if is_study { 1 } else { 2 << ways });
+            if !is_study {
+                put("l2.split", &!unified_l2);
+                put("l2.replacement", &l2.2);
+                put("l2.write_policy", &l2.3);
+                put("l2.write_allocate", &(allocate ^ unified_l1));
+                put("l2.addressing", &if physical > 0 { "physical" } else { "virtual" });
+            }
+            put("memory.placement", &if random_frames { "random" } else { "first-touch" });
+            if is_radix {
+                put("l3.size_bytes", &65536);
+                put("organisation.pages", &pages);
+                put("dtlb.entries", &tlb.0);
+                put("dtlb.replacement", &tlb.1);
+                put("stlb.entries", &if name == "x86-64" { 48 } else { 32 });
+                put("itlb.entries", &8);
+            } else if has_tlb {
+                let protected = if matches!(name, "ultrix" | "mach") { 4 } else { 0 };
+                for side in ["itlb", "dtlb"] {
+                    put(&format!("{side}.entries"), &tlb.0);
+                    put(&format!("{side}.protected_entries"), &protected);
+                    put(&format!("{side}.replacement"), &tlb.1);
+                }
+            }
+            if matches!(name, "pa-risc" | "inverted-hw") {
+                put("organisation.hash_table.entries", &16);
+            }
+            put("interrupts.copy_on_write_interval_instructions", &100);
+            let mut machine = machine(name, &set);
+            if unified_l1 && !is_study && unified_l2 {
+                machine.l1i = None;
+                machine.l1 = machine.l1d.take();
+            }
+            machine
+        },
+    )
+}
+
+fn slowly(machine: &ReplayMachine, program: &Random, seed: u64) -> Counts {
+    let mut slow = Slow::new(machine, seed);
+    for event in &program.mappings {
+        if let Event::Map { address, length_bytes, name, .. } = event {
+            slow.fold.map(*address, *length_bytes);
+            if name.starts_with('[') {
+                slow.anonymous.push((*address, address + length_bytes));
+            }
+        }
+    }
+    // A block is folded by its first byte when it is first seen, and stays whole.
+    for (number, addresses) in &program.executed {
+        let block = &program.blocks[*number];
+        let mut address = block.address;
+        let mut addresses = addresses.iter();
+        for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
+            let accesses = block
+                .accesses
+                .iter()
+                .filter(|access| usize::from(access.instruction) == index)
+                .map(|access| {
+                    let is_store = access.kind != AccessKind::Load;
+                    (*addresses.next().unwrap(), u64::from(access.size_bytes), is_store)
+                })
+                .collect();
+            slow.execute(&Instruction { address, size: u64::from(size), accesses });
+            address += u64::from(size);
+        }
+    }
+    slow.finish();
+    slow.counts
+}
+
+fn counts_of(outcome: &Outcome) -> Counts {
+    let nonzero = |pairs: Vec<(String, u64)>| -> BTreeMap<String, u64> {
+        pairs.into_iter().filter(|&(_, count)| count > 0).collect()
+    };
+    let caches = &outcome.caches;
+    let tlbs = &outcome.tlbs;
+    Counts {
+        causes: outcome
+            .causes
+            .iter()
+            .map(|cause| (cause.name, (cause.count, cause.cycles)))
+            .collect(),
+        cache_misses: nonzero(caches.iter().map(|c| (c.name.clone(), c.misses)).collect()),
+        write_backs: nonzero(caches.iter().map(|c| (c.name.clone(), c.write_backs)).collect()),
+        tlb_misses: nonzero(tlbs.iter().map(|t| (t.name.clone(), t.misses)).collect()),
+        nested_misses: tlbs.iter().map(|tlb| tlb.nested_misses).sum(),
+        pages: outcome
+            .pages
+            .iter()
+            .map(|page| (page.address, (page.fetch_walks + page.data_walks, page.cycles)))
+            .collect(),
+    }
+}
+
+fn compare(machine: &ReplayMachine, program: &Random, seed: u64) -> Result<(), TestCaseError> {
+    let mut source = VecSource::new(&program.blocks, &program.executed, &program.mappings, 50);
+    let options = Options { seed, ..Options::default() };
+    let outcomes = replay(&mut source, std::slice::from_ref(machine), options).unwrap();
+    let [outcome] = &outcomes[..] else { panic!("one machine, one outcome") };
+    let sum: u64 = outcome.causes.iter().map(|cause| cause.cycles).sum();
+    prop_assert_eq!(sum, outcome.cycles);
+    prop_assert_eq!(counts_of(outcome), slowly(machine, program, seed));
+    Ok(())
+}
+
+macro_rules! organisations {
+    ($($test:ident: $name:literal,)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+            $(
+                #[test]
+                fn $test(machine in small($name), program in program(), seed in 0u64..1000) {
+                    compare(&machine, &program, seed)?;
+                }
+            )*
+        }
+    };
+}
+
+organisations! {
+    ultrix: "ultrix",
+    mach: "mach",
+    intel: "intel",
+    pa_risc: "pa-risc",
+    inverted_hw: "inverted-hw",
+    notlb: "notlb",
+    base: "base",
+    x86_64: "x86-64",
+    cortex_a55: "cortex-a55",
+}
+
+#[test]
+fn results_depend_on_the_seed_and_not_on_the_threads() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let program = program().new_tree(&mut runner).unwrap().current();
+    let names = ["ultrix", "mach", "intel", "pa-risc", "notlb", "base", "x86-64", "cortex-a55"];
+    let machines: Vec<ReplayMachine> = names
+        .iter()
+        .map(|name| {
+            let tlb = [("itlb.entries".to_owned(), "24".to_owned())];
+            machine(name, if matches!(*name, "ultrix" | "mach") { &tlb } else { &[] })
+        })
+        .collect();
+    let run = |seed, threads| {
+        let mut source = VecSource::new(&program.blocks, &program.executed, &program.mappings, 7);
+        let threads = std::num::NonZeroUsize::new(threads);
+        replay(&mut source, &machines, Options { seed, threads, ..Options::default() }).unwrap()
+    };
+    let one = run(1, 1);
+    assert_eq!(one, run(1, 3));
+    assert_eq!(one.iter().map(|outcome| outcome.machine.as_str()).collect::<Vec<_>>(), names);
+}

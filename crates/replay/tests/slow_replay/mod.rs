@@ -1,0 +1,653 @@
+//! A slow and obvious model of every organisation, for comparison with the fast one.
+//!
+//! It makes one reference at a time, straight from the study's pseudocode, on sets that are lists.
+//! It shares with the library only what is not under test here: the machine's description, the
+//! random generator (so that both draw alike), the fold and the frames, and the order of causes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use mmulab_hardware::{Partition, Random, Replacement};
+use mmulab_machine as machine;
+use mmulab_machine::{Addressing, CacheLevel, Organisation, Pages, ReplayMachine, WalkStart};
+use mmulab_replay::{Fold, Frames};
+
+use crate::slow::SlowSets;
+
+/// An instruction of the program, executed once.
+#[derive(Clone, Debug)]
+pub struct Instruction {
+    pub address: u64,
+    pub size: u64,
+    /// (address, size, whether it writes).
+    pub accesses: Vec<(u64, u64, bool)>,
+}
+
+/// What is counted: (count, cycles) by cause, and misses by structure.
+#[derive(Debug, Default, PartialEq)]
+pub struct Counts {
+    pub causes: BTreeMap<&'static str, (u64, u64)>,
+    pub cache_misses: BTreeMap<String, u64>,
+    pub write_backs: BTreeMap<String, u64>,
+    pub tlb_misses: BTreeMap<String, u64>,
+    pub nested_misses: u64,
+    /// Walks and cycles by page of the program.
+    pub pages: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Counts {
+    fn add(&mut self, cause: &'static str, cycles: u64) {
+        let account = self.causes.entry(cause).or_default();
+        account.0 += 1;
+        account.1 += cycles;
+    }
+
+    fn cycles(&self) -> u64 {
+        self.causes.values().map(|(_, cycles)| cycles).sum()
+    }
+}
+
+fn policy(replacement: machine::Replacement) -> Replacement {
+    match replacement {
+        machine::Replacement::Random => Replacement::Random,
+        machine::Replacement::RoundRobin => Replacement::RoundRobin,
+        machine::Replacement::Lru => Replacement::Lru,
+        machine::Replacement::Plru => Replacement::TreePseudoLru,
+    }
+}
+
+struct SlowCache {
+    name: String,
+    sets: SlowSets,
+    line: u64,
+    physical: bool,
+    write_back: bool,
+    allocate: bool,
+    /// Both names of the line in each (set, way).
+    names: HashMap<(usize, usize), (u64, u64)>,
+    dirty: HashSet<(usize, usize)>,
+}
+
+impl SlowCache {
+    fn place(&self, at: (u64, u64)) -> (usize, u64) {
+        let line = if self.physical { at.1 } else { at.0 } / self.line;
+        (line as usize % self.sets.sets.len(), line)
+    }
+
+    fn find(&self, at: (u64, u64)) -> Option<(usize, usize)> {
+        let (set, line) = self.place(at);
+        self.sets.find(set, line).map(|way| (set, way))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Who {
+    Fetch,
+    Data,
+    Upte,
+    Kpte,
+    Rpte,
+    Handler,
+}
+
+/// A page of a TLB: base and size.
+type Entry = (u64, u64);
+
+struct SlowTlb {
+    sets: SlowSets,
+    sizes: Vec<u64>,
+    /// Frame of the page in each (set, way), with the page.
+    entries: HashMap<(usize, usize), (Entry, u64)>,
+}
+
+impl SlowTlb {
+    fn new(tlb: &machine::Tlb, random: Random) -> Self {
+        let ways = tlb.ways.count(u64::from(tlb.entries)) as usize;
+        let sets = tlb.entries as usize / ways;
+        let mut slow = SlowSets::new(sets, ways, policy(tlb.replacement), random);
+        slow.protected = tlb.protected_entries as usize;
+        let sizes = tlb.page_sizes.iter().map(|size| size.bytes()).collect();
+        Self { sets: slow, sizes, entries: HashMap::new() }
+    }
+
+    fn set(&self, address: u64, size: u64) -> usize {
+        (address / size) as usize % self.sets.sets.len()
+    }
+
+    fn lookup(&mut self, address: u64) -> Option<(Entry, u64)> {
+        let mut sizes = self.sizes.clone();
+        sizes.sort();
+        for size in sizes {
+            let set = self.set(address, size);
+            let page = (address / size * size, size);
+            for way in 0..self.sets.sets[set].ways.len() {
+                if self.entries.get(&(set, way)).is_some_and(|(held, _)| *held == page) {
+                    self.sets.touch(set, way);
+                    return self.entries.get(&(set, way)).copied();
+                }
+            }
+        }
+        None
+    }
+
+    fn insert(&mut self, page: Entry, frame: u64, partition: Partition) {
+        let set = self.set(page.0, page.1);
+        let way = self.sets.victim(set, partition);
+        self.sets.sets[set].ways[way] = Some(page.0);
+        self.sets.touch(set, way);
+        self.entries.insert((set, way), (page, frame));
+    }
+}
+
+/// The machine.
+pub struct Slow {
+    machine: ReplayMachine,
+    pub counts: Counts,
+    caches: Vec<SlowCache>,
+    /// Caches of the instruction side and of the data side, first level first.
+    paths: [Vec<usize>; 2],
+    costs: Vec<u64>,
+    itlb: Vec<SlowTlb>,
+    dtlb: Vec<SlowTlb>,
+    stlb: Vec<SlowTlb>,
+    walk_caches: BTreeMap<u32, SlowTlb>,
+    pub fold: Fold,
+    frames: Frames,
+    has_physical: bool,
+    chains: HashMap<u64, Vec<(u64, u64)>>,
+    collisions: u64,
+    tables: HashMap<(u32, u64), u64>,
+    /// Anonymous mappings, for mixed pages.
+    pub anonymous: Vec<(u64, u64)>,
+    large: HashMap<u64, bool>,
+    instructions: u64,
+}
+
+const PAGE: u64 = 4096;
+
+impl Slow {
+    pub fn new(machine: &ReplayMachine, seed: u64) -> Self {
+        let mut caches = Vec::new();
+        let mut paths = [Vec::new(), Vec::new()];
+        let mut add = |name: String, cache: &machine::Cache| {
+            let lines = cache.size_bytes / u64::from(cache.line_bytes);
+            let ways = cache.ways.count(lines) as usize;
+            let random = Random::stream(seed, 10 + caches.len() as u64);
+            let sets = lines as usize / ways;
+            caches.push(SlowCache {
+                name,
+                sets: SlowSets::new(sets, ways, policy(cache.replacement), random),
+                line: u64::from(cache.line_bytes),
+                physical: cache.addressing == Addressing::Physical,
+                write_back: cache.write_policy == machine::WritePolicy::WriteBack,
+                allocate: cache.write_allocate,
+                names: HashMap::new(),
+                dirty: HashSet::new(),
+            });
+            caches.len() - 1
+        };
+        let mut costs = Vec::new();
+        for (number, level) in machine.cache_levels().iter().enumerate() {
+            let latency = match level {
+                CacheLevel::Split { instruction, data } => {
+                    paths[0].push(add(format!("L{}i", number + 1), instruction));
+                    paths[1].push(add(format!("L{}d", number + 1), data));
+                    data.latency_cycles
+                }
+                CacheLevel::Unified(cache) => {
+                    let index = add(format!("L{}", number + 1), cache);
+                    paths[0].push(index);
+                    paths[1].push(index);
+                    cache.latency_cycles
+                }
+            };
+            if number > 0 {
+                costs.push(u64::from(latency));
+            }
+        }
+        costs.push(u64::from(machine.memory.latency_cycles));
+        let radix = matches!(machine.organisation, Organisation::Radix(_));
+        let tlbs = |described: &[&Option<machine::Tlb>], first: u64| -> Vec<SlowTlb> {
+            described
+                .iter()
+                .filter_map(|tlb| tlb.as_ref())
+                .zip(first..)
+                .map(|(tlb, stream)| SlowTlb::new(tlb, Random::stream(seed, stream)))
+                .collect()
+        };
+        let mut walk_caches = BTreeMap::new();
+        let mut user_space = 1 << 31;
+        match &machine.organisation {
+            Organisation::Radix(table) => {
+                for (level, cache) in [
+                    (2, &table.walk_cache_level_2),
+                    (3, &table.walk_cache_level_3),
+                    (4, &table.walk_cache_level_4),
+                ] {
+                    let Some(cache) = cache else { continue };
+                    let ways = cache.ways.count(u64::from(cache.entries)) as usize;
+                    let sets = cache.entries as usize / ways;
+                    let random = Random::stream(seed, 130 + u64::from(level));
+                    walk_caches.insert(
+                        level,
+                        SlowTlb {
+                            sets: SlowSets::new(sets, ways, policy(cache.replacement), random),
+                            sizes: vec![1 << (12 + table.index_bits * (level - 1))],
+                            entries: HashMap::new(),
+                        },
+                    );
+                }
+            }
+            organisation => user_space = mmulab_replay::user_space_bytes(organisation).unwrap(),
+        }
+        Self {
+            counts: Counts::default(),
+            has_physical: caches.iter().any(|cache| cache.physical),
+            caches,
+            paths,
+            costs,
+            itlb: tlbs(&[&machine.itlb, &machine.itlb_large], if radix { 100 } else { 1 }),
+            dtlb: tlbs(
+                &[&machine.dtlb, &machine.dtlb_large, &machine.dtlb_huge],
+                if radix { 110 } else { 2 },
+            ),
+            stlb: tlbs(&[&machine.stlb, &machine.stlb_huge], 120),
+            walk_caches,
+            fold: Fold::new(user_space),
+            frames: if radix {
+                Frames::new(machine.memory.placement, seed)
+            } else {
+                Frames::new_32_bit(machine.memory.placement, seed)
+            },
+            chains: HashMap::new(),
+            collisions: 0,
+            tables: HashMap::new(),
+            anonymous: Vec::new(),
+            large: HashMap::new(),
+            instructions: 0,
+            machine: machine.clone(),
+        }
+    }
+
+    /// `while (i = get_next_instruction())` of the study, section 3.1.
+    pub fn execute(&mut self, instruction: &Instruction) {
+        self.instructions += 1;
+        self.pieces(instruction.address, instruction.size, false, true);
+        for &(address, size, is_store) in &instruction.accesses {
+            self.pieces(address, size, is_store, false);
+        }
+    }
+
+    /// A reference to each line that an instruction or an access touches, lower first.
+    fn pieces(&mut self, address: u64, size: u64, is_store: bool, is_fetch: bool) {
+        let radix = matches!(self.machine.organisation, Organisation::Radix(_));
+        let first = if radix { address } else { u64::from(self.fold.fold(address).unwrap()) };
+        let line = self.caches[self.paths[usize::from(!is_fetch)][0]].line;
+        let mut byte = first;
+        while byte < first + size.max(1) {
+            if radix {
+                let physical = self.translate_radix(byte, is_fetch);
+                let who = if is_fetch { Who::Fetch } else { Who::Data };
+                self.cache(who, (byte, physical), is_store, 0);
+            } else {
+                self.reference_32_bit(byte, is_store, is_fetch);
+            }
+            byte = (byte / line + 1) * line;
+        }
+    }
+
+    fn reference_32_bit(&mut self, address: u64, is_store: bool, is_fetch: bool) {
+        let page = address / PAGE * PAGE;
+        let before = self.counts.cycles();
+        let has_tlb = !self.itlb.is_empty();
+        if has_tlb {
+            let tlb = if is_fetch { &mut self.itlb[0] } else { &mut self.dtlb[0] };
+            if tlb.lookup(address).is_none() {
+                let name = if is_fetch { "itlb" } else { "dtlb" };
+                *self.counts.tlb_misses.entry(name.into()).or_default() += 1;
+                self.walk(page);
+                let tlb = if is_fetch { &mut self.itlb[0] } else { &mut self.dtlb[0] };
+                tlb.insert((page, PAGE), 0, Partition::Normal);
+                self.attribute(page, before);
+            }
+        }
+        let physical =
+            if self.has_physical { self.frames.physical_address(address, 12) } else { address };
+        let at = (address, physical);
+        if matches!(self.machine.organisation, Organisation::Notlb(_)) {
+            let nowhere = self.is_nowhere(usize::from(!is_fetch), at);
+            if nowhere {
+                let before = self.counts.cycles();
+                self.walk(page);
+                self.attribute(page, before);
+            }
+        }
+        self.cache(if is_fetch { Who::Fetch } else { Who::Data }, at, is_store, 0);
+    }
+
+    fn attribute(&mut self, page: u64, before: u64) {
+        let address = self.fold.unfold(page as u32).unwrap();
+        let cycles = self.counts.cycles() - before;
+        let walks = self.counts.pages.entry(address).or_default();
+        walks.0 += 1;
+        walks.1 += cycles;
+    }
+
+    /// `walk_page_table( addr )`, organisation by organisation.
+    fn walk(&mut self, page: u64) {
+        let number = page / PAGE;
+        let organisation = self.machine.organisation.clone();
+        match &organisation {
+            // tlbmiss_handler( UPT_HANDLER_BASE, 10 );
+            // if (dtlb_miss( UPT_BASE + uptidx( addr ) )) {
+            //     tlbmiss_handler( RPT_HANDLER_BASE, 20 );
+            //     dcache_lookup( RPT_BASE + rptidx( addr ) );
+            // }
+            // dcache_lookup( UPT_BASE + uptidx( addr ) );
+            Organisation::Ultrix(table) => {
+                let upte = table.user_table.base_address + number * table.pte_bytes;
+                let upt_page = (number * table.pte_bytes) / PAGE;
+                self.handler("uhandler", &table.user_handler);
+                if self.dtlb[0].lookup(upte).is_none() {
+                    self.counts.nested_misses += 1;
+                    self.handler("rhandler", &table.root_handler);
+                    let rpte = table.root_table.base_address + upt_page * table.pte_bytes;
+                    self.cache(Who::Rpte, (rpte, rpte), false, 0);
+                    self.dtlb[0].insert((upte / PAGE * PAGE, PAGE), 0, Partition::Protected);
+                }
+                self.cache(Who::Upte, (upte, upte), false, 0);
+            }
+            Organisation::Notlb(table) => {
+                let upte = table.user_table.base_address + number * table.pte_bytes;
+                let upt_page = (number * table.pte_bytes) / PAGE;
+                self.handler("uhandler", &table.user_handler);
+                if self.is_nowhere(1, (upte, upte)) {
+                    self.handler("rhandler", &table.root_handler);
+                    let rpte = table.root_table.base_address + upt_page * table.pte_bytes;
+                    self.cache(Who::Rpte, (rpte, rpte), false, 0);
+                }
+                self.cache(Who::Upte, (upte, upte), false, 0);
+            }
+            Organisation::Mach(table) => {
+                let upte = table.user_table.base_address + number * table.pte_bytes;
+                self.handler("uhandler", &table.user_handler);
+                if self.dtlb[0].lookup(upte).is_none() {
+                    self.counts.nested_misses += 1;
+                    self.handler("khandler", &table.kernel_handler);
+                    let kpte = table.kernel_table.base_address + upte / PAGE * table.pte_bytes;
+                    if self.dtlb[0].lookup(kpte).is_none() {
+                        self.counts.nested_misses += 1;
+                        self.handler("rhandler", &table.root_handler);
+                        for load in 0..u64::from(table.administrative_loads.count) {
+                            let address = table.administrative_loads.base_address
+                                + load * table.administrative_loads.stride_bytes;
+                            self.cache(Who::Rpte, (address, address), false, 0);
+                        }
+                        let kernel_page = (kpte - table.kernel_table.base_address) / PAGE;
+                        let rpte = table.root_table.base_address + kernel_page * table.pte_bytes;
+                        self.cache(Who::Rpte, (rpte, rpte), false, 0);
+                        self.dtlb[0].insert((kpte / PAGE * PAGE, PAGE), 0, Partition::Protected);
+                    }
+                    self.cache(Who::Kpte, (kpte, kpte), false, 0);
+                    self.dtlb[0].insert((upte / PAGE * PAGE, PAGE), 0, Partition::Protected);
+                }
+                self.cache(Who::Upte, (upte, upte), false, 0);
+            }
+            Organisation::Intel(table) => {
+                self.counts.add("uhandler", u64::from(table.walker.cycles));
+                let upt_page = (number * table.pte_bytes) / PAGE;
+                let rpte = table.root_table.base_address + upt_page * table.pte_bytes;
+                self.cache(Who::Rpte, (rpte, rpte), false, 0);
+                let upte = table.user_table.base_address + number * table.pte_bytes;
+                self.cache(Who::Upte, (upte, upte), false, 0);
+            }
+            Organisation::PaRisc(table) => {
+                self.handler("uhandler", &table.user_handler);
+                let base = table.collision_table.base_address;
+                self.chain(number, &table.hash_table, base, table.pte_bytes);
+            }
+            Organisation::InvertedHw(table) => {
+                let base = table.collision_table.base_address;
+                let links = self.chain(number, &table.hash_table, base, table.pte_bytes) - 1;
+                let cycles = table.walker.cycles + table.walker.cycles_per_link * links;
+                self.counts.add("uhandler", u64::from(cycles));
+            }
+            Organisation::Base(_) | Organisation::Radix(_) => unreachable!(),
+        }
+    }
+
+    /// Loads the entries of a chain up to the page's own; how many there were.
+    fn chain(
+        &mut self,
+        page: u64,
+        hash: &machine::HashTable,
+        collisions: u64,
+        pte_bytes: u64,
+    ) -> u32 {
+        let head = (page ^ (page >> hash.hash_shift_bits)) % u64::from(hash.entries);
+        let chain = self.chains.entry(head).or_default();
+        if !chain.iter().any(|&(held, _)| held == page) {
+            if chain.is_empty() {
+                chain.push((page, hash.base_address + head * pte_bytes));
+            } else {
+                chain.push((page, collisions + self.collisions * pte_bytes));
+                self.collisions += 1;
+            }
+        }
+        let chain = chain.clone();
+        let mut loads = 0;
+        for (held, address) in chain {
+            self.cache(Who::Upte, (address, address), false, 0);
+            loads += 1;
+            if held == page {
+                break;
+            }
+        }
+        loads
+    }
+
+    /// `tlbmiss_handler( base, n )`: an interrupt, and n instructions through the I-caches.
+    fn handler(&mut self, cause: &'static str, handler: &machine::Handler) {
+        let cost = u64::from(self.machine.interrupts.costs_cycles[0]);
+        self.counts.add("interrupt", cost);
+        self.counts.add(cause, u64::from(handler.instructions));
+        for number in 0..u64::from(handler.instructions) {
+            let address = handler.base_address + number * u64::from(handler.instruction_bytes);
+            self.cache(Who::Handler, (address, address), false, 0);
+        }
+    }
+
+    fn is_nowhere(&self, side: usize, at: (u64, u64)) -> bool {
+        self.paths[side].iter().all(|&index| self.caches[index].find(at).is_none())
+    }
+
+    /// `icache_lookup` and `dcache_lookup`, entering at `level`.
+    fn cache(&mut self, who: Who, at: (u64, u64), is_store: bool, level: usize) {
+        self.look(who, at, is_store, level);
+        if is_store {
+            let cache = &mut self.caches[self.paths[1][level]];
+            match cache.find(at) {
+                Some(place) if cache.write_back => {
+                    cache.dirty.insert(place);
+                }
+                _ => self.write(level + 1, at),
+            }
+        }
+    }
+
+    /// Looks in `level`; on a miss, the level below answers first, then this one is filled.
+    fn look(&mut self, who: Who, at: (u64, u64), is_store: bool, level: usize) {
+        let side = usize::from(!matches!(who, Who::Fetch | Who::Handler));
+        let Some(&index) = self.paths[side].get(level) else { return };
+        if let Some((set, way)) = self.caches[index].find(at) {
+            self.caches[index].sets.touch(set, way);
+            return;
+        }
+        let name = self.caches[index].name.clone();
+        *self.counts.cache_misses.entry(name).or_default() += 1;
+        let goes_to = if level + 1 == self.paths[side].len() { 2 } else { level };
+        let cause = match who {
+            Who::Fetch => ["L1i-miss", "L2i-miss", "L3i-miss"][level],
+            Who::Data => ["L1d-miss", "L2d-miss", "L3d-miss"][level],
+            Who::Upte => ["upte-L2", "upte-L3", "upte-MEM"][goes_to],
+            Who::Kpte => ["kpte-L2", "kpte-L3", "kpte-MEM"][goes_to],
+            Who::Rpte => ["rpte-L2", "rpte-L3", "rpte-MEM"][goes_to],
+            Who::Handler => ["handler-L2", "handler-L3", "handler-MEM"][goes_to],
+        };
+        self.counts.add(cause, self.costs[level]);
+        self.look(who, at, is_store, level + 1);
+        if !is_store || self.caches[index].allocate {
+            self.fill(index, level, at);
+        }
+    }
+
+    fn fill(&mut self, index: usize, level: usize, at: (u64, u64)) {
+        let cache = &mut self.caches[index];
+        let (set, line) = cache.place(at);
+        let way = cache.sets.victim(set, Partition::Normal);
+        let old = cache.sets.sets[set].ways[way].replace(line);
+        cache.sets.touch(set, way);
+        let first = (at.0 / cache.line * cache.line, at.1 / cache.line * cache.line);
+        let old_names = cache.names.insert((set, way), first);
+        let was_dirty = cache.dirty.remove(&(set, way));
+        if old.is_some() && was_dirty {
+            let name = cache.name.clone();
+            *self.counts.write_backs.entry(name).or_default() += 1;
+            self.write(level + 1, old_names.unwrap());
+        }
+    }
+
+    /// A store or a dirty line arrives at `level` through the write buffer.
+    fn write(&mut self, level: usize, at: (u64, u64)) {
+        for level in level..self.paths[1].len() {
+            let cache = &mut self.caches[self.paths[1][level]];
+            if cache.write_back {
+                if let Some(place) = cache.find(at) {
+                    cache.dirty.insert(place);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn translate_radix(&mut self, address: u64, is_fetch: bool) -> u64 {
+        let before = self.counts.cycles();
+        let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
+        for tlb in side.iter_mut() {
+            if let Some(((base, _), frame)) = tlb.lookup(address) {
+                return frame + (address - base);
+            }
+        }
+        let name = if is_fetch { "itlb" } else { "dtlb" };
+        *self.counts.tlb_misses.entry(name.into()).or_default() += 1;
+        let size = self.page_size(address);
+        let page = address / size * size;
+        let mut found = None;
+        if !self.stlb.is_empty() {
+            let latency = self.machine.stlb.as_ref().map_or(0, |stlb| stlb.latency_cycles);
+            self.counts.add("stlb", u64::from(latency));
+            found = self.stlb.iter_mut().find_map(|tlb| tlb.lookup(address));
+            if found.is_none() {
+                *self.counts.tlb_misses.entry("stlb".into()).or_default() += 1;
+            }
+        }
+        let (translated, frame) = found.unwrap_or_else(|| {
+            self.walk_radix(address, size);
+            let frame = self.frames.physical_address(page, size.trailing_zeros());
+            Self::insert(&mut self.stlb, address, (page, size), frame);
+            ((page, size), frame)
+        });
+        let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
+        Self::insert(side, address, translated, frame);
+        let cycles = self.counts.cycles() - before;
+        let walks = self.counts.pages.entry(page).or_default();
+        walks.0 += 1;
+        walks.1 += cycles;
+        frame + (address - translated.0)
+    }
+
+    /// Into the array with the largest size that the page is made of.
+    fn insert(tlbs: &mut [SlowTlb], address: u64, page: Entry, frame: u64) {
+        let mut best: Option<(u64, usize)> = None;
+        for (index, tlb) in tlbs.iter().enumerate() {
+            for &size in tlb.sizes.iter().filter(|&&size| size <= page.1) {
+                if best.is_none_or(|(largest, _)| size > largest) {
+                    best = Some((size, index));
+                }
+            }
+        }
+        let Some((size, index)) = best else { return };
+        let piece = address / size * size;
+        tlbs[index].insert((piece, size), frame + (piece - page.0), Partition::Normal);
+    }
+
+    fn page_size(&mut self, address: u64) -> u64 {
+        let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
+        match table.pages {
+            Pages::Small => PAGE,
+            Pages::Large => 1 << 21,
+            Pages::Huge => 1 << 30,
+            Pages::Mixed => {
+                let block = address >> 21;
+                let covers =
+                    |&(start, end): &(u64, u64)| start <= block << 21 && (block + 1) << 21 <= end;
+                let anonymous = &self.anonymous;
+                let large =
+                    *self.large.entry(block).or_insert_with(|| anonymous.iter().any(covers));
+                if large { 1 << 21 } else { PAGE }
+            }
+        }
+    }
+
+    fn walk_radix(&mut self, address: u64, size: u64) {
+        let Organisation::Radix(table) = self.machine.organisation.clone() else { unreachable!() };
+        let covered = |level: u32| 1u64 << (12 + table.index_bits * (level - 1));
+        let leaf = (1..=table.levels).find(|&level| covered(level) == size).unwrap();
+        let mut cycles = u64::from(table.walk_overhead_cycles);
+        let mut start = table.levels;
+        for (&level, cache) in &mut self.walk_caches {
+            if level > leaf && cache.lookup(address).is_some() {
+                start = level - 1;
+                break;
+            }
+        }
+        for level in (leaf..=start).rev() {
+            cycles += u64::from(table.walk_step_cycles);
+            let bytes = table.pte_bytes << table.index_bits;
+            let frames = &mut self.frames;
+            let prefix = (address / covered(level)) >> table.index_bits;
+            let base = *self
+                .tables
+                .entry((level, prefix))
+                .or_insert_with(|| frames.give(bytes.max(PAGE).trailing_zeros()));
+            let entry = base + address / covered(level) % (1 << table.index_bits) * table.pte_bytes;
+            let who = if level == leaf { Who::Upte } else { Who::Rpte };
+            let at = (0xffff_8000_0000_0000 | entry, entry);
+            let enters = match table.walk_starts_at {
+                WalkStart::L1d => 0,
+                WalkStart::L2 => 1.min(self.paths[1].len() - 1),
+            };
+            self.cache(who, at, false, enters);
+            if level > leaf {
+                if let Some(cache) = self.walk_caches.get_mut(&level) {
+                    let base = address / covered(level) * covered(level);
+                    cache.insert((base, covered(level)), 0, Partition::Normal);
+                }
+            }
+        }
+        self.counts.add("uhandler", cycles);
+    }
+
+    /// What happens once, at the end.
+    pub fn finish(&mut self) {
+        let issued =
+            self.instructions.div_ceil(u64::from(self.machine.core.instructions_per_cycle));
+        self.counts.causes.insert("issue", (self.instructions, issued));
+        if let Some(interval) = self.machine.interrupts.copy_on_write_interval_instructions {
+            let faults = self.instructions / interval;
+            let cost = u64::from(self.machine.interrupts.costs_cycles[0]);
+            if faults > 0 {
+                self.counts.causes.insert("cow-interrupt", (faults, faults * cost));
+            }
+        }
+    }
+}
