@@ -1,14 +1,15 @@
 //! Miss curves.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
-use mmulab_replay::{REACH_PAGE_SIZES, ReachCounter, Stream};
-use mmulab_trace::{Batch, OpenOptions, TraceError};
+use mmulab_replay::{REACH_PAGE_SIZES, ReplayError, Stream};
+use mmulab_trace::OpenOptions;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::IntoPython;
-use crate::replay::instructions_in;
+use crate::replay::{finish, instructions_in};
 use crate::watch::Watch;
 
 /// Counts stack distances; gives the curves of all streams at all page sizes, their misses as native
@@ -23,23 +24,16 @@ pub(crate) fn reach(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyDict>> {
     let options = OpenOptions { partial };
-    let mut watch = Watch::new(progress);
-    let reach = python
-        .detach(|| {
-            let mut source = mmulab_trace::open_with(&trace, &options)?;
-            let total = instructions_in(&trace, &options);
-            let mut counter = ReachCounter::default();
-            let mut batch = Batch::default();
-            while source.next_batch(&mut batch)? {
-                counter.count(source.table().blocks(), &batch);
-                if !watch.goes_on(counter.instructions(), total) {
-                    break;
-                }
-            }
-            Ok(counter.finish())
+    let watch = Mutex::new(Watch::new(progress));
+    let reach = python.detach(|| {
+        let mut source = mmulab_trace::open_with(&trace, &options)?;
+        let total = instructions_in(&trace, &options);
+        mmulab_replay::reach(&mut *source, &|done| {
+            watch.lock().is_ok_and(|mut watch| watch.goes_on(done, total))
         })
-        .map_err(TraceError::into_python)?;
-    watch.finish()?;
+    });
+    finish(watch)?;
+    let reach = reach.map_err(ReplayError::into_python)?;
     let mut curves = Vec::new();
     for stream in Stream::ALL {
         for page_size in REACH_PAGE_SIZES {
@@ -48,7 +42,8 @@ pub(crate) fn reach(
             dict.set_item("stream", stream.name())?;
             dict.set_item("page_size", pythonize::pythonize(python, &page_size)?)?;
             dict.set_item("references", curve.references)?;
-            let words: Vec<u8> = curve.misses.iter().flat_map(|count| count.to_ne_bytes()).collect();
+            let words: Vec<u8> =
+                curve.misses.iter().flat_map(|count| count.to_ne_bytes()).collect();
             dict.set_item("misses", PyBytes::new(python, &words))?;
             curves.push(dict);
         }

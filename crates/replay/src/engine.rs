@@ -178,6 +178,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     ) {
         let Machine { caches, ledger, .. } = &mut self.machine;
         let shift = caches.line_shift(Side::Instruction);
+        // A reference has the address of its first byte in the line: the next level may have
+        // shorter lines.
         for line in block.first >> shift..=block.last >> shift {
             let at = Location::same(u64::from(block.first.max(line << shift)));
             caches.reference(Role::Fetch, at, false, 0, ledger);

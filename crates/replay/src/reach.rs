@@ -13,7 +13,9 @@
 use std::collections::HashMap;
 
 use mmulab_machine::PageSize;
-use mmulab_trace::{Access, Batch, Block, Source, TraceError};
+use mmulab_trace::{Access, Batch, Block, Source};
+
+use crate::replay::ReplayError;
 
 /// The page sizes that are counted, ascending; all at once.
 pub const REACH_PAGE_SIZES: [PageSize; SIZES] =
@@ -112,15 +114,28 @@ impl Reach {
     }
 }
 
-/// Counts the distances of a whole trace.
+/// Counts the distances of a whole trace, on two threads: one reads ahead.
+///
+/// `progress` is called now and then with the number of instructions counted; `false` stops it.
 ///
 /// # Errors
-/// The trace is damaged or cannot be read.
-pub fn reach(source: &mut dyn Source) -> Result<Reach, TraceError> {
+/// The trace is damaged or cannot be read, or `progress` said to stop.
+pub fn reach(
+    source: &mut dyn Source,
+    progress: &(dyn Fn(u64) -> bool + Sync),
+) -> Result<Reach, ReplayError> {
     let mut counter = ReachCounter::default();
-    let mut batch = Batch::default();
-    while source.next_batch(&mut batch)? {
-        counter.count(source.table().blocks(), &batch);
+    let (mut current, mut next) = (Batch::default(), Batch::default());
+    let mut more = source.next_batch(&mut next)?;
+    while more {
+        std::mem::swap(&mut current, &mut next);
+        counter.learn(source.table().blocks());
+        let (decoded, ()) =
+            rayon::join(|| source.next_batch(&mut next), || counter.count(&current));
+        more = decoded?;
+        if !progress(counter.instructions) {
+            return Err(ReplayError::Stopped);
+        }
     }
     Ok(counter.finish())
 }
@@ -139,8 +154,7 @@ pub struct ReachCounter {
 
 /// What is known of a block before it runs.
 struct Plan {
-    /// The page of all its instructions; `None` when they lie on two.
-    page: Option<Page>,
+    code: Code,
     instructions: u32,
     /// Its part of the planned accesses.
     accesses: std::ops::Range<usize>,
@@ -150,6 +164,14 @@ struct Plan {
 struct PlannedAccess {
     size_bytes: u16,
     neighbours: Neighbours,
+}
+
+/// Where a block's instructions lie.
+enum Code {
+    /// All on this page.
+    OnPage(Page),
+    /// On several pages: these seldom run, and then instruction by instruction.
+    AcrossPages(Box<Block>),
 }
 
 /// Which look-ups stand beside an access in the unified stream.
@@ -164,24 +186,23 @@ enum Neighbours {
 }
 
 impl ReachCounter {
-    /// Instructions counted so far.
-    pub fn instructions(&self) -> u64 {
-        self.instructions
-    }
-
-    /// Counts one batch; `blocks` are those known so far.
-    pub fn count(&mut self, blocks: &[Block], batch: &Batch) {
+    /// Learns of the blocks that are new in the table.
+    pub fn learn(&mut self, blocks: &[Block]) {
         for block in &blocks[self.plans.len()..] {
             self.plan(block);
         }
+    }
+
+    /// Counts one batch, all of whose blocks are known.
+    pub fn count(&mut self, batch: &Batch) {
         let mut addresses = batch.addresses.as_slice();
         for &id in &batch.blocks {
             let plan = &self.plans[id as usize];
             self.instructions += u64::from(plan.instructions);
             let (of_block, rest) = addresses.split_at(plan.accesses.len());
             addresses = rest;
-            match plan.page {
-                Some(page) => {
+            match plan.code {
+                Code::OnPage(page) => {
                     let accesses = plan.accesses.clone();
                     self.instruction.references += u64::from(plan.instructions);
                     self.unified.references += u64::from(plan.instructions);
@@ -218,7 +239,7 @@ impl ReachCounter {
                         }
                     }
                 }
-                None => self.step_through(&blocks[id as usize], of_block),
+                Code::AcrossPages(_) => self.step_through(id as usize, of_block),
             }
         }
     }
@@ -228,8 +249,11 @@ impl ReachCounter {
             block.instruction_sizes_bytes.iter().map(|&size| u64::from(size)).sum();
         let last = block.address.wrapping_add(length_bytes.max(1) - 1);
         let first_page = block.address >> SMALLEST_PAGE_SHIFT;
-        let page =
-            (first_page == last >> SMALLEST_PAGE_SHIFT).then(|| *self.pages.page(first_page));
+        let code = if first_page == last >> SMALLEST_PAGE_SHIFT {
+            Code::OnPage(*self.pages.page(first_page))
+        } else {
+            Code::AcrossPages(Box::new(block.clone()))
+        };
         let first = self.accesses.len();
         let last_instruction = block.instruction_sizes_bytes.len().saturating_sub(1);
         for (index, access) in block.accesses.iter().enumerate() {
@@ -248,7 +272,7 @@ impl ReachCounter {
             self.accesses.push(PlannedAccess { size_bytes: access.size_bytes, neighbours });
         }
         self.plans.push(Plan {
-            page,
+            code,
             instructions: block.instruction_sizes_bytes.len() as u32,
             accesses: first..self.accesses.len(),
         });
@@ -256,36 +280,31 @@ impl ReachCounter {
 
     /// A block that crosses a page: instruction by instruction.
     #[cold]
-    fn step_through(&mut self, block: &Block, addresses: &[u64]) {
+    fn step_through(&mut self, number: usize, addresses: &[u64]) {
+        let Self { pages, instruction, data, unified, plans, .. } = self;
+        let Code::AcrossPages(block) = &plans[number].code else { return };
+        let mut look_up = |own: &mut StackSet, address: u64, size_bytes: u64| {
+            let last = address.wrapping_add(size_bytes.max(1) - 1) >> SMALLEST_PAGE_SHIFT;
+            let first = address >> SMALLEST_PAGE_SHIFT;
+            for number in first..=last {
+                let page = pages.page(number);
+                for stacks in [&mut *own, &mut *unified] {
+                    stacks.references += 1;
+                    stacks.access(page);
+                }
+            }
+        };
         let mut accesses = block.accesses.iter().zip(addresses).peekable();
         let mut address = block.address;
         for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
-            for page in self.pages_of(address, u64::from(size)).into_iter().flatten() {
-                for stacks in [&mut self.instruction, &mut self.unified] {
-                    stacks.references += 1;
-                    stacks.access(&page);
-                }
-            }
+            look_up(instruction, address, u64::from(size));
             address = address.wrapping_add(u64::from(size));
             while let Some((access, &address)) =
                 accesses.next_if(|(access, _)| usize::from(access.instruction) == index)
             {
-                let size = u64::from(access.size_bytes);
-                for page in self.pages_of(address, size).into_iter().flatten() {
-                    for stacks in [&mut self.data, &mut self.unified] {
-                        stacks.references += 1;
-                        stacks.access(&page);
-                    }
-                }
+                look_up(data, address, u64::from(access.size_bytes));
             }
         }
-    }
-
-    /// The one or two pages that `size_bytes` from `address` on touch.
-    fn pages_of(&mut self, address: u64, size_bytes: u64) -> [Option<Page>; 2] {
-        let first = address >> SMALLEST_PAGE_SHIFT;
-        let last = address.wrapping_add(size_bytes.max(1) - 1) >> SMALLEST_PAGE_SHIFT;
-        [Some(*self.pages.page(first)), (first != last).then(|| *self.pages.page(last))]
     }
 
     /// The curves.

@@ -146,13 +146,13 @@ proptest! {
 
     #[test]
     fn few_pages((blocks, executions) in program(6, 200)) {
-        let result = reach(&mut memory(&blocks, &executions)).expect("readable");
+        let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
         assert_same(&result, &blocks, &executions);
     }
 
     #[test]
     fn many_pages((blocks, executions) in program(900, 400)) {
-        let result = reach(&mut memory(&blocks, &executions)).expect("readable");
+        let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
         assert_same(&result, &blocks, &executions);
     }
 }
@@ -167,7 +167,7 @@ fn long_cycles_through_many_pages() {
     }];
     let executions: Vec<(u32, Vec<u64>)> =
         (0..12_000_u64).map(|step| (0, vec![(step * step % 521) << 12 | 8])).collect();
-    let result = reach(&mut memory(&blocks, &executions)).expect("readable");
+    let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
     assert_same(&result, &blocks, &executions);
 }
 
@@ -181,7 +181,7 @@ fn a_cycle_has_one_step() {
     }];
     let executions: Vec<(u32, Vec<u64>)> =
         (0..10_000_u64).map(|step| (0, vec![step % 100 * 4096 + (1 << 32)])).collect();
-    let result = reach(&mut memory(&blocks, &executions)).expect("readable");
+    let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
     let curve = result.curve(Stream::Data, PageSize::Size4K).expect("counted");
     assert_eq!(curve.pages(), 100);
     assert!((1..100).all(|entries| curve.misses_at(entries) == 10_000));
@@ -197,7 +197,7 @@ fn a_cycle_has_one_step() {
 
 #[test]
 fn an_empty_trace_has_empty_curves() {
-    let result = reach(&mut memory(&[], &[])).expect("readable");
+    let result = reach(&mut memory(&[], &[]), &|_| true).expect("readable");
     let curve = result.curve(Stream::Unified, PageSize::Size1G).expect("counted");
     assert_eq!((curve.references, curve.pages(), curve.misses_at(1)), (0, 0, 0));
     assert!(result.curve(Stream::Data, PageSize::Size1M).is_none());
