@@ -1,31 +1,79 @@
-// The first program: runs what `run=` names.
-#include "system.h"
+// The first program: runs what `run=` names and ends the machine with its number of errors.
+#include "bench.h"
 
-static void child(u32 argument)
+struct process processes[512];
+
+void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority)
 {
-	struct message m = { { 0 } };
-	u32 from = ipc_receive(ANY, &m);
-	for (;;) {
-		m.word[1] = m.word[0] + argument;
-		from = ipc_reply_and_wait(from, &m);
-	}
+	if (process_start(&processes[index], program, argument, priority, self()))
+		return;
+	print("process %u was refused\n", index);
+	machine_exit(3);
 }
+
+static void lap_read(struct lap *lap)
+{
+	lap->itlb = LAB[LAB_ITLB_MISSES];
+	lap->dtlb = LAB[LAB_DTLB_MISSES];
+	lap->icache = LAB[LAB_ICACHE_MISSES];
+	lap->dcache = LAB[LAB_DCACHE_MISSES];
+	lap->write_backs = LAB[LAB_WRITE_BACKS];
+	lap->instructions = LAB[LAB_INSTRUCTIONS];
+	lap->cycles = lab_cycles();
+}
+
+void lap_start(struct lap *lap)
+{
+	LAB[LAB_PHASE] = 1;
+	lap_read(lap);
+}
+
+void lap_end(struct lap *lap)
+{
+	struct lap now;
+	lap_read(&now);
+	LAB[LAB_PHASE] = 0;
+	lap->cycles = now.cycles - lap->cycles;
+	lap->instructions = now.instructions - lap->instructions;
+	lap->itlb = now.itlb - lap->itlb;
+	lap->dtlb = now.dtlb - lap->dtlb;
+	lap->icache = now.icache - lap->icache;
+	lap->dcache = now.dcache - lap->dcache;
+	lap->write_backs = now.write_backs - lap->write_backs;
+}
+
+void lap_print(const struct lap *lap, u32 per)
+{
+	print(" cycles=%U per=%u instructions=%u itlb=%u dtlb=%u icache=%u dcache=%u write_backs=%u", lap->cycles, per,
+	      lap->instructions, lap->itlb, lap->dtlb, lap->icache, lap->dcache, lap->write_backs);
+	static const char *const names[COUNTERS] = { "switches", "flushes", "tlb_flushes", "collisions", "fills",
+		"recycled_dirty", "recycled_clean", "grown", "written_shared", "page_flushes" };
+	for (u32 i = 0; i < COUNTERS; i++)
+		print(" %s=%u", names[i], counter(i));
+	print("\n");
+}
+
+static const struct {
+	const char *name;
+	program *run;
+} programs[] = {
+	{ "pingpong", pingpong }, { "extreme", extreme },     { "ring", ring },
+	{ "storm", storm },       { "periodic", periodic },   { "events", events },
+	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
+};
 
 int main(void)
 {
-	lab_start();
-	print("hello, lab %x\n", LAB[0]);
-	struct process p[3];
-	for (u32 i = 0; i < 3; i++)
-		if (!process_start(&p[i], child, i * 100, 32, self()))
-			print("cannot start\n");
-	for (u32 i = 0; i < 9; i++) {
-		struct message m = { { i } };
-		u32 who = ipc_call(p[i % 3].thread, &m);
-		print("%u: %u from %s\n", i, m.word[1], who == p[i % 3].thread ? "the right one" : "another");
-	}
-	for (u32 i = 0; i < 3; i++)
-		process_end(&p[i]);
-	print("free %u\n", free_frames());
-	return 0;
+	lab_start(0);
+	lab_name(LAB_NAME_PHASE, 1, "measured");
+	for (u32 i = 0; i < sizeof programs / sizeof *programs; i++)
+		if (option("run", programs[i].name)) {
+			u32 errors = programs[i].run();
+			if (!LAB[0])
+				return errors ? 1 : 0;
+			print("= checker reports=%u\n", LAB[LAB_CHECKER_REPORTS]);
+			return errors ? 1 : 0;
+		}
+	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled\n");
+	return 2;
 }

@@ -113,7 +113,7 @@ void thread_destroy(struct thread *thread);
 struct thread *thread_find(u32 id);
 void thread_ready(struct thread *thread);
 void thread_yield(void);
-void thread_sleep(u32 microseconds);
+void thread_sleep_until(u32 time);
 void thread_tick(void);
 void schedule(void);
 void thread_start(void);

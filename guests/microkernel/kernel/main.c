@@ -155,7 +155,7 @@ static u32 system_call_result(struct thread *self, u32 *r)
 		thread_yield();
 		return 0;
 	case CALL_SLEEP:
-		thread_sleep(r[0]);
+		thread_sleep_until(r[0]);
 		return 0;
 	case CALL_CLOCK:
 		return clock_now();

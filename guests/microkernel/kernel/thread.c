@@ -143,10 +143,10 @@ void thread_yield(void)
 	schedule();
 }
 
-void thread_sleep(u32 microseconds)
+void thread_sleep_until(u32 time)
 {
 	struct thread *self = cpu.current, **at = &sleepers;
-	self->wakes_at = clock_now() + microseconds;
+	self->wakes_at = time;
 	self->state = THREAD_SLEEPING;
 	while (*at && (int)((*at)->wakes_at - self->wakes_at) <= 0)
 		at = &(*at)->next;

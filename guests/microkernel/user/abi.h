@@ -20,7 +20,7 @@ enum call {
 	CALL_THREAD_CREATE,  // (space, pc, sp, r4 argument, r5 priority, r6 pager) -> thread
 	CALL_THREAD_DESTROY, // (thread)
 	CALL_YIELD,
-	CALL_SLEEP,          // (microseconds)
+	CALL_SLEEP,          // (until this time of the clock)
 	CALL_CLOCK,          // () -> microseconds
 	CALL_PRINT,          // (character)
 	CALL_EXIT,           // (status): ends the machine

@@ -7,9 +7,9 @@ static void put(char c)
 	system_call(CALL_PRINT, c, 0, 0, 0, 0, 0);
 }
 
-static void put_number(u32 value, u32 base)
+static void put_number(uint64_t value, u32 base)
 {
-	char digits[11];
+	char digits[21];
 	u32 count = 0;
 	do
 		digits[count++] = "0123456789abcdef"[value % base];
@@ -30,6 +30,9 @@ void print(const char *format, ...)
 		switch (*++format) {
 		case 'u':
 			put_number(va_arg(arguments, u32), 10);
+			break;
+		case 'U':
+			put_number(va_arg(arguments, uint64_t), 10);
 			break;
 		case 'x':
 			put_number(va_arg(arguments, u32), 16);
@@ -128,9 +131,9 @@ void process_end(struct process *process)
 	space_destroy(process->space);
 }
 
-void lab_start(void)
+void lab_start(u32 space)
 {
-	map_device(0, (u32)LAB, 0x101ff000);
+	map_device(space, (u32)LAB, 0x101ff000);
 }
 
 void lab_name(enum lab what, u32 number, const char *name)

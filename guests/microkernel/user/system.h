@@ -77,7 +77,7 @@ static inline int map_device(u32 space, u32 address, u32 physical) { return syst
 static inline u32 thread_create(u32 space, u32 pc, u32 sp, u32 argument, u32 priority, u32 pager) { return system_call(CALL_THREAD_CREATE, space, pc, sp, argument, priority, pager); }
 static inline int thread_destroy(u32 thread) { return system_call(CALL_THREAD_DESTROY, thread, 0, 0, 0, 0, 0); }
 static inline void yield(void) { system_call(CALL_YIELD, 0, 0, 0, 0, 0, 0); }
-static inline u32 sleep_microseconds(u32 time) { return system_call(CALL_SLEEP, time, 0, 0, 0, 0, 0); }
+static inline u32 sleep_until(u32 time) { return system_call(CALL_SLEEP, time, 0, 0, 0, 0, 0); }
 static inline u32 clock_microseconds(void) { return system_call(CALL_CLOCK, 0, 0, 0, 0, 0, 0); }
 static inline void machine_exit(u32 status) { system_call(CALL_EXIT, status, 0, 0, 0, 0, 0); }
 static inline u32 free_frames(void) { return system_call(CALL_FREE_FRAMES, 0, 0, 0, 0, 0, 0); }
@@ -87,7 +87,7 @@ static inline void synchronise(u32 address) { system_call(CALL_SYNCHRONISE, addr
 static inline bool is_error(u32 result) { return (int)result < 0 && (int)result > -16; }
 
 // system.c
-void print(const char *format, ...); // %u %x %s
+void print(const char *format, ...); // %u %x %s, %U: 64 bits
 bool option(const char *name, const char *value);
 u32 option_number(const char *name, u32 otherwise);
 u32 random_next(u32 *state);
@@ -100,11 +100,32 @@ struct process {
 bool process_start(struct process *process, void (*program)(u32), u32 argument, u32 priority, u32 pager);
 void process_end(struct process *process);
 
-// The lab block of the board (docs/board.md), mapped where lab_start() puts it.
-enum lab { LAB_CYCLES = 2, LAB_PHASE = 6, LAB_EVENT = 8, LAB_EVENT_BEGIN = 9, LAB_EVENT_END = 10, LAB_TEXT = 11, LAB_NAME_PHASE = 12, LAB_NAME_EVENT = 13,
-	   LAB_CHECKER_REPORTS = 17, LAB_ITLB_MISSES = 20, LAB_DTLB_MISSES = 21, LAB_ICACHE_MISSES = 22, LAB_DCACHE_MISSES = 23, LAB_WRITE_BACKS = 24 };
-#define LAB ((volatile u32 *)0x01f00000)
-void lab_start(void);
+// The lab block of the board (docs/board.md), mapped where lab_start() puts it; reads zero on QEMU.
+enum lab {
+	LAB_CYCLES = 2,
+	LAB_INSTRUCTIONS = 4,
+	LAB_PHASE = 6,
+	LAB_EVENT = 8,
+	LAB_EVENT_BEGIN = 9,
+	LAB_EVENT_END = 10,
+	LAB_TEXT = 11,
+	LAB_NAME_PHASE = 12,
+	LAB_NAME_EVENT = 13,
+	LAB_CLOCK_HZ = 16,
+	LAB_CHECKER_REPORTS = 17,
+	LAB_ITLB_MISSES = 20,
+	LAB_DTLB_MISSES = 21,
+	LAB_ICACHE_MISSES = 22,
+	LAB_DCACHE_MISSES = 23,
+	LAB_WRITE_BACKS = 24,
+};
+#define LAB ((volatile u32 *)0x000f0000)
+void lab_start(u32 space);
+static inline uint64_t lab_cycles(void)
+{
+	u32 low = LAB[LAB_CYCLES];
+	return (uint64_t)LAB[LAB_CYCLES + 1] << 32 | low;
+}
 void lab_name(enum lab what, u32 number, const char *name);
 
 #endif

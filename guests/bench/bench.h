@@ -1,0 +1,30 @@
+// The programs that `run=` names, and what they share.
+//
+// Lines that begin with "= " are measurements: name, then key=value. All other lines are the same on
+// every machine and under every scheme.
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "system.h"
+
+#define PRIORITY 32
+#define PAGES(bytes) (((bytes) + PAGE_BYTES - 1) / PAGE_BYTES)
+#define READ_WRITE (RIGHT_READ | RIGHT_WRITE)
+
+// Returns the number of errors.
+typedef u32 program(void);
+program pingpong, extreme, ring, storm, periodic, events, isolation, random_operations, recycled;
+
+extern struct process processes[512];
+void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority);
+
+// Cycles and misses from lap_start() to lap_end(), printed with a "= " line by the caller.
+struct lap {
+	uint64_t cycles;
+	u32 instructions, itlb, dtlb, icache, dcache, write_backs;
+};
+void lap_start(struct lap *lap);
+void lap_end(struct lap *lap);
+void lap_print(const struct lap *lap, u32 per);
+
+#endif
