@@ -9,6 +9,7 @@ import altair as alt
 
 from mmulab.papers import Figure
 from mmulab.papers.vm_study_cells import KIB, PLOTTED_LINES, WITH_TLB, Cell, Cells
+from mmulab.report.plots import CAUSE_COLOURS, GROUP_COLOURS
 
 FIGURE_L1 = (8 * KIB, 32 * KIB, 128 * KIB)
 NAMES = {
@@ -34,13 +35,14 @@ COMPONENTS = [
     "uhandler",
 ]
 """Components of VMCPI from the top of a bar to its bottom, as the study stacks them."""
-OVERHEADS = [
-    "interrupts at 200 cycles",
-    "interrupts at 50 cycles",
-    "interrupts at 10 cycles",
-    "VMCPI",
-    "MCPI",
-]
+OVERHEADS = {
+    "interrupts at 200 cycles": "#d6c3e8",
+    "interrupts at 50 cycles": "#b391d4",
+    "interrupts at 10 cycles": GROUP_COLOURS["interrupt"],
+    "VMCPI": GROUP_COLOURS["translation"],
+    "MCPI": GROUP_COLOURS["cache"],
+}
+"""Parts of the total from the top of a bar to its bottom, and their colours."""
 
 
 def figures(cells: Cells) -> list[Figure]:
@@ -142,8 +144,10 @@ def curves(cells: Cells, program: str) -> alt.Chart:
         .encode(
             x=alt.X("L1:Q", scale=alt.Scale(type="log", base=2), title="L1 a side, KB"),
             y=alt.Y("VMCPI:Q", title="VMCPI"),
-            color=alt.Color("L1 line:O", title="L1 line, bytes"),
-            strokeDash=alt.StrokeDash("L2 line:O", title="L2 line, bytes"),
+            color=alt.Color("L1 line:O", title="L1 line, bytes", scale=alt.Scale(scheme="viridis")),
+            strokeDash=alt.StrokeDash(
+                "L2 line:O", title="L2 line, bytes", legend=alt.Legend(symbolType="stroke")
+            ),
             detail=["L1 line:O", "L2 line:O"],
             row=alt.Row("L2:N", sort=labels, title=None),
             column=alt.Column(
@@ -184,7 +188,9 @@ def breakdown(cells: Cells, program: str) -> alt.Chart:
             xOffset=alt.XOffset("L2:N", sort=[kib(size) for size in cells.sizes("l2_bytes")]),
             y=alt.Y("CPI:Q", title="VMCPI"),
             color=alt.Color(
-                "component:N", sort=COMPONENTS, scale=alt.Scale(scheme="tableau20"), title=None
+                "component:N",
+                scale=alt.Scale(domain=COMPONENTS, range=[CAUSE_COLOURS[c] for c in COMPONENTS]),
+                title=None,
             ),
             order=alt.Order("order:Q"),
             tooltip=["organisation:N", "L1:N", "L2:N", "component:N", "CPI:Q"],
@@ -282,14 +288,23 @@ def totals(cells: Cells, program: str) -> alt.Chart:
                     "CPI": round(value, 6),
                 }
             )
+    bars = [
+        f"{kib(size)}{entries}"
+        for size in (l2_sizes[0], l2_sizes[-1])
+        for entries in (", 64", ", 128", "")
+    ]
     return (
         alt.Chart(data(rows), width=230, height=220)
         .mark_bar()
         .encode(
             x=alt.X("organisation:N", sort=list(NAMES.values()), title=None),
-            xOffset=alt.XOffset("which:N"),
+            xOffset=alt.XOffset("which:N", sort=bars),
             y=alt.Y("CPI:Q", title="cycles per instruction over 1"),
-            color=alt.Color("part:N", sort=OVERHEADS, title=None),
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=list(OVERHEADS), range=list(OVERHEADS.values())),
+                title=None,
+            ),
             order=alt.Order("order:Q"),
             tooltip=["organisation:N", "L1:N", "which:N", "part:N", "CPI:Q"],
             column=alt.Column(
