@@ -1,0 +1,183 @@
+/* Runs the cases that generate.py made, one after the other, and prints what each left behind.
+ *
+ * One line a case: number, r0-r12, user SP and LR, CPSR, PC, a hash of all banked registers, a hash
+ * of the scratch window, then the exceptions it took. Two machines that agree print the same text.
+ */
+#include "layout.h"
+
+typedef unsigned int word;
+
+struct header {
+    word magic;
+    word cases;
+    word verbose;       /* print the banked registers one by one */
+    word psr_mask;      /* the PSR bits that this architecture defines */
+    word control;       /* CP15 control register while the cases run */
+    word size;          /* of header and cases, in bytes */
+};
+
+struct test_case {
+    word length;        /* of the record, in bytes */
+    word cpsr;
+    word seed;
+    word registers[15];
+    word code[];
+};
+
+enum { UNDEFINED = 1, SUPERVISOR, PREFETCH, DATA };
+enum { RESULT_CPSR = 13, RESULT_PC, RESULT_SP, RESULT_LR, RESULT_BANKS, RESULT_WORDS = RESULT_BANKS + 20 };
+enum { EVENTS = 24, THUMB = 0x20 };
+enum { END_ARM = 0xabcde, END_THUMB = 0xfe };
+
+extern word result[64];
+extern char save_page[];
+void run_case(const word *banks, const word *registers, word cpsr, word entry);
+word exception(word vector, word lr, word spsr);
+
+static word page_table[4096] __attribute__((aligned(16384)));
+static word coarse_table[256] __attribute__((aligned(1024)));
+static char *text = (char *)TEXT;
+static word events, psr_mask;
+
+static void flush_text(void)
+{
+    register word r0 __asm__("r0") = 4;
+    register word r1 __asm__("r1") = TEXT;
+    *text = 0;
+    __asm__ volatile("svc 0x123456" : "+r"(r0) : "r"(r1) : "memory", "lr");
+    text = (char *)TEXT;
+}
+
+static void put(char c)
+{
+    *text++ = c;
+}
+
+static void put_hex(char before, word value, int digits)
+{
+    put(before);
+    while (digits--)
+        put("0123456789abcdef"[value >> (digits * 4) & 15]);
+}
+
+/* Called by the vectors: notes what happened; gives the address to go on at, 0 ends the case. */
+word exception(word vector, word lr, word spsr)
+{
+    word thumb = spsr & THUMB;
+
+    if (vector == SUPERVISOR) {
+        word end = thumb ? (*(unsigned short *)(lr - 2) & 0xff) == END_THUMB
+                         : (*(word *)(lr - 4) & 0xffffff) == END_ARM;
+        if (end)
+            return 0;
+    }
+    put(' ');
+    put(" USPD"[vector]);
+    put_hex(':', lr, 8);
+    put_hex(':', spsr & psr_mask, 8);
+    if (vector == DATA) {
+        word status, address;
+        __asm__ volatile("mrc p15, 0, %0, c5, c0, 0" : "=r"(status));
+        __asm__ volatile("mrc p15, 0, %0, c6, c0, 0" : "=r"(address));
+        put_hex(':', status & 0xff, 2);
+        put_hex(':', address, 8);
+    }
+    if (vector == PREFETCH || ++events == EVENTS)
+        return 0;
+    if (vector == DATA)
+        return lr - (thumb ? 6 : 4);
+    return lr;
+}
+
+static word hash(word h, const word *words, int count)
+{
+    while (count--)
+        h = (h ^ *words++) * 16777619 ^ h >> 15;
+    return h;
+}
+
+static void map(word address, word megabytes, word access, word domain, word cached)
+{
+    for (word i = address >> 20; megabytes--; i++)
+        page_table[i] = i << 20 | access << 10 | domain << 5 | 0x12 | (cached ? 0xc : 0);
+}
+
+/* Section 0 by pages: code read-only (AP 0 with the R bit, as the cases), the save page writable. */
+static void map_own_code(void)
+{
+    for (word i = 0; i < 256; i++)
+        coarse_table[i] = i << 12 | 0xe;
+    word page = (word)save_page >> 12;
+    coarse_table[page] = page << 12 | 0x55 << 4 | 0xe;
+    page_table[0] = (word)coarse_table | 0x11;
+}
+
+int main(void)
+{
+    const struct header *header = (const struct header *)CASES;
+    const struct test_case *test = (const struct test_case *)(header + 1);
+
+    if (header->magic != 0x45534143)
+        return 2;
+    for (int i = 0; i < 4096; i++)
+        page_table[i] = 0;
+    map_own_code();
+    map(CASES, (header->size >> 20) + 1, 0, 0, 1);
+    map(SCRATCH, 1, 3, 0, 1);
+    map(READ_ONLY, 1, 2, 0, 1);
+    map(PRIVILEGED, 1, 1, 0, 1);
+    map(NO_ACCESS, 1, 3, 2, 1);
+    map(PRIVATE, 1, 1, 1, 1);
+    map(TEXT, 1, 1, 1, 0);
+    map(0x10100000, 1, 1, 1, 0);
+    __asm__ volatile(
+        "mcr p15, 0, %0, c2, c0, 0\n"
+        "mcr p15, 0, %1, c3, c0, 0\n"
+        "mcr p15, 0, %2, c8, c7, 0\n"
+        "mcr p15, 0, %2, c7, c7, 0\n"
+        "mcr p15, 0, %3, c1, c0, 0\n"
+        "nop\nnop\nnop\nnop"
+        : : "r"(page_table), "r"(5), "r"(0), "r"(header->control) : "memory");
+    psr_mask = header->psr_mask;
+
+    for (word number = 0; number < header->cases; number++) {
+        word banks[20], *window = (word *)WINDOW, value = test->seed;
+        for (int i = 0; i < WINDOW_WORDS; i++)
+            window[i] = value = value * 1664525 + 1013904223;
+        for (int i = 0; i < 20; i++)
+            banks[i] = value = value * 1664525 + 1013904223;
+        for (int i = 2; i < 12; i += 3)
+            banks[i] = (banks[i] & 0xf0000000) | 0xdf;
+        banks[19] = (banks[19] & 0xf0000000) | 0xd0;
+
+        put_hex('\n', number, 5);
+        put(' ');
+        char *start = text;
+        events = 0;
+        run_case(banks, test->registers, test->cpsr, (word)test->code);
+        put(text == start ? '-' : ' ');
+        for (int i = 0; i < 13; i++)
+            put_hex(' ', result[i], 8);
+        put_hex(' ', result[RESULT_SP], 8);
+        put_hex(' ', result[RESULT_LR], 8);
+        put_hex(' ', result[RESULT_CPSR] & psr_mask, 8);
+        put_hex(' ', result[RESULT_PC], 8);
+        for (int i = 2; i < 12; i += 3)
+            result[RESULT_BANKS + i] &= psr_mask;
+        result[RESULT_BANKS + 19] &= psr_mask;
+        put_hex(' ', hash(0x811c9dc5, result + RESULT_BANKS, 20), 8);
+        put_hex(' ', hash(0x811c9dc5, window, WINDOW_WORDS), 8);
+        if (header->verbose) {
+            for (int i = 0; i < 20; i++)
+                put_hex(i ? ' ' : '|', result[RESULT_BANKS + i], 8);
+            for (int i = 0; i < WINDOW_WORDS; i++)
+                put_hex(i ? ' ' : '|', window[i], 8);
+        }
+        if (text > (char *)TEXT + 60000)
+            flush_text();
+        test = (const struct test_case *)((const char *)test + test->length);
+    }
+    put('\n');
+    flush_text();
+    return 0;
+}
