@@ -9,6 +9,7 @@ What the commands do, these functions do; both raise or print the same errors.
 """
 
 from mmulab._engine import VERSION as __version__
+from mmulab.boot import BootResult, Transcript, boot
 from mmulab.errors import (
     InputError,
     MachineError,
@@ -25,6 +26,7 @@ from mmulab.replaying import reach, replay
 from mmulab.results import MachineResult, ReplayResults
 
 __all__ = [
+    "BootResult",
     "InputError",
     "Machine",
     "MachineError",
@@ -37,7 +39,9 @@ __all__ = [
     "StudyError",
     "TraceError",
     "TraceInformation",
+    "Transcript",
     "__version__",
+    "boot",
     "machine_names",
     "machine_schema",
     "reach",

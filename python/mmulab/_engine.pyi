@@ -42,3 +42,17 @@ def reach(
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...
+def boot(
+    image: str,
+    machine: Machine,
+    *,
+    initrd: str | None,
+    dtb: str | None,
+    append: str | None,
+    check: bool,
+    timeline: str | None,
+    gdb_port: int | None,
+    max_instructions: int | None,
+    symbols: str | None,
+    console: object | None,
+) -> dict[str, Any]: ...

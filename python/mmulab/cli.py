@@ -303,6 +303,81 @@ def machines(
 
 
 @app.command()
+def boot(
+    image: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="An ELF, a Linux Image or zImage, or raw code.")
+    ],
+    machine: Annotated[
+        str, typer.Option("--machine", "-m", metavar="MACHINE", help="A system machine.")
+    ] = "arm926ej-s",
+    set_: SetOption = None,
+    initrd: Annotated[
+        Path | None, typer.Option("--initrd", metavar="FILE", help="Initial RAM disk.")
+    ] = None,
+    dtb: Annotated[
+        Path | None, typer.Option("--dtb", metavar="FILE", help="Device tree; Linux needs one.")
+    ] = None,
+    append: Annotated[
+        str | None, typer.Option("--append", metavar="TEXT", help="Command line for the guest.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Report every use of stale data or translations.")
+    ] = False,
+    timeline: Annotated[
+        Path | None, typer.Option("--timeline", metavar="FILE", help="Write a Perfetto trace.")
+    ] = None,
+    gdb: Annotated[
+        int | None, typer.Option("--gdb", metavar="PORT", help="Wait for gdb on this port.")
+    ] = None,
+    symbols: Annotated[
+        Path | None,
+        typer.Option("--symbols", metavar="ELF", help="Names addresses of an image without any."),
+    ] = None,
+    max_instructions: LimitOption = None,
+    format: FormatOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Boot a kernel or program on a simulated ARM machine, and show where its cycles went.
+
+    Example: [bold]mmulab boot guest.elf -m arm926ej-s --check[/]
+
+    The guest's console is the terminal; Ctrl-] ends the run. Where the result goes to a pipe, the
+    console goes to stderr. Exit status 1 says that the guest failed or the checker reported.
+    """
+    from mmulab.boot import terminal
+
+    result_takes_stdout = output is None and (
+        not sys.stdout.isatty() or format not in (None, Format.table)
+    )
+    screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
+    chosen = _machines([machine], set_)[0]
+    with terminal(screen) as console:
+        result = mmulab.boot(
+            image,
+            chosen,
+            initrd=initrd,
+            dtb=dtb,
+            append=append,
+            check=check,
+            timeline=timeline,
+            gdb_port=gdb,
+            max_instructions=max_instructions,
+            symbols=symbols,
+            console=console,
+        )
+    emit(
+        data=result.data,
+        table=lambda: result.table,
+        view=lambda: views.boot(result),
+        format=format,
+        output=output,
+    )
+    note(result.end)
+    if not result.succeeded:
+        raise typer.Exit(1)
+
+
+@app.command()
 def reproduce(
     paper: Annotated[
         str | None, typer.Argument(metavar="PAPER", help="Which paper; without, all of them.")

@@ -12,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from mmulab.boot import BootResult
 from mmulab.causes import CAUSES
 from mmulab.output import human, percent
 from mmulab.reach_result import PAGE_SIZES, ReachResult
@@ -231,3 +232,85 @@ def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:
         verdict = Text(row["verdict"], style=colours.get(row["verdict"], "dim"))
         table.add_row(row["id"], verdict, row["published"], row["ours"], row["why"])
     return table
+
+
+_SHOWN_SPACES = 10
+
+
+def boot(result: BootResult) -> RenderableType:
+    """Where the cycles of a boot went: by cause and phase, by mode, by address space; reports."""
+    data = result.data
+    parts: list[RenderableType] = [_boot_causes(data), _boot_modes(data), _boot_spaces(data)]
+    events = {name: count for name, count in data["events"].items() if isinstance(count, int)}
+    parts.append(
+        Text(", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in events.items()))
+    )
+    parts.extend(Text(note, style="yellow") for note in data["notes"])
+    if data["checker"]["enabled"]:
+        parts.append(_boot_reports(result))
+    return Group(*parts)
+
+
+def _boot_causes(data: dict[str, Any]) -> RenderableType:
+    seconds = data["seconds"] or 1e-9
+    table = _table(
+        f"{data['instructions']:,} instructions, {data['cycles']:,} cycles",
+        f"{data['cycles'] / data['clock_hz']:.3f} s of the machine in {data['seconds']:.2f} s: "
+        f"{data['instructions'] / seconds / 1e6:.1f} million instructions a second.",
+    )
+    phases = data["phases"]
+    several = len(phases) > 1
+    table.add_column("cause")
+    table.add_column("events", justify="right")
+    table.add_column("cycles", justify="right")
+    table.add_column("share", justify="right")
+    for phase in phases if several else []:
+        table.add_column(phase["name"], justify="right")
+    total = sum(cost["cycles"] for cost in data["causes"].values()) or 1
+    for cause, cost in sorted(data["causes"].items(), key=lambda item: -item[1]["cycles"]):
+        if cost["count"] == 0 and cost["cycles"] == 0:
+            continue
+        shares = [f"{phase['causes'][cause]['cycles']:,}" for phase in phases] if several else []
+        table.add_row(
+            cause,
+            f"{cost['count']:,}",
+            f"{cost['cycles']:,}",
+            percent(cost["cycles"] / total),
+            *shares,
+        )
+    return table
+
+
+def _boot_modes(data: dict[str, Any]) -> RenderableType:
+    table = _table("By processor mode")
+    table.add_column("mode")
+    table.add_column("cycles", justify="right")
+    for row in sorted(data["modes"], key=lambda row: -row["cycles"]):
+        table.add_row(row["mode"], f"{row['cycles']:,}")
+    return table
+
+
+def _boot_spaces(data: dict[str, Any]) -> RenderableType:
+    spaces: dict[tuple[int, int], int] = {}
+    for row in data["spaces"]:
+        key = (row["table"], row["process"])
+        spaces[key] = spaces.get(key, 0) + row["cycles"]
+    left_out = len(spaces) - _SHOWN_SPACES
+    table = _table("By address space", f"and {left_out:,} more" if left_out > 0 else "")
+    table.add_column("table")
+    table.add_column("PID", justify="right")
+    table.add_column("cycles", justify="right")
+    for (base, process), cycles in sorted(spaces.items(), key=lambda item: -item[1])[
+        :_SHOWN_SPACES
+    ]:
+        table.add_row(f"{base:#010x}", str(process), f"{cycles:,}")
+    return table
+
+
+def _boot_reports(result: BootResult) -> RenderableType:
+    if not result.reports:
+        return Text("The checker saw nothing stale.", style="green")
+    return Group(
+        Text(f"The checker reports {len(result.reports)}:", style="bold red"),
+        *(Text(f"{number}. {report['text']}") for number, report in enumerate(result.reports, 1)),
+    )

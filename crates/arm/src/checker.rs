@@ -7,7 +7,21 @@ use crate::mmu::Walk;
 /// stub
 pub struct Checker {
     /// stub
-    pub reports: Vec<String>,
+    pub reports: Vec<Report>,
+}
+/// stub
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Report {
+    /// stub
+    pub kind: String,
+    /// The report in words.
+    pub text: String,
+}
+impl Report {
+    /// stub
+    pub fn with_places(&self, _place: &dyn Fn(u32) -> String) -> Report {
+        self.clone()
+    }
 }
 impl Checker {
     /// stub

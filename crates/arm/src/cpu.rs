@@ -75,6 +75,16 @@ pub enum Exception {
     Fiq,
 }
 
+/// All exceptions, in their order.
+pub const EXCEPTIONS: [Exception; 6] = [
+    Exception::Undefined,
+    Exception::SupervisorCall,
+    Exception::PrefetchAbort,
+    Exception::DataAbort,
+    Exception::Irq,
+    Exception::Fiq,
+];
+
 impl Exception {
     fn vector(self) -> u32 {
         match self {

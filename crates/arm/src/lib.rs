@@ -14,9 +14,13 @@ pub mod gdb;
 pub mod loader;
 pub mod memory;
 pub mod mmu;
+pub mod outcome;
+mod symbols;
 pub mod system;
 mod timing;
 
 pub use loader::{File, LoadError, Loaded, Request, load};
+pub use outcome::Outcome;
+pub use symbols::Symbols;
 pub use system::{Host, Stop, System, Transcript};
 pub use timing::Cause;

@@ -81,6 +81,8 @@ pub struct Loaded {
     pub entry: u32,
     /// Address of the device tree.
     pub device_tree: Option<u32>,
+    /// What SYS_GET_CMDLINE gives: the image's name and `--append`.
+    pub command_line: String,
 }
 
 /// Lays an image out in `ram_bytes` of memory.
@@ -102,6 +104,10 @@ pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
         .map(|(address, bytes)| u64::from(*address) + bytes.len() as u64)
         .max()
         .unwrap_or(0);
+    loaded.command_line = match &request.append {
+        Some(append) => format!("{} {append}", image.name),
+        None => image.name.clone(),
+    };
     if request.device_tree.is_none() {
         for (what, present) in
             [("--initrd", request.initrd.is_some()), ("--append", request.append.is_some())]
@@ -167,7 +173,7 @@ fn load_raw(image: &File, for_linux: bool, ram_bytes: u32) -> Result<Loaded, Loa
             "{length} bytes at {address:#x} do not fit into {ram_bytes} bytes of memory"
         )));
     }
-    Ok(Loaded { segments: vec![(address, bytes.clone())], entry: address, device_tree: None })
+    Ok(Loaded { segments: vec![(address, bytes.clone())], entry: address, ..Loaded::default() })
 }
 
 fn load_elf(image: &File, ram_bytes: u32) -> Result<Loaded, LoadError> {

@@ -109,6 +109,8 @@ pub struct System {
     pub board: Board,
     /// For the debugger.
     pub debugging: Debugging,
+    /// Names for addresses.
+    pub symbols: Option<crate::symbols::Symbols>,
     host_at: u64,
 }
 
@@ -146,6 +148,7 @@ impl System {
                 zero_bank,
             ),
             debugging: Debugging::default(),
+            symbols: None,
             host_at: 0,
         })
     }
@@ -155,6 +158,7 @@ impl System {
         for (address, bytes) in &image.segments {
             self.board.load(*address, bytes);
         }
+        self.board.command_line.clone_from(&image.command_line);
         for cpu in &mut self.cores {
             cpu.registers[1] = !0;
             cpu.registers[2] = image.device_tree.unwrap_or(0);

@@ -1,5 +1,6 @@
 //! The engine's errors as Python's, mapped here and nowhere else.
 
+use mmulab_arm::LoadError;
 use mmulab_machine::MachineError;
 use mmulab_replay::ReplayError;
 use mmulab_trace::TraceError;
@@ -9,6 +10,7 @@ use pyo3::PyErr;
 mod python {
     // The macro writes items that it does not document.
     #![allow(missing_docs)]
+    pyo3::import_exception!(mmulab.errors, InputError);
     pyo3::import_exception!(mmulab.errors, MachineError);
     pyo3::import_exception!(mmulab.errors, MmulabError);
     pyo3::import_exception!(mmulab.errors, RecordError);
@@ -24,6 +26,12 @@ pub(crate) trait IntoPython {
 impl IntoPython for MachineError {
     fn into_python(self) -> PyErr {
         python::MachineError::new_err(self.to_string())
+    }
+}
+
+impl IntoPython for LoadError {
+    fn into_python(self) -> PyErr {
+        python::InputError::new_err(self.to_string())
     }
 }
 
@@ -57,4 +65,16 @@ pub(crate) fn not_for_replay(name: &str) -> PyErr {
     python::MachineError::new_err(format!(
         "machine {name} boots kernels (kind = \"system\"); a trace needs one of kind \"replay\""
     ))
+}
+
+/// A machine of the other kind was given to boot.
+pub(crate) fn not_for_boot(name: &str) -> PyErr {
+    python::MachineError::new_err(format!(
+        "machine {name} replays traces (kind = \"replay\"); an image needs one of kind \"system\""
+    ))
+}
+
+/// A machine whose caches or TLBs cannot be built.
+pub(crate) fn impossible_machine(name: &str, error: &dyn std::fmt::Display) -> PyErr {
+    python::MachineError::new_err(format!("machine {name}: {error}"))
 }

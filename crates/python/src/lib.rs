@@ -2,6 +2,7 @@
 //!
 //! Long calls release Python's lock and come up for air now and then: see [`watch`].
 
+mod boot;
 mod errors;
 mod machine;
 mod reach;
@@ -17,6 +18,8 @@ mod _engine {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_export]
+    use crate::boot::boot;
     #[pymodule_export]
     use crate::machine::{Machine, machine_schema};
     #[pymodule_export]

@@ -55,6 +55,8 @@ pub struct Board {
     pub input: VecDeque<u8>,
     /// Accesses to addresses where nothing is: page, and the first PC.
     pub unassigned: Vec<(u32, u32)>,
+    /// What SYS_GET_CMDLINE gives.
+    pub command_line: String,
     /// The guest asked to end: its status.
     pub exit: Option<u8>,
     /// The guest rebooted.
@@ -78,6 +80,7 @@ impl Board {
             output: Vec::new(),
             input: VecDeque::new(),
             unassigned: Vec::new(),
+            command_line: String::new(),
             exit: None,
             rebooted: false,
         }

@@ -6,6 +6,7 @@ use crate::cpu::{Cpu, Flow};
 
 const WRITE_CHARACTER: u32 = 0x03;
 const WRITE_STRING: u32 = 0x04;
+const GET_COMMAND_LINE: u32 = 0x15;
 const EXIT: u32 = 0x18;
 const EXIT_EXTENDED: u32 = 0x20;
 /// The reason that means a normal end.
@@ -23,6 +24,24 @@ pub fn call(cpu: &mut Cpu, board: &mut Board) -> Option<Flow> {
             let reason = cpu.memory.load_word(board, argument).ok()?;
             let status = cpu.memory.load_word(board, argument.wrapping_add(4)).ok()?;
             board.exit = Some(if reason == APPLICATION_EXIT { status as u8 } else { 1 });
+        }
+        GET_COMMAND_LINE => {
+            let buffer = cpu.memory.load_word(board, argument).ok()?;
+            let size = cpu.memory.load_word(board, argument.wrapping_add(4)).ok()?;
+            let mut text = board.command_line.clone().into_bytes();
+            text.push(0);
+            if text.len() > size as usize {
+                cpu.registers[0] = !0;
+                return Some(Flow::Synchronise);
+            }
+            for (offset, &character) in text.iter().enumerate() {
+                let at = buffer.wrapping_add(offset as u32);
+                cpu.memory.store_byte(board, at, u32::from(character)).ok()?;
+            }
+            let length = text.len() as u32 - 1;
+            cpu.memory.store_word(board, argument.wrapping_add(4), length).ok()?;
+            cpu.registers[0] = 0;
+            return Some(Flow::Synchronise);
         }
         WRITE_CHARACTER => {
             let character = cpu.memory.load_byte(board, argument).ok()?;

@@ -1,0 +1,297 @@
+//! The result of a run, as the commands and the Python API give it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::board::Board;
+use crate::system::{CauseRow, Stop, System};
+
+/// Events and cycles of a cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CauseCost {
+    /// How often.
+    pub count: u64,
+    /// For how long in all.
+    pub cycles: u64,
+}
+
+/// Cycles of a phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Phase {
+    /// Name, or the number that the guest gave; "0" from the start.
+    pub name: String,
+    /// Instructions executed in it.
+    pub instructions: u64,
+    /// Cycles spent in it.
+    pub cycles: u64,
+    /// The cycles by cause.
+    pub causes: BTreeMap<&'static str, CauseCost>,
+}
+
+/// Cycles in one processor mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModeCycles {
+    /// Its name.
+    pub mode: &'static str,
+    /// Cycles.
+    pub cycles: u64,
+}
+
+/// Cycles in one address space: a combination of table base, process ID and domain access.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SpaceCycles {
+    /// Translation table base.
+    pub table: u32,
+    /// Process ID.
+    pub process: u32,
+    /// Domain access control.
+    pub domains: u32,
+    /// Cycles.
+    pub cycles: u64,
+}
+
+/// Event counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Events {
+    /// Changes of the translation table base or the process ID.
+    pub space_switches: u64,
+    /// Invalidations of whole TLBs.
+    pub tlb_flushes: u64,
+    /// Invalidations of single TLB entries.
+    pub tlb_entry_flushes: u64,
+    /// Invalidations of the whole instruction cache.
+    pub icache_flushes: u64,
+    /// Invalidations or completed cleanings of the whole data cache.
+    pub dcache_flushes: u64,
+    /// Clean and invalidate operations on single lines.
+    pub line_operations: u64,
+    /// Table walks for fetches.
+    pub itlb_misses: u64,
+    /// Table walks for data.
+    pub dtlb_misses: u64,
+    /// Instruction cache line fills.
+    pub icache_misses: u64,
+    /// Data cache line fills.
+    pub dcache_misses: u64,
+    /// Half lines written back.
+    pub write_backs: u64,
+    /// Exceptions by name.
+    pub exceptions: BTreeMap<&'static str, u64>,
+}
+
+/// What the checker found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckerOutcome {
+    /// Whether it looked at all.
+    pub enabled: bool,
+    /// One report a cause.
+    pub reports: Vec<crate::checker::Report>,
+}
+
+/// The result of a run. All but `seconds` is the same each time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The machine's name.
+    pub machine: String,
+    /// Why it ended, in a sentence.
+    pub end: String,
+    /// A word for why: exit, reboot, limit, interrupted, hang, deadlock, vector-loop, lost-fetch.
+    pub reason: &'static str,
+    /// The status that the guest gave; 0 for a reboot; none if it did not end by itself.
+    pub exit: Option<u8>,
+    /// Instructions of all cores.
+    pub instructions: u64,
+    /// Cycles of the core that ran longest.
+    pub cycles: u64,
+    /// Core clock, to turn cycles into time.
+    pub clock_hz: u64,
+    /// Cycles by cause, over all cores.
+    pub causes: BTreeMap<&'static str, CauseCost>,
+    /// Cycles by phase, in order of first entry.
+    pub phases: Vec<Phase>,
+    /// Cycles by processor mode.
+    pub modes: Vec<ModeCycles>,
+    /// Cycles by address space, in order of first use.
+    pub spaces: Vec<SpaceCycles>,
+    /// Event counts.
+    pub events: Events,
+    /// The checker's findings.
+    pub checker: CheckerOutcome,
+    /// Things worth knowing about the guest: accesses to nothing, operations the core does not have.
+    pub notes: Vec<String>,
+    /// Time of the host.
+    pub seconds: f64,
+}
+
+fn costs(rows: &[CauseRow]) -> BTreeMap<&'static str, CauseCost> {
+    rows.iter()
+        .map(|row| (row.cause, CauseCost { count: row.account.count, cycles: row.account.cycles }))
+        .collect()
+}
+
+impl Stop {
+    /// A word for the reason.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Stop::Exit(_) => "exit",
+            Stop::Reboot => "reboot",
+            Stop::Limit => "limit",
+            Stop::Interrupted => "interrupted",
+            Stop::Hang => "hang",
+            Stop::Deadlock => "deadlock",
+            Stop::VectorLoop { .. } => "vector-loop",
+            Stop::LostFetch { .. } => "lost-fetch",
+            Stop::Debugger => "debugger",
+        }
+    }
+}
+
+impl System {
+    /// Why it ended, in a sentence with the PC.
+    pub fn describe(&self, stop: Stop) -> String {
+        let pc = self.place(self.cores[0].pc);
+        match stop {
+            Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
+            Stop::Reboot => "the guest rebooted".to_owned(),
+            Stop::Limit => format!("the instruction limit was reached at {pc}"),
+            Stop::Interrupted => format!("interrupted at {pc}"),
+            Stop::Hang => {
+                format!("the guest hangs: a branch to itself at {pc} with interrupts masked")
+            }
+            Stop::Deadlock => format!(
+                "the guest waits at {pc} for an interrupt that cannot come: no timer runs, and \
+                 nothing listens to the console"
+            ),
+            Stop::VectorLoop { exception, vector } => format!(
+                "the guest is lost: the instruction at the vector {vector:#010x} causes the very \
+                 exception ({}) it should handle; is the vector page mapped and filled? The first \
+                 such exception returned to {}",
+                exception.name(),
+                self.place(self.cores[0].registers[14])
+            ),
+            Stop::LostFetch { address, physical } => format!(
+                "the guest executes from {}, physical {physical:#010x}, where nothing is",
+                self.place(address)
+            ),
+            Stop::Debugger => format!("the debugger left it at {pc}"),
+        }
+    }
+
+    /// An address with its symbol and source line, as far as the image tells.
+    pub fn place(&self, address: u32) -> String {
+        match self.symbols.as_ref().and_then(|symbols| symbols.describe(address)) {
+            Some(place) => format!("{address:#010x} ({place})"),
+            None => format!("{address:#010x}"),
+        }
+    }
+
+    /// The result of a run that ended by `stop` after `seconds` of the host's time.
+    pub fn outcome(&self, stop: Stop, seconds: f64) -> Outcome {
+        let phases = self
+            .phases()
+            .into_iter()
+            .map(|(name, rows)| {
+                let causes = costs(&rows);
+                Phase {
+                    name,
+                    instructions: causes.get("issue").map_or(0, |issue| issue.count),
+                    cycles: rows.iter().map(|row| row.account.cycles).sum(),
+                    causes,
+                }
+            })
+            .collect();
+        Outcome {
+            machine: self.machine.name.clone(),
+            end: self.describe(stop),
+            reason: stop.word(),
+            exit: match stop {
+                Stop::Exit(status) => Some(status),
+                Stop::Reboot => Some(0),
+                _ => None,
+            },
+            instructions: self.instructions(),
+            cycles: self.cycles(),
+            clock_hz: self.machine.core.clock_hz,
+            causes: costs(&self.causes()),
+            phases,
+            modes: self
+                .modes()
+                .into_iter()
+                .map(|(mode, cycles)| ModeCycles { mode, cycles })
+                .collect(),
+            spaces: self
+                .spaces()
+                .into_iter()
+                .map(|(space, cycles)| SpaceCycles {
+                    table: space.table,
+                    process: space.process,
+                    domains: space.domains,
+                    cycles,
+                })
+                .collect(),
+            events: self.events(),
+            checker: CheckerOutcome {
+                enabled: self.cores[0].memory.checker.is_some(),
+                reports: self.reports(),
+            },
+            notes: self.notes(),
+            seconds,
+        }
+    }
+
+    fn events(&self) -> Events {
+        let mut events = Events::default();
+        for cpu in &self.cores {
+            let counters = &cpu.memory.counters;
+            events.space_switches += counters.space_switches;
+            events.tlb_flushes += counters.tlb_flushes;
+            events.tlb_entry_flushes += counters.tlb_entry_flushes;
+            events.icache_flushes += counters.icache_flushes;
+            events.dcache_flushes += counters.dcache_flushes;
+            events.line_operations += counters.line_operations;
+            events.itlb_misses += counters.itlb_misses;
+            events.dtlb_misses += counters.dtlb_misses;
+            events.icache_misses += counters.icache_misses;
+            events.dcache_misses += counters.dcache_misses;
+            events.write_backs += counters.write_backs;
+            for (exception, count) in crate::cpu::EXCEPTIONS.iter().zip(counters.exceptions) {
+                *events.exceptions.entry(exception.name()).or_default() += count;
+            }
+        }
+        events
+    }
+
+    /// The checker's reports of all cores.
+    pub fn reports(&self) -> Vec<crate::checker::Report> {
+        let checkers = self.cores.iter().filter_map(|cpu| cpu.memory.checker.as_ref());
+        checkers
+            .flat_map(|checker| checker.reports.iter())
+            .map(|report| report.with_places(&|address| self.place(address)))
+            .collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for &(page, pc) in &self.board.unassigned {
+            notes.push(format!(
+                "nothing is at physical {page:#010x}: reads gave 0, writes were lost (first at {})",
+                self.place(pc)
+            ));
+        }
+        for cpu in &self.cores {
+            for &(word, _) in &cpu.memory.unknown_operations {
+                let direction = if word >> 20 & 1 != 0 { "MRC" } else { "MCR" };
+                notes.push(format!(
+                    "{direction} p15, {}, c{}, c{}, {} does not exist on this core and did nothing",
+                    word >> 21 & 7,
+                    word >> 16 & 15,
+                    word & 15,
+                    word >> 5 & 7
+                ));
+            }
+        }
+        debug_assert!(Board::assigned(0x101f_1000));
+        notes
+    }
+}

@@ -1,0 +1,67 @@
+//! Names of functions and source lines, from the ELF file that runs or one given beside it.
+
+use object::{Object, ObjectSymbol, SymbolKind};
+
+/// The symbols of an image.
+pub struct Symbols {
+    /// Functions by address: start, size (0 if unknown), name.
+    functions: Vec<(u32, u32, String)>,
+    lines: Option<addr2line::Context<gimli::EndianArcSlice<gimli::RunTimeEndian>>>,
+}
+
+impl Symbols {
+    /// Reads an ELF file; `None` if it has no symbols.
+    pub fn parse(bytes: &[u8]) -> Option<Symbols> {
+        let file = object::File::parse(bytes).ok()?;
+        let mut functions: Vec<(u32, u32, String)> = file
+            .symbols()
+            .filter(|symbol| {
+                matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown)
+                    && symbol.is_definition()
+            })
+            .filter_map(|symbol| {
+                let name = symbol.name().ok()?;
+                // $a, $t and $d are the mapping symbols of the ARM ELF format.
+                if name.is_empty() || name.starts_with('$') {
+                    return None;
+                }
+                Some((symbol.address() as u32 & !1, symbol.size() as u32, name.to_owned()))
+            })
+            .collect();
+        if functions.is_empty() {
+            return None;
+        }
+        functions.sort();
+        let load = |section: gimli::SectionId| -> Result<_, gimli::Error> {
+            use object::ObjectSection;
+            let data = file
+                .section_by_name(section.name())
+                .and_then(|section| section.uncompressed_data().ok())
+                .unwrap_or_default();
+            let endian = gimli::RunTimeEndian::Little;
+            Ok(gimli::EndianArcSlice::new(std::sync::Arc::from(&*data), endian))
+        };
+        let lines = gimli::Dwarf::load(load).and_then(addr2line::Context::from_dwarf).ok();
+        Some(Symbols { functions, lines })
+    }
+
+    /// `function+0x10, file.c:12`, as far as known.
+    pub fn describe(&self, address: u32) -> Option<String> {
+        let index = self.functions.partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = self.functions.get(index.checked_sub(1)?)?;
+        let offset = address - start;
+        if *size != 0 && offset >= *size || offset >= 1 << 20 {
+            return None;
+        }
+        let mut place = if offset == 0 { name.clone() } else { format!("{name}+{offset:#x}") };
+        let location = self
+            .lines
+            .as_ref()
+            .and_then(|lines| lines.find_location(u64::from(address)).ok().flatten());
+        if let Some((file, line)) = location.and_then(|found| Some((found.file?, found.line?))) {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            place.push_str(&format!(", {file}:{line}"));
+        }
+        Some(place)
+    }
+}

@@ -1,0 +1,134 @@
+//! Booting images on system machines.
+
+use std::path::PathBuf;
+
+use mmulab_arm::{File, Host, LoadError, Request, Stop, Symbols, System};
+use pyo3::prelude::*;
+
+use crate::errors::{IntoPython, impossible_machine, not_for_boot};
+use crate::machine::Machine;
+
+/// The console: an object of Python's with `write(bytes)` and `read(wait) -> bytes | None`.
+struct Console {
+    object: Option<Py<PyAny>>,
+    /// What stopped the run: an interrupt, or an exception of the console.
+    stopped: Option<PyErr>,
+    ended: bool,
+    /// Typed while waiting.
+    kept: Vec<u8>,
+}
+
+impl Console {
+    fn call<T: Default>(
+        &mut self,
+        call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> T {
+        let Some(object) = &self.object else { return T::default() };
+        let result = Python::attach(|python| call(python, object.bind(python)));
+        result.unwrap_or_else(|error| {
+            self.stopped.get_or_insert(error);
+            T::default()
+        })
+    }
+
+    /// Characters typed; `None` from Python means that the user wants the run to end.
+    fn read(&mut self, wait: bool) -> Vec<u8> {
+        if self.object.is_none() {
+            return Vec::new();
+        }
+        let read = self.call(|_, console| -> PyResult<Option<Vec<u8>>> {
+            console.call_method1("read", (wait,))?.extract()
+        });
+        self.ended |= read.is_none();
+        read.unwrap_or_default()
+    }
+}
+
+impl Host for Console {
+    fn output(&mut self, bytes: &[u8]) {
+        self.call(|_, console| console.call_method1("write", (bytes,)).map(drop));
+    }
+
+    fn input(&mut self) -> Vec<u8> {
+        let mut typed = std::mem::take(&mut self.kept);
+        typed.extend(self.read(false));
+        typed
+    }
+
+    fn wait_for_input(&mut self) -> bool {
+        self.kept = self.read(true);
+        !self.kept.is_empty()
+    }
+
+    fn interrupted(&mut self) -> bool {
+        if self.stopped.is_none() {
+            self.stopped = Python::attach(|python| python.check_signals()).err();
+        }
+        self.stopped.is_some() || self.ended
+    }
+}
+
+/// Boots an image; gives the outcome as a dictionary. A `KeyboardInterrupt` ends the run and is
+/// part of the outcome.
+#[pyfunction]
+#[pyo3(signature = (
+    image, machine, *, initrd, dtb, append, check, timeline, gdb_port, max_instructions, symbols,
+    console
+))]
+#[expect(clippy::too_many_arguments, reason = "they are the options of the command")]
+pub(crate) fn boot<'py>(
+    python: Python<'py>,
+    image: PathBuf,
+    machine: PyRef<'py, Machine>,
+    initrd: Option<PathBuf>,
+    dtb: Option<PathBuf>,
+    append: Option<String>,
+    check: bool,
+    timeline: Option<PathBuf>,
+    gdb_port: Option<u16>,
+    max_instructions: Option<u64>,
+    symbols: Option<PathBuf>,
+    console: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let mmulab_machine::Machine::System(machine) = &machine.0 else {
+        return Err(not_for_boot(machine.0.name()));
+    };
+    let read = |path: Option<PathBuf>| path.map(|path| File::read(&path)).transpose();
+    let prepare = || -> Result<_, LoadError> {
+        let request = Request {
+            image: Some(File::read(&image)?),
+            initrd: read(initrd)?,
+            device_tree: read(dtb)?,
+            append,
+        };
+        let loaded = mmulab_arm::load(&request, machine.memory.size_bytes as u32)?;
+        let named = match read(symbols)? {
+            Some(file) => Some(file),
+            None => request.image,
+        };
+        Ok((loaded, named.and_then(|file| Symbols::parse(&file.bytes))))
+    };
+    let (loaded, symbols) = prepare().map_err(IntoPython::into_python)?;
+    let mut system =
+        System::new(machine).map_err(|error| impossible_machine(&machine.name, &error))?;
+    system.symbols = symbols;
+    system.load(&loaded);
+    if check {
+        system.start_checking();
+    }
+    let _ = (timeline, gdb_port);
+    let mut console = Console { object: console, stopped: None, ended: false, kept: Vec::new() };
+    let limit = max_instructions.unwrap_or(u64::MAX);
+    let (stop, seconds) = python.detach(|| {
+        let started = std::time::Instant::now();
+        let stop: Stop = system.run(&mut console, limit);
+        (stop, started.elapsed().as_secs_f64())
+    });
+    match console.stopped {
+        Some(error) if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(python) => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    Ok(pythonize::pythonize(python, &system.outcome(stop, seconds))?)
+}

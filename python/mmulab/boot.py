@@ -1,0 +1,226 @@
+"""Booting kernels on simulated ARM machines, with or without the staleness checker."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Protocol
+
+import pyarrow as pa
+
+from mmulab import _engine
+from mmulab.machine import Machine
+
+ESCAPE_KEY = 0x1D
+"""Ends an interactive run: Ctrl-]."""
+
+
+class Console(Protocol):
+    """What the guest's serial line is connected to."""
+
+    def write(self, data: bytes) -> None:
+        """The guest printed."""
+
+    def read(self, wait: bool) -> bytes | None:
+        """What was typed since last time; None ends the run. With `wait` the guest sleeps until
+        something comes, and `b""` says that nothing ever will."""
+
+
+class Transcript:
+    """A console that keeps what the guest prints, and types a given text."""
+
+    def __init__(self, typed: bytes = b"", copy_to: BinaryIO | None = None):
+        self._typed = typed
+        self._copy_to = copy_to
+        self.data = bytearray()
+
+    @property
+    def text(self) -> str:
+        """All output so far."""
+        return self.data.decode(errors="replace")
+
+    def write(self, data: bytes) -> None:
+        """Keeps output."""
+        self.data += data
+        if self._copy_to is not None:
+            self._copy_to.write(data)
+            self._copy_to.flush()
+
+    def read(self, wait: bool) -> bytes:
+        """Types the text, once."""
+        typed, self._typed = self._typed, b""
+        return typed
+
+
+class Terminal:
+    """The terminal that mmulab runs in, in raw mode; Ctrl-] ends the run."""
+
+    def __init__(self, output: BinaryIO):
+        self._output = output
+        self._input = sys.stdin.fileno()
+
+    def write(self, data: bytes) -> None:
+        """Shows output."""
+        self._output.write(data)
+        self._output.flush()
+
+    def read(self, wait: bool) -> bytes | None:
+        """Keys; None once Ctrl-] is among them."""
+        ready, _, _ = select.select([self._input], [], [], None if wait else 0)
+        if not ready:
+            return b""
+        typed = os.read(self._input, 1024)
+        return None if ESCAPE_KEY in typed or not typed else typed
+
+
+@contextmanager
+def terminal(output: BinaryIO) -> Iterator[Console]:
+    """The user's terminal as console; without one on stdin, what is piped in is typed."""
+    if not sys.stdin.isatty():
+        yield Transcript(_piped_input(), copy_to=output)
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setraw(sys.stdin)
+        yield Terminal(output)
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _piped_input() -> bytes:
+    ready, _, _ = select.select([sys.stdin], [], [], 0)
+    return sys.stdin.buffer.read() if ready else b""
+
+
+@dataclasses.dataclass(frozen=True)
+class BootResult:
+    """What a run came to. `data` is all of it, as `--format json` prints it."""
+
+    data: dict[str, Any]
+    console: str = ""
+    """What the guest printed, where the console kept it."""
+
+    @property
+    def exit(self) -> int | None:
+        """The status the guest ended with, or None where it did not end by itself."""
+        return self.data["exit"]
+
+    @property
+    def end(self) -> str:
+        """Why the run ended, in a sentence."""
+        return self.data["end"]
+
+    @property
+    def reason(self) -> str:
+        """The same in a word: exit, reboot, limit, interrupted, hang, deadlock, ..."""
+        return self.data["reason"]
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed."""
+        return self.data["instructions"]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the core that ran longest."""
+        return self.data["cycles"]
+
+    @property
+    def mips(self) -> float:
+        """Million instructions simulated a second."""
+        seconds = self.data["seconds"]
+        return self.data["instructions"] / seconds / 1e6 if seconds else 0.0
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """What the checker found, one a cause; empty without `check`."""
+        return self.data["checker"]["reports"]
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the guest ended with status 0, or reached a limit, and the checker is silent."""
+        return not self.reports and (self.exit == 0 or self.reason in ("limit", "interrupted"))
+
+    @property
+    def table(self) -> pa.Table:
+        """Cycles by phase and cause."""
+        rows = [
+            {"machine": self.data["machine"], "phase": phase["name"], "cause": cause, **cost}
+            for phase in self.data["phases"]
+            for cause, cost in phase["causes"].items()
+        ]
+        return pa.Table.from_pylist(rows)
+
+    @property
+    def phases(self) -> pa.Table:
+        """Instructions and cycles by phase."""
+        return pa.Table.from_pylist(
+            [
+                {key: phase[key] for key in ("name", "instructions", "cycles")}
+                for phase in self.data["phases"]
+            ]
+        )
+
+    @property
+    def modes(self) -> pa.Table:
+        """Cycles by processor mode."""
+        return pa.Table.from_pylist(self.data["modes"])
+
+    @property
+    def spaces(self) -> pa.Table:
+        """Cycles by address space (table base, process ID, domains)."""
+        return pa.Table.from_pylist(self.data["spaces"])
+
+
+def boot(
+    image: str | os.PathLike[str],
+    machine: str | Machine,
+    *,
+    initrd: str | os.PathLike[str] | None = None,
+    dtb: str | os.PathLike[str] | None = None,
+    append: str | None = None,
+    check: bool = False,
+    timeline: str | os.PathLike[str] | None = None,
+    gdb_port: int | None = None,
+    max_instructions: int | None = None,
+    symbols: str | os.PathLike[str] | None = None,
+    console: Console | None = None,
+    typed: str = "",
+) -> BootResult:
+    """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
+
+    The guest's output is kept in the result, unless a `console` takes it; `typed` is typed on its
+    serial line. `check` turns the staleness checker on. `symbols` is an ELF file that names the
+    addresses of an image without symbols. The run ends when the guest does, at `max_instructions`,
+    or with Ctrl-C, always with a result.
+
+    Raises `MachineError`, `InputError`.
+    """
+    loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
+    transcript = Transcript(typed.encode())
+    data = _engine.boot(
+        os.fspath(image),
+        loaded._engine,
+        initrd=_path(initrd),
+        dtb=_path(dtb),
+        append=append,
+        check=check,
+        timeline=_path(timeline),
+        gdb_port=gdb_port,
+        max_instructions=max_instructions,
+        symbols=_path(symbols),
+        console=console or transcript,
+    )
+    data["machine"] = loaded.label
+    text = console.text if isinstance(console, Transcript) else transcript.text
+    return BootResult(data, text)
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)
