@@ -52,15 +52,13 @@ impl Location {
 
 /// Caches that take references and charge what they cost.
 pub trait Caches {
+    /// Whether hits in the first level change nothing, stores are as loads, and instructions and data
+    /// meet in no cache. Then a stretch of hits can be passed over after looking, and the order of
+    /// instruction and data references does not matter between walks.
+    const IS_PLAIN: bool;
+
     /// Whether any cache goes by physical addresses, so that a driver must know them.
     fn any_is_physical(&self) -> bool;
-
-    /// Whether a hit in the first level changes nothing, so that a stretch of hits can be passed
-    /// over after looking.
-    fn first_level_hits_change_nothing(&self) -> bool;
-
-    /// Whether instructions and data meet in no cache, so that their order does not matter.
-    fn is_split_throughout(&self) -> bool;
 
     /// Whether instructions and data share the first level.
     fn first_level_is_unified(&self) -> bool;
@@ -71,15 +69,16 @@ pub trait Caches {
     /// The number of levels.
     fn levels(&self) -> usize;
 
-    /// Whether the first level of a side, which must be virtual, holds `address`. Changes nothing.
-    fn holds(&self, side: Side, address: u64) -> bool;
+    /// Whether the first level of a side holds `address`. Changes nothing. Only asked of plain caches.
+    fn holds(&self, side: Side, address: u32) -> bool;
 
     /// Whether no cache on a side holds the byte. Changes nothing that matters.
     fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool;
 
     /// References the line of a byte, fills where it missed, and charges each miss to `ledger`.
     ///
-    /// `level` is where the reference enters: 0, except for walkers that bypass the first level.
+    /// `level` is where the reference enters: 0, except for hardware walkers of 64-bit machines that
+    /// bypass the first level.
     fn reference(
         &mut self,
         role: Role,
@@ -134,7 +133,6 @@ pub struct SplitDirectMapped {
 struct Tags {
     lines: Box<[u32]>,
     shift: u32,
-    hits: u64,
     misses: u64,
 }
 
@@ -146,7 +144,6 @@ impl Tags {
         Self {
             lines: vec![Self::EMPTY; cache.sets() as usize].into(),
             shift: cache.line_bytes.trailing_zeros(),
-            hits: 0,
             misses: 0,
         }
     }
@@ -162,7 +159,6 @@ impl Tags {
         let line = address >> self.shift;
         let set = line as usize & (self.lines.len() - 1);
         if self.lines[set] == line {
-            self.hits += 1;
             return false;
         }
         self.lines[set] = line;
@@ -210,16 +206,10 @@ impl SplitDirectMapped {
 }
 
 impl Caches for SplitDirectMapped {
+    const IS_PLAIN: bool = true;
+
     fn any_is_physical(&self) -> bool {
         false
-    }
-
-    fn first_level_hits_change_nothing(&self) -> bool {
-        true
-    }
-
-    fn is_split_throughout(&self) -> bool {
-        true
     }
 
     fn first_level_is_unified(&self) -> bool {
@@ -236,8 +226,8 @@ impl Caches for SplitDirectMapped {
     }
 
     #[inline(always)]
-    fn holds(&self, side: Side, address: u64) -> bool {
-        self.side(side)[0].holds(address as u32)
+    fn holds(&self, side: Side, address: u32) -> bool {
+        self.side(side)[0].holds(address)
     }
 
     #[inline]
@@ -251,7 +241,7 @@ impl Caches for SplitDirectMapped {
         role: Role,
         at: Location,
         _is_store: bool,
-        level: usize,
+        _level: usize,
         ledger: &mut Ledger<Cause>,
     ) {
         let address = at.virtual_address as u32;
@@ -259,12 +249,10 @@ impl Caches for SplitDirectMapped {
             Side::Instruction => &mut self.instruction,
             Side::Data => &mut self.data,
         };
-        if level == 0 {
-            if !side[0].misses(address) {
-                return;
-            }
-            ledger.charge(role.miss(0, 2), self.miss_cycles[0]);
+        if !side[0].misses(address) {
+            return;
         }
+        ledger.charge(role.miss(0, 2), self.miss_cycles[0]);
         if side[1].misses(address) {
             ledger.charge(role.miss(1, 2), self.miss_cycles[1]);
         }
@@ -282,8 +270,9 @@ impl Caches for SplitDirectMapped {
         vec![
             counters("L1i", l1i, references[0].saturating_sub(l1i.misses)),
             counters("L1d", l1d, references[1].saturating_sub(l1d.misses)),
-            counters("L2i", l2i, l2i.hits),
-            counters("L2d", l2d, l2d.hits),
+            // All references enter at the first level.
+            counters("L2i", l2i, l1i.misses - l2i.misses),
+            counters("L2d", l2d, l1d.misses - l2d.misses),
         ]
     }
 }
@@ -301,7 +290,6 @@ pub struct Hierarchy {
     /// For each side and level, the index in `caches`.
     path: [Vec<usize>; 2],
     miss_cycles: [u64; MAXIMUM_LEVELS],
-    hits_change_nothing: bool,
     any_is_physical: bool,
 }
 
@@ -347,7 +335,6 @@ impl Hierarchy {
             caches: Vec::new(),
             path: [Vec::new(), Vec::new()],
             miss_cycles: miss_cycles(machine),
-            hits_change_nothing: false,
             any_is_physical: false,
         };
         for (number, level) in machine.cache_levels().iter().enumerate() {
@@ -373,12 +360,6 @@ impl Hierarchy {
                 level.locations = vec![Location::default(); level.cache.slots() as usize].into();
             }
         }
-        // A store that hits reaches the first write-back level, wherever that is.
-        hierarchy.hits_change_nothing = caches.iter().all(|level| !level.is_write_back)
-            && hierarchy
-                .path
-                .iter()
-                .all(|path| caches[path[0]].cache.ways() == 1 && !caches[path[0]].is_physical);
         Ok(hierarchy)
     }
 
@@ -438,16 +419,10 @@ impl Hierarchy {
 }
 
 impl Caches for Hierarchy {
+    const IS_PLAIN: bool = false;
+
     fn any_is_physical(&self) -> bool {
         self.any_is_physical
-    }
-
-    fn first_level_hits_change_nothing(&self) -> bool {
-        self.hits_change_nothing
-    }
-
-    fn is_split_throughout(&self) -> bool {
-        self.path[0].iter().all(|index| !self.path[1].contains(index))
     }
 
     fn first_level_is_unified(&self) -> bool {
@@ -462,11 +437,8 @@ impl Caches for Hierarchy {
         self.path[0].len()
     }
 
-    fn holds(&self, side: Side, address: u64) -> bool {
-        let cache = &self.caches[self.path[side as usize][0]].cache;
-        // Only asked where hits change nothing, which is where a set has one way.
-        let slot = cache.set_of(address);
-        cache.address(slot) == Some(address >> cache.line_shift() << cache.line_shift())
+    fn holds(&self, _side: Side, _address: u32) -> bool {
+        false
     }
 
     fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {

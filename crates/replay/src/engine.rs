@@ -9,7 +9,11 @@ use crate::frames::Frames;
 use crate::organisation::{
     ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
 };
-use crate::program::{StaticBlock, Stretch};
+use crate::program::{Program, StaticBlock, Straddle, Stretch};
+
+/// Blocks that are looked over at once for a walk: about as many as lie between two walks of a
+/// program with poor locality, so that little is looked at twice.
+const CHUNK: usize = 32;
 
 /// A 32-bit machine being driven by a program.
 ///
@@ -28,7 +32,6 @@ pub struct Engine<O, C> {
     /// Where the program's pages are, if any cache asks for that. Tables and handlers of the kernel
     /// are where their addresses say.
     frames: Option<Frames>,
-    may_look_first: bool,
     fetches_each_instruction: bool,
     data_references: u64,
     instructions: u64,
@@ -91,7 +94,6 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         Self {
             organisation,
             frames: caches.any_is_physical().then_some(frames),
-            may_look_first: caches.first_level_hits_change_nothing(),
             fetches_each_instruction: caches.first_level_is_unified(),
             machine: Machine {
                 caches,
@@ -108,91 +110,208 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
 
     /// Runs a stretch of the program.
     pub fn run(&mut self, stretch: Stretch<'_, u32>) {
+        self.data_references += stretch.addresses.len() as u64;
+        let is_plain = C::IS_PLAIN && self.organisation.hits_change_nothing();
+        if is_plain && !O::ACTS_ON_CACHE_MISSES {
+            self.run_between_walks(stretch);
+            return;
+        }
         let mut addresses = stretch.addresses;
-        let may_separate = self.machine.caches.is_split_throughout()
-            && !O::ACTS_ON_CACHE_MISSES
-            && self.frames.is_none();
         for &number in stretch.blocks {
             let block = &stretch.program.blocks[number as usize];
             let (own, rest) = addresses.split_at(block.accesses as usize);
             addresses = rest;
             self.instructions += u64::from(block.instructions);
-            self.data_references += u64::from(block.accesses);
-            let (translated, cached) =
-                if self.may_look_first { self.look(stretch, block, own) } else { (false, false) };
-            if translated && cached {
-                continue;
-            }
-            if translated && may_separate {
-                self.run_translated(stretch, block, own);
-            } else {
+            if !is_plain || !self.would_hit(stretch, block, own) {
                 self.run_exactly(stretch, block, own);
             }
         }
     }
 
-    /// Whether the block would find all its pages mapped, and all its lines in the first level.
+    /// Runs a stretch on plain caches, from walk to walk.
+    ///
+    /// A TLB changes only when it misses. So a run of blocks whose pages are all mapped will not
+    /// walk; without walks, instructions and data go their own ways, and each side's references can
+    /// be made in one sweep. The block that walks is run in its exact order.
+    fn run_between_walks(&mut self, stretch: Stretch<'_, u32>) {
+        let Stretch { program, mut blocks, mut addresses, mut straddles } = stretch;
+        let mut first_access = 0;
+        while !blocks.is_empty() {
+            let (chunk, _) = blocks.split_at(blocks.len().min(CHUNK));
+            let (mapped, accesses) =
+                self.mapped_prefix(program, chunk, addresses, straddles, first_access);
+            let (chunk, rest) = blocks.split_at(mapped);
+            let (own, others) = addresses.split_at(accesses);
+            self.fetch_all(program, chunk);
+            let spanning = self.reference_all(own, straddles, first_access);
+            straddles = &straddles[spanning..];
+            (blocks, addresses) = (rest, others);
+            first_access += accesses;
+            if mapped == CHUNK {
+                continue;
+            }
+            // The next block walks, or is not worth deciding about.
+            let Some((&number, rest)) = blocks.split_first() else { break };
+            let block = &program.blocks[number as usize];
+            let (own, others) = addresses.split_at(block.accesses as usize);
+            self.instructions += u64::from(block.instructions);
+            self.run_exactly(stretch, block, own);
+            (blocks, addresses) = (rest, others);
+            first_access += own.len();
+            let passed = straddles.iter().take_while(|s| (s.access as usize) < first_access);
+            straddles = &straddles[passed.count()..];
+        }
+    }
+
+    /// How many blocks from the first on find all their pages mapped, and how many accesses they make.
+    #[inline]
+    fn mapped_prefix(
+        &self,
+        program: &Program<u32>,
+        blocks: &[u32],
+        addresses: &[u32],
+        straddles: &[Straddle],
+        first_access: usize,
+    ) -> (usize, usize) {
+        let mut accesses = 0;
+        let mut mapped = true;
+        for &number in blocks {
+            let block = &program.blocks[number as usize];
+            accesses += block.accesses as usize;
+            mapped &= self.is_block_mapped(block);
+        }
+        for &address in &addresses[..accesses] {
+            mapped &= self.organisation.is_data_mapped(address >> PAGE_SHIFT);
+        }
+        for straddle in straddles {
+            let Some(address) = addresses[..accesses].get(straddle.access as usize - first_access)
+            else {
+                break;
+            };
+            let last = address.wrapping_add(u32::from(straddle.last_byte));
+            mapped &= self.organisation.is_data_mapped(last >> PAGE_SHIFT);
+        }
+        if mapped { (blocks.len(), accesses) } else { self.find_walk(program, blocks, addresses) }
+    }
+
+    #[cold]
+    fn find_walk(
+        &self,
+        program: &Program<u32>,
+        blocks: &[u32],
+        addresses: &[u32],
+    ) -> (usize, usize) {
+        let mut accesses = 0;
+        for (count, &number) in blocks.iter().enumerate() {
+            let block = &program.blocks[number as usize];
+            let own = &addresses[accesses..][..block.accesses as usize];
+            let reaches = &program.accesses[block.first_access as usize..];
+            let is_data_mapped = own.iter().zip(reaches).all(|(&address, access)| {
+                let last = address.wrapping_add(u32::from(access.last_byte));
+                self.organisation.is_data_mapped(address >> PAGE_SHIFT)
+                    && self.organisation.is_data_mapped(last >> PAGE_SHIFT)
+            });
+            if !self.is_block_mapped(block) || !is_data_mapped {
+                return (count, accesses);
+            }
+            accesses += own.len();
+        }
+        (blocks.len(), accesses)
+    }
+
     #[inline(always)]
-    fn look(
+    fn is_block_mapped(&self, block: &StaticBlock<u32>) -> bool {
+        // A block of more than two pages counts as not mapped and is run in its exact order.
+        self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT)
+            & self.organisation.is_fetch_mapped(block.last >> PAGE_SHIFT)
+            & (block.last.wrapping_sub(block.first) < 1 << PAGE_SHIFT)
+    }
+
+    /// Fetches blocks that will not walk: a reference for each line.
+    #[inline]
+    fn fetch_all(&mut self, program: &Program<u32>, blocks: &[u32]) {
+        let Machine { caches, ledger, .. } = &mut self.machine;
+        let shift = caches.line_shift(Side::Instruction);
+        let mut instructions = 0;
+        for &number in blocks {
+            let block = &program.blocks[number as usize];
+            instructions += u64::from(block.instructions);
+            // A reference has the address of its first byte in the line: the next level may have
+            // shorter lines.
+            let mut first = block.first;
+            let mut at = Location::same(first.into());
+            caches.reference(Role::Fetch, at, false, 0, ledger);
+            while first >> shift != block.last >> shift {
+                first = ((first >> shift) + 1) << shift;
+                at = Location::same(first.into());
+                caches.reference(Role::Fetch, at, false, 0, ledger);
+            }
+        }
+        self.instructions += instructions;
+    }
+
+    /// References the data of blocks that will not walk; `straddles` are the accesses from
+    /// `first_access` on that may span lines. How many of them were among the addresses.
+    #[inline]
+    fn reference_all(
+        &mut self,
+        addresses: &[u32],
+        straddles: &[Straddle],
+        first_access: usize,
+    ) -> usize {
+        let Machine { caches, ledger, .. } = &mut self.machine;
+        let shift = caches.line_shift(Side::Data);
+        let mut done = 0;
+        let mut passed = 0;
+        loop {
+            let next =
+                straddles.get(passed).map(|straddle| straddle.access as usize - first_access);
+            let end = next.map_or(addresses.len(), |next| (next + 1).min(addresses.len()));
+            for &address in &addresses[done..end] {
+                caches.reference(Role::Data, Location::same(address.into()), false, 0, ledger);
+            }
+            done = end;
+            let Some(straddle) = straddles.get(passed).filter(|_| next.is_some_and(|n| n < end))
+            else {
+                return passed;
+            };
+            passed += 1;
+            let mut first = addresses[end - 1];
+            let last = first.wrapping_add(u32::from(straddle.last_byte)).max(first);
+            while first >> shift != last >> shift {
+                first = ((first >> shift) + 1) << shift;
+                caches.reference(Role::Data, Location::same(first.into()), false, 0, ledger);
+            }
+        }
+    }
+
+    /// Whether every reference of a block would be translated at once and hit the first level of
+    /// plain caches.
+    #[inline(always)]
+    fn would_hit(
         &self,
         stretch: Stretch<'_, u32>,
         block: &StaticBlock<u32>,
         addresses: &[u32],
-    ) -> (bool, bool) {
+    ) -> bool {
         let caches = &self.machine.caches;
-        let mut translated = self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT)
-            & self.organisation.is_fetch_mapped(block.last >> PAGE_SHIFT);
+        let mut hits = self.is_block_mapped(block);
         let shift = caches.line_shift(Side::Instruction);
-        let mut cached = true;
-        let mut line = block.first >> shift;
-        let last_line = block.last >> shift;
-        loop {
-            cached &= caches.holds(Side::Instruction, u64::from(line << shift));
-            if line >= last_line {
-                break;
-            }
-            line += 1;
-        }
-        // A block of more than two pages is looked at by its ends only; leave it to the exact order.
-        translated &= block.last - block.first < 1 << PAGE_SHIFT;
-        let shift = caches.line_shift(Side::Data);
-        let first_access = block.first_access as usize;
-        let accesses = &stretch.program.accesses[first_access..][..addresses.len()];
-        for (&address, access) in addresses.iter().zip(accesses) {
-            let last = address.wrapping_add(u32::from(access.last_byte));
-            translated &= self.organisation.is_data_mapped(address >> PAGE_SHIFT);
-            translated &= (address ^ last) >> PAGE_SHIFT == 0;
-            cached &= caches.holds(Side::Data, u64::from(address));
-            cached &= (address ^ last) >> shift == 0;
-        }
-        (translated, cached)
-    }
-
-    /// Runs a block that will not walk, on caches that keep instructions and data apart: fetches and
-    /// data references need not be interleaved.
-    fn run_translated(
-        &mut self,
-        stretch: Stretch<'_, u32>,
-        block: &StaticBlock<u32>,
-        addresses: &[u32],
-    ) {
-        let Machine { caches, ledger, .. } = &mut self.machine;
-        let shift = caches.line_shift(Side::Instruction);
-        // A reference has the address of its first byte in the line: the next level may have
-        // shorter lines.
-        for line in block.first >> shift..=block.last >> shift {
-            let at = Location::same(u64::from(block.first.max(line << shift)));
-            caches.reference(Role::Fetch, at, false, 0, ledger);
+        let mut first = block.first;
+        hits &= caches.holds(Side::Instruction, first);
+        while first >> shift != block.last >> shift {
+            first = ((first >> shift) + 1) << shift;
+            hits &= caches.holds(Side::Instruction, first);
         }
         let shift = caches.line_shift(Side::Data);
         let accesses = &stretch.program.accesses[block.first_access as usize..];
         for (&address, access) in addresses.iter().zip(accesses) {
             let last = address.wrapping_add(u32::from(access.last_byte));
-            for line in address >> shift..=last.max(address) >> shift {
-                let at = Location::same(u64::from(address.max(line << shift)));
-                caches.reference(Role::Data, at, access.is_store, 0, ledger);
-            }
+            hits &= self.organisation.is_data_mapped(address >> PAGE_SHIFT);
+            hits &= caches.holds(Side::Data, address);
+            hits &= (address ^ last) >> shift == 0;
         }
+        hits
     }
 
     /// Runs a block event by event.

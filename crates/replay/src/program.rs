@@ -8,6 +8,9 @@ use crate::fold::{DoesNotFit, Fold};
 pub trait Address: Copy + Into<u64> + Send + Sync + 'static {
     /// The address `bytes` further on.
     fn plus(self, bytes: u64) -> Self;
+
+    /// Whether two addresses are in different aligned pieces of `1 << shift` bytes.
+    fn is_apart(self, other: Self, shift: u32) -> bool;
 }
 
 impl Address for u32 {
@@ -15,12 +18,22 @@ impl Address for u32 {
     fn plus(self, bytes: u64) -> Self {
         self.wrapping_add(bytes as u32)
     }
+
+    #[inline(always)]
+    fn is_apart(self, other: Self, shift: u32) -> bool {
+        (self ^ other) >> shift != 0
+    }
 }
 
 impl Address for u64 {
     #[inline(always)]
     fn plus(self, bytes: u64) -> Self {
         self.wrapping_add(bytes)
+    }
+
+    #[inline(always)]
+    fn is_apart(self, other: Self, shift: u32) -> bool {
+        (self ^ other) >> shift != 0
     }
 }
 
@@ -99,6 +112,32 @@ pub struct Stretch<'a, A> {
     pub blocks: &'a [u32],
     /// The addresses of their data accesses, in order.
     pub addresses: &'a [A],
+    /// The accesses that may span two lines, in order.
+    pub straddles: &'a [Straddle],
+}
+
+/// An access that may span two lines of a machine: it does so in the machine with the shortest lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straddle {
+    /// Its place among the accesses of the stretch.
+    pub access: u32,
+    /// What to add to its address for its last byte.
+    pub last_byte: u16,
+}
+
+/// The dynamic part of a batch in an address space.
+#[derive(Clone, Debug)]
+pub struct References<A> {
+    /// The addresses of all accesses.
+    pub addresses: Vec<A>,
+    /// Those that may span two lines.
+    pub straddles: Vec<Straddle>,
+}
+
+impl<A> Default for References<A> {
+    fn default() -> Self {
+        Self { addresses: Vec::new(), straddles: Vec::new() }
+    }
 }
 
 /// Where the machines of one kind see the program.
@@ -150,15 +189,40 @@ impl AddressSpace for Flat {
 pub struct Feed<S: AddressSpace> {
     /// The space.
     pub space: S,
+    shortest_line_shift: u32,
     known: usize,
     blocks: Vec<(Block, S::Address)>,
-    addresses: Vec<S::Address>,
+    /// For each block, where its accesses begin in `last_bytes`, and how many it has.
+    accesses: Vec<(u32, u32)>,
+    /// Of all accesses, block after block, what to add for the last byte; padded at the end.
+    last_bytes: Vec<u16>,
+    references: References<S::Address>,
+    /// Of the accesses of the batch, what to add for the last byte.
+    reaches: Vec<u16>,
 }
 
+/// So many accesses of a block are copied at once; most blocks have fewer.
+const COPIED: usize = 8;
+
 impl<S: AddressSpace> Feed<S> {
-    /// A feed into `space`.
-    pub fn new(space: S) -> Self {
-        Self { space, known: 0, blocks: Vec::new(), addresses: Vec::new() }
+    /// A feed into `space`, for machines whose data lines are at least `1 << shortest_line_shift`
+    /// bytes long.
+    pub fn new(space: S, shortest_line_shift: u32) -> Self {
+        Self {
+            space,
+            shortest_line_shift,
+            known: 0,
+            blocks: Vec::new(),
+            accesses: Vec::new(),
+            last_bytes: vec![0; COPIED],
+            references: References::default(),
+            reaches: Vec::new(),
+        }
+    }
+
+    /// Prepares also for a machine with data lines of `1 << line_shift` bytes.
+    pub fn include_line(&mut self, line_shift: u32) {
+        self.shortest_line_shift = self.shortest_line_shift.min(line_shift);
     }
 
     /// Prepares a batch, and the blocks of `table` that it brought.
@@ -173,21 +237,60 @@ impl<S: AddressSpace> Feed<S> {
         }
         for block in &table[self.known..] {
             self.blocks.push((block.clone(), self.space.place(block.address)?));
+            self.last_bytes.truncate(self.last_bytes.len() - COPIED);
+            self.accesses.push((self.last_bytes.len() as u32, block.accesses.len() as u32));
+            let reach = |access: &mmulab_trace::Access| access.size_bytes.saturating_sub(1);
+            self.last_bytes.extend(block.accesses.iter().map(reach));
+            self.last_bytes.extend([0; COPIED]);
         }
         self.known = table.len();
-        self.addresses.clear();
-        self.addresses.reserve(batch.addresses.len());
-        for &address in &batch.addresses {
-            self.addresses.push(self.space.place(address)?);
+        self.collect_reaches(batch);
+        let References { addresses, straddles } = &mut self.references;
+        addresses.clear();
+        straddles.clear();
+        addresses.reserve(batch.addresses.len());
+        for (access, (&address, &last_byte)) in
+            batch.addresses.iter().zip(&self.reaches).enumerate()
+        {
+            let address = self.space.place(address)?;
+            addresses.push(address);
+            if address.is_apart(address.plus(last_byte.into()), self.shortest_line_shift) {
+                straddles.push(Straddle { access: access as u32, last_byte });
+            }
         }
         Ok(())
     }
 
+    /// Lays the accesses' widths out in the order of execution.
+    fn collect_reaches(&mut self, batch: &Batch) {
+        // Blocks make few accesses, but not equally few: copying a fixed number, of which the next
+        // block overwrites the excess, spares a jump that could not be foretold.
+        self.reaches.resize(batch.addresses.len() + COPIED, 0);
+        let mut end = 0;
+        for &block in &batch.blocks {
+            let (first, count) = self.accesses[block as usize];
+            let (first, count) = (first as usize, count as usize);
+            let source = &self.last_bytes[first..first + COPIED];
+            self.reaches[end..end + COPIED].copy_from_slice(source);
+            if count > COPIED {
+                let rest = &self.last_bytes[first + COPIED..first + count];
+                self.reaches.resize(self.reaches.len().max(end + count + COPIED), 0);
+                self.reaches[end + COPIED..end + count].copy_from_slice(rest);
+            }
+            end += count;
+        }
+        self.reaches.truncate(end);
+    }
+
     /// Hands over what was prepared.
-    pub fn deliver(&mut self, program: &mut Program<S::Address>, addresses: &mut Vec<S::Address>) {
+    pub fn deliver(
+        &mut self,
+        program: &mut Program<S::Address>,
+        references: &mut References<S::Address>,
+    ) {
         for (block, first) in self.blocks.drain(..) {
             program.push(&block, first);
         }
-        std::mem::swap(&mut self.addresses, addresses);
+        std::mem::swap(&mut self.references, references);
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use mmulab_hardware::GeometryError;
-use mmulab_machine::{Organisation as Description, ReplayMachine};
+use mmulab_machine::{CacheLevel, Organisation as Description, ReplayMachine};
 use mmulab_trace::{Batch, Event, Source, TraceError};
 use rayon::prelude::*;
 
@@ -18,7 +18,7 @@ use crate::organisation::{
     Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
-use crate::program::{Feed, Flat, Program, Stretch};
+use crate::program::{Feed, Flat, Program, References, Stretch};
 
 /// How to replay.
 #[derive(Clone, Copy, Default)]
@@ -108,14 +108,26 @@ impl Decoder<'_> {
 /// Machines that see the program alike, and how they see it.
 struct Group<A> {
     program: Program<A>,
-    addresses: Vec<A>,
+    references: References<A>,
     /// Each with its place in the list of machines.
     engines: Vec<(usize, Box<dyn Driven<A>>)>,
 }
 
 impl<A> Default for Group<A> {
     fn default() -> Self {
-        Self { program: Program::default(), addresses: Vec::new(), engines: Vec::new() }
+        Self { program: Program::default(), references: References::default(), engines: Vec::new() }
+    }
+}
+
+type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+impl<A: Send + Sync + Copy> Group<A> {
+    fn add_work<'a>(&'a mut self, blocks: &'a [u32], work: &mut Vec<Work<'a>>) {
+        let References { addresses, straddles } = &self.references;
+        let stretch = Stretch { program: &self.program, blocks, addresses, straddles };
+        for (_, engine) in &mut self.engines {
+            work.push(Box::new(move || engine.run(stretch)));
+        }
     }
 }
 
@@ -129,10 +141,10 @@ struct Machines {
 impl Machines {
     fn adopt(&mut self, decoder: &mut Decoder<'_>, batch: &Batch) {
         for (group, (feed, _)) in self.folded.iter_mut().zip(&mut decoder.folded) {
-            feed.deliver(&mut group.program, &mut group.addresses);
+            feed.deliver(&mut group.program, &mut group.references);
         }
         if let Some(feed) = &mut decoder.flat {
-            feed.deliver(&mut self.flat.program, &mut self.flat.addresses);
+            feed.deliver(&mut self.flat.program, &mut self.flat.references);
         }
         for (_, engine) in &mut self.flat.engines {
             batch.events.iter().for_each(|(_, event)| engine.note(event));
@@ -140,18 +152,11 @@ impl Machines {
     }
 
     fn run(&mut self, blocks: &[u32]) {
-        let mut work: Vec<Box<dyn FnOnce() + Send + '_>> = Vec::new();
-        for Group { program, addresses, engines } in &mut self.folded {
-            let stretch = Stretch { program, blocks, addresses };
-            for (_, engine) in engines {
-                work.push(Box::new(move || engine.run(stretch)));
-            }
+        let mut work = Vec::new();
+        for group in &mut self.folded {
+            group.add_work(blocks, &mut work);
         }
-        let Group { program, addresses, engines } = &mut self.flat;
-        let stretch = Stretch { program, blocks, addresses };
-        for (_, engine) in engines {
-            work.push(Box::new(move || engine.run(stretch)));
-        }
+        self.flat.add_work(blocks, &mut work);
         work.into_par_iter().with_max_len(1).for_each(|run| run());
     }
 }
@@ -270,20 +275,30 @@ fn build(
         let refuse = |reason| ReplayError::Machine { machine: machine.name.clone(), reason };
         let Some(bytes) = user_space_bytes(&machine.organisation) else {
             let engine = RadixEngine::new(machine, seed).map_err(refuse)?;
-            decoder.flat.get_or_insert_with(|| Feed::new(Flat));
+            // These machines look at each access anyway.
+            decoder.flat.get_or_insert_with(|| Feed::new(Flat, 63));
             driven.flat.engines.push((index, Box::new(engine)));
             continue;
         };
         let engine = build_32_bit(machine, seed).map_err(refuse)?;
         let place = sizes.iter().position(|&size| size == bytes).unwrap_or_else(|| {
             sizes.push(bytes);
-            decoder.folded.push((Feed::new(Fold::new(bytes)), machine.name.clone()));
+            decoder.folded.push((Feed::new(Fold::new(bytes), PAGE_SHIFT), machine.name.clone()));
             driven.folded.push(Group::default());
             sizes.len() - 1
         });
+        decoder.folded[place].0.include_line(data_line_shift(machine));
         driven.folded[place].engines.push((index, engine));
     }
     Ok(driven)
+}
+
+fn data_line_shift(machine: &ReplayMachine) -> u32 {
+    match machine.cache_levels().first() {
+        Some(CacheLevel::Split { data, .. }) => data.line_bytes.trailing_zeros(),
+        Some(CacheLevel::Unified(cache)) => cache.line_bytes.trailing_zeros(),
+        None => PAGE_SHIFT,
+    }
 }
 
 /// The program's part of the address space; `None` where addresses are not folded.

@@ -102,7 +102,7 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
     let l1 = (9u32..13, prop::sample::select(vec![16u32, 32, 64]), replacement(), write());
     let l2 = (12u32..16, prop::sample::select(vec![32u32, 64, 128]), replacement(), write());
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), 0u32..3, any::<bool>());
-    let tlb = (prop::sample::select(vec![8u32, 16, 32]), replacement());
+    let tlb = (prop::sample::select(vec![8u32, 16, 32, 128]), replacement());
     let pages = prop::sample::select(vec!["4K", "2M", "mixed", "1G"]);
     (shape, l1, l2, switches, tlb, pages, 0u32..3).prop_map(
         move |(is_study, l1, l2, switches, tlb, pages, ways)| {

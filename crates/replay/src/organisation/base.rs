@@ -7,6 +7,10 @@ use super::{Organisation, TlbCounters, WalkTarget};
 pub struct Base;
 
 impl Organisation for Base {
+    fn hits_change_nothing(&self) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn is_fetch_mapped(&self, _page: u32) -> bool {
         true

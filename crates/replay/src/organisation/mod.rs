@@ -66,10 +66,13 @@ pub trait Organisation {
     /// Whether [`Organisation::before_fill`] does anything.
     const ACTS_ON_CACHE_MISSES: bool = false;
 
-    /// Whether translating a fetch from `page` would do nothing at all.
+    /// Whether a translation that is at hand changes nothing when it is used.
+    fn hits_change_nothing(&self) -> bool;
+
+    /// Whether the translation for a fetch from `page` is at hand.
     fn is_fetch_mapped(&self, page: u32) -> bool;
 
-    /// Whether translating a data reference to `page` would do nothing at all.
+    /// Whether the translation for a data reference to `page` is at hand.
     fn is_data_mapped(&self, page: u32) -> bool;
 
     /// A fetch from `page` is translated; whether that took a walk.
@@ -107,14 +110,18 @@ impl<W: Walk> WithTlbs<W> {
 }
 
 impl<W: Walk> Organisation for WithTlbs<W> {
+    fn hits_change_nothing(&self) -> bool {
+        self.tlbs.instruction.hits_change_nothing() && self.tlbs.data.hits_change_nothing()
+    }
+
     #[inline(always)]
     fn is_fetch_mapped(&self, page: u32) -> bool {
-        self.tlbs.instruction.hits_without_change(page)
+        self.tlbs.instruction.holds(page)
     }
 
     #[inline(always)]
     fn is_data_mapped(&self, page: u32) -> bool {
-        self.tlbs.data.hits_without_change(page)
+        self.tlbs.data.holds(page)
     }
 
     #[inline]

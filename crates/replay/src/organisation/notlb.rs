@@ -26,6 +26,10 @@ impl NoTlb {
 impl Organisation for NoTlb {
     const ACTS_ON_CACHE_MISSES: bool = true;
 
+    fn hits_change_nothing(&self) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn is_fetch_mapped(&self, _page: u32) -> bool {
         true

@@ -77,12 +77,6 @@ impl PageTlb {
         self.present[page as usize & (PAGES - 1)] != 0
     }
 
-    /// Whether a lookup of `page` would hit and change nothing.
-    #[inline(always)]
-    pub(super) fn hits_without_change(&self, page: u32) -> bool {
-        self.holds(page) && self.hits_change_nothing
-    }
-
     /// The program references `page`: whether the TLB holds it. A hit counts as a use.
     #[inline]
     pub fn lookup(&mut self, page: u32) -> bool {
