@@ -73,6 +73,11 @@ recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool
 	  $(MAKE) --no-print-directory --silent -C recorders/valgrind OUTPUT=$(CURDIR)/$(BUILD)/valgrind; \
 	else echo "Valgrind is not installed, so programs cannot be recorded; the rest works. To record, type: sudo apt-get install valgrind" >&2; fi
 
+# The programs that stand for those of the 1998 study; its test is skipped without them.
+$(BUILD)/study-programs:
+	-$(call debian,gcc sqlite3 libjpeg-turbo-progs,the programs of the 1998 study)
+	@mkdir -p $(BUILD) && touch $@
+
 # ---- the main job ------------------------------------------------------------------------------
 
 run: setup ## Record the C compiler at work and show what translation costs it, machine by machine.
@@ -85,7 +90,7 @@ test: test-rust test-python ## Pass all tests.
 test-rust: setup
 	$(WITH_RUST) cargo test --quiet --release --workspace --exclude mmulab-python
 
-test-python: setup
+test-python: setup $(BUILD)/study-programs
 	$(BIN)/pytest --quiet
 
 lint: setup ## Check form and style of Rust and Python.

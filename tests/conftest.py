@@ -31,7 +31,12 @@ class Finished:
         return lines[0].removeprefix("mmulab: ")
 
 
-def mmulab(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> Finished:
+def mmulab(
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    timeout_seconds: float = 120,
+    **environment: str,
+) -> Finished:
     """Runs `mmulab` with pipes for stdout and stderr."""
     finished = subprocess.run(
         [MMULAB, *arguments],
@@ -39,7 +44,7 @@ def mmulab(*arguments: str | Path, cwd: Path | None = None, **environment: str) 
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout_seconds,
     )
     return Finished(finished.returncode, finished.stdout, finished.stderr)
 

@@ -15,6 +15,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import vl_convert
+
+from mmulab.files import replacing
+
 PAPERS = {
     "vm-study-1998": "mmulab.papers.vm_study_1998",
 }
@@ -125,6 +129,17 @@ def published_table(paper: str, name: str) -> list[dict[str, str]]:
     """A table of a paper: the rows of `published/<paper>/<name>.csv`."""
     with open(PUBLISHED / paper / f"{name}.csv", newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def save_figures(figures: list[Figure], folder: Path) -> None:
+    """Writes each figure as SVG and PNG, for papers and slides; the report has them inline."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in figures:
+        specification = figure.chart.to_dict()
+        with replacing(folder / f"{figure.name}.svg") as file:
+            file.write(vl_convert.vegalite_to_svg(specification).encode())
+        with replacing(folder / f"{figure.name}.png") as file:
+            file.write(vl_convert.vegalite_to_png(specification, scale=2))
 
 
 def reproduce(name: str, run: Run | None = None) -> Reproduction:

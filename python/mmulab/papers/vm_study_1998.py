@@ -3,7 +3,7 @@ Organizations", ASPLOS-VIII, 1998: five organisations of virtual memory, their c
 
 Records three programs of today that stand for the study's (`study_programs`), replays them on the
 study's machines over its table 1, evaluates its claims (`vm_study_claims`) and draws its figures
-(`vm_study_figures`). The short version has shorter inputs and fewer sizes of caches.
+(`vm_study_figures`); experiments beside them (`vm_study_experiments`) say why claims differ. The short version has shorter inputs and fewer sizes of caches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mmulab
-from mmulab.papers import Reproduction, Run, published_claims
+from mmulab.papers import Reproduction, Run, published_claims, save_figures
 from mmulab.papers import study_programs as guests
 from mmulab.papers.vm_study_cells import (
     KIB,
@@ -27,6 +27,7 @@ from mmulab.papers.vm_study_cells import (
     cross_product,
 )
 from mmulab.papers.vm_study_claims import evaluate
+from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
 from mmulab.papers.vm_study_figures import figures
 
 PAPER = "vm_study_1998"
@@ -52,12 +53,15 @@ def reproduce(run: Run) -> Reproduction:
         for program, trace in traces.items()
         for cell in measure(program, trace, configurations, run)
     )
+    evidence = look_into(traces, run)
+    drawn = figures(cells)
+    save_figures(drawn, run.folder / "figures")
     return Reproduction(
         paper=PAPER,
         title=TITLE,
-        claims=evaluate(cells, published_claims(PAPER)),
-        figures=figures(cells),
-        tables={"cells": cells.table()},
+        claims=evaluate(cells, evidence, published_claims(PAPER)),
+        figures=drawn,
+        tables={"cells": cells.table(), "experiments": evidence.table()},
         notes=notes(traces, len(configurations)),
     )
 
@@ -96,25 +100,56 @@ def measure(
     for start in range(0, len(configurations), at_once):
         some = configurations[start : start + at_once]
         run.progress(f"replaying {program}: {start} of {len(configurations)} configurations")
-        machines = [
-            mmulab.Machine.load(configuration.organisation).with_changes(configuration.changes())
-            for configuration in some
-        ]
-        results = mmulab.replay(trace, machines, seed=run.seed)
-        for configuration, result in zip(some, results, strict=True):
-            chains = result.data["chains"]
-            yield Cell(
-                program,
-                configuration,
-                result.instructions,
-                result.interrupt_count,
-                sum(counters["misses"] for counters in result.data["tlbs"].values()),
-                {
-                    name: (account["count"], account["cycles"])
-                    for name, account in result.data["causes"].items()
-                },
-                chains["mean_search_by_page"] if chains else None,
-            )
+        yield from replay_cells(
+            program,
+            trace,
+            [(configuration, configuration.changes()) for configuration in some],
+            run.seed,
+        )
+
+
+def look_into(traces: dict[str, Path], run: Run) -> Evidence:
+    """Runs the experiments."""
+    found = {}
+    for program, trace in traces.items():
+        run.progress(f"experiments with {program}")
+        cells = replay_cells(
+            program,
+            trace,
+            [(experiment.configuration, experiment.all_changes()) for experiment in EXPERIMENTS],
+            run.seed,
+        )
+        for experiment, cell in zip(EXPERIMENTS, cells, strict=True):
+            found[program, experiment.name] = cell
+    return Evidence(found)
+
+
+def replay_cells(
+    program: str,
+    trace: Path,
+    machines: list[tuple[Configuration, dict[str, int | str]]],
+    seed: int,
+) -> Iterator[Cell]:
+    """Replays a trace once, on machines made from the shipped ones by changes."""
+    changed = [
+        mmulab.Machine.load(configuration.organisation).with_changes(changes)
+        for configuration, changes in machines
+    ]
+    results = mmulab.replay(trace, changed, seed=seed)
+    for (configuration, _), result in zip(machines, results, strict=True):
+        chains = result.data["chains"]
+        yield Cell(
+            program,
+            configuration,
+            result.instructions,
+            result.interrupt_count,
+            sum(counters["misses"] for counters in result.data["tlbs"].values()),
+            {
+                name: (account["count"], account["cycles"])
+                for name, account in result.data["causes"].items()
+            },
+            chains["mean_search_by_page"] if chains else None,
+        )
 
 
 def notes(traces: dict[str, Path], configurations: int) -> str:

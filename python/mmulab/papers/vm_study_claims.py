@@ -13,7 +13,8 @@ from statistics import fmean, median
 
 from mmulab.papers import Claim, Published
 from mmulab.papers.vm_study_cells import KIB, LINES, PLOTTED_LINES, WITH_TLB, Cell, Cells
-from mmulab.papers.vm_study_explanations import EXPLANATIONS
+from mmulab.papers.vm_study_experiments import Evidence
+from mmulab.papers.vm_study_explanations import explain
 
 ABOUT = 0.25
 CLOSE = 0.15
@@ -41,19 +42,13 @@ def claim(identifier: str) -> Callable[[Callable[[Cells], Finding]], Callable[[C
     return enter
 
 
-def evaluate(cells: Cells, published: dict[str, Published]) -> list[Claim]:
+def evaluate(cells: Cells, evidence: Evidence, published: dict[str, Published]) -> list[Claim]:
     """Our verdict on every published claim, in the paper's order."""
     return [
-        row.judge(holds, ours, "" if holds else EXPLANATIONS.get(identifier, UNEXPLAINED))
+        row.judge(holds, ours, "" if holds else explain(identifier, cells, evidence))
         for identifier, row in published.items()
         for holds, ours in [_CLAIMS[identifier](cells)]
     ]
-
-
-UNEXPLAINED = (
-    "it holds on the run that docs/reproduce-vm-study-1998.md describes; these programs or their "
-    "inputs differ from that run's"
-)
 
 
 def about(value: float, low: float, high: float | None = None) -> bool:

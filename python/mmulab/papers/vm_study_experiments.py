@@ -1,0 +1,117 @@
+"""Experiments beside the 1998 study's cross product, which say why a claim holds or differs.
+
+Each changes one thing of a machine, with 32 KB and 2 MB a side and lines of 64 and 128 bytes. None of
+them decides a claim.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from mmulab.papers.vm_study_cells import KIB, PLOTTED_LINES, Cell, Configuration
+
+FOUR_WAYS = {
+    f"{cache}.{key}": value
+    for cache in ("l1i", "l1d", "l2")
+    for key, value in (("ways", 4), ("replacement", "lru"))
+}
+LRU = {"itlb.replacement": "lru", "dtlb.replacement": "lru"}
+
+
+def table_at(offset_kib: int) -> dict[str, int]:
+    """The inverted table moved up, and so to other sets of the caches."""
+    offset = offset_kib * KIB
+    return {
+        "organisation.hash_table.base_address": 0x8010_0000 + offset,
+        "organisation.collision_table.base_address": 0x8011_0000 + offset,
+    }
+
+
+def entries(number: int) -> dict[str, int]:
+    """TLBs of another size."""
+    return {"itlb.entries": number, "dtlb.entries": number}
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """A machine of the study with one thing changed."""
+
+    name: str
+    organisation: str
+    changes: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def configuration(self) -> Configuration:
+        """Caches and TLB as the study has them, before the change."""
+        return Configuration(self.organisation, 32 * KIB, 2048 * KIB, *PLOTTED_LINES)
+
+    def all_changes(self) -> dict[str, int | str]:
+        """Everything by which the machine differs from the shipped file."""
+        return {**self.configuration.changes(), **self.changes}
+
+
+EXPERIMENTS = [
+    *(Experiment(name, name) for name in ("base", "ultrix", "mach", "intel", "pa-risc")),
+    *(
+        Experiment(f"{name}, 4-way caches", name, FOUR_WAYS)
+        for name in ("base", "ultrix", "intel", "pa-risc")
+    ),
+    *(
+        Experiment(f"pa-risc, table {offset} KB further", "pa-risc", table_at(offset))
+        for offset in (256, 512, 768)
+    ),
+    Experiment("intel, 112 entries", "intel", entries(112)),
+    Experiment("intel, LRU", "intel", LRU),
+    Experiment("intel, LRU, 112 entries", "intel", {**LRU, **entries(112)}),
+    Experiment(
+        "mach, 4 protected slots",
+        "mach",
+        {"itlb.protected_entries": 4, "dtlb.protected_entries": 4},
+    ),
+    Experiment(
+        "mach, administrative loads side by side",
+        "mach",
+        {"organisation.administrative_loads.stride_bytes": 4},
+    ),
+]
+
+
+class Evidence:
+    """What the experiments found, by program and name."""
+
+    def __init__(self, found: Mapping[tuple[str, str], Cell]):
+        self._found = dict(found)
+
+    def of(self, program: str, experiment: str) -> Cell:
+        """One experiment with one program."""
+        return self._found[program, experiment]
+
+    def more_misses(self, program: str, experiment: str) -> float:
+        """By what share the program misses its caches more often than without virtual memory."""
+        base = "base, 4-way caches" if "4-way" in experiment else "base"
+        return self.of(program, experiment).cache_misses / self.of(program, base).cache_misses - 1
+
+    def table(self) -> pa.Table:
+        """One row for each program and experiment."""
+        return pa.Table.from_pylist(
+            [
+                {
+                    "program": program,
+                    "experiment": name,
+                    "mcpi": cell.mcpi,
+                    "vmcpi": cell.vmcpi,
+                    "uhandler": cell.cpi("uhandler"),
+                    "upte-L2": cell.cpi("upte-L2"),
+                    "upte-MEM": cell.cpi("upte-MEM"),
+                    "root path": cell.cpi(
+                        *(cause for cause in cell.causes if cause.startswith(("k", "r")))
+                    ),
+                    "mean free path": cell.mean_free_path,
+                    "more misses": self.more_misses(program, name),
+                }
+                for (program, name), cell in self._found.items()
+            ]
+        )
