@@ -2,4 +2,3 @@
 u32 events(void) { return 0; }
 u32 isolation(void) { return 0; }
 u32 recycled(void) { return 0; }
-u32 random_operations(void) { return 0; }

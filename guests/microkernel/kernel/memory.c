@@ -422,8 +422,11 @@ static int add(struct space *space, u32 address, u32 frame, u32 soft)
 	struct mapping m = entry_for(space, address);
 	if (!m.table)
 		return ERROR_REFUSED;
-	if (m.table->soft[m.index] & PRESENT)
+	if (m.table->soft[m.index] & PRESENT) {
+		frames[frame / PAGE_BYTES].count++; // it may be this very frame
 		remove(space, address, m);
+		frames[frame / PAGE_BYTES].count--;
+	}
 	link(m, frame, soft);
 	count_above(space, address, 1);
 	frame_reconsider(frame, soft & WRITABLE && !(soft & COPY_ON_WRITE));
