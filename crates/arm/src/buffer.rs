@@ -19,7 +19,9 @@ pub struct Entry {
     pub mask: [u32; 8],
     /// How many words it takes of the buffer's capacity.
     words: u32,
-    /// Address space within the line that one entry covers.
+    /// How many addresses it takes of the buffer's capacity.
+    addresses: u32,
+    /// The aligned block that it covers.
     block: u32,
     /// When memory has it.
     ready_at: u64,
@@ -82,7 +84,7 @@ impl WriteBuffer {
             self.write_backs -= 1;
         } else {
             self.words -= entry.words;
-            self.stores -= 1;
+            self.stores -= entry.addresses;
         }
         let first = (entry.line >> 2) as usize;
         for (offset, (&data, &mask)) in entry.data.iter().zip(&entry.mask).enumerate() {
@@ -145,6 +147,7 @@ impl WriteBuffer {
             data: [0; 8],
             mask: [0; 8],
             words: 1,
+            addresses: 1,
             block: self.block_of(address),
             ready_at: self.memory_free_at.max(now) + self.write_first_cycles,
             write_back: false,
@@ -163,8 +166,10 @@ impl WriteBuffer {
         let fits = if separate {
             self.write_backs < self.shape.write_back_entries
         } else {
-            self.stores + words / self.shape.write_entry_words <= self.shape.write_entries.max(2)
-                && (self.words + words <= self.shape.write_words || self.words == 0)
+            let addresses = words.div_ceil(self.shape.write_entry_words);
+            self.stores == 0
+                || self.stores + addresses <= self.shape.write_entries
+                    && self.words + words <= self.shape.write_words
         };
         if fits {
             return now;
@@ -188,17 +193,19 @@ impl WriteBuffer {
         let cycles = self.write_first_cycles + u64::from(words - 1) * self.write_next_cycles;
         let ready_at = self.memory_free_at.max(now) + cycles;
         self.memory_free_at = ready_at;
+        let addresses = words.div_ceil(self.shape.write_entry_words);
         if separate {
             self.write_backs += 1;
         } else {
             self.words += words;
-            self.stores += 1;
+            self.stores += addresses;
         }
         self.queue.push_back(Entry {
             line,
             data: *data,
             mask,
             words,
+            addresses,
             block: line | 1,
             ready_at,
             write_back: separate,

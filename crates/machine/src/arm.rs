@@ -199,8 +199,7 @@ pub struct ArmMemory {
     pub write_first_cycles: u32,
     /// Each following word of the same burst.
     pub write_next_cycles: u32,
-    /// A load from the zero bank (SA-1100 at 0xe0000000), which has no external latency; 0 where
-    /// there is no such bank.
+    /// A line fill from the SA-1100's zero bank at 0xe0000000; of no effect elsewhere.
     pub zero_bank_fill_cycles: u32,
 }
 
