@@ -109,9 +109,9 @@ pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
         None => image.name.clone(),
     };
     if request.device_tree.is_none() {
-        for (what, present) in
-            [("--initrd", request.initrd.is_some()), ("--append", request.append.is_some())]
-        {
+        // An ELF program may ask for the string by SYS_GET_CMDLINE; other images only know /chosen.
+        let lost = request.append.is_some() && !image.bytes.starts_with(b"\x7fELF");
+        for (what, present) in [("--initrd", request.initrd.is_some()), ("--append", lost)] {
             if present {
                 return Err(image
                     .refuse(format!("{what} is passed in the device tree: give one with --dtb")));
