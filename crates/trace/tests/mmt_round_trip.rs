@@ -1,5 +1,7 @@
 //! Whatever a source delivers, a written file gives back exactly.
 
+#![allow(clippy::unwrap_used)]
+
 use mmulab_trace::{
     Access, AccessKind, Batch, Block, BlockTable, Ending, Event, Metadata, MmtReader, MmtWriter,
     OpenOptions, Source,
