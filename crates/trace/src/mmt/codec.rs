@@ -127,10 +127,7 @@ fn fresh_blocks(
     states.clear();
     states.extend(layout.first_access.windows(2).enumerate().map(|(block, accesses)| {
         let count = (accesses[1] - accesses[0]).min(MANY);
-        BlockState {
-            successor: next(block, 1),
-            accesses: accesses[0] | count << FIRST_ACCESS_BITS,
-        }
+        BlockState { successor: next(block, 1), accesses: accesses[0] | count << FIRST_ACCESS_BITS }
     }));
     other_successors.clear();
     other_successors.extend((0..layout.blocks()).map(|block| [next(block, 2), next(block, 3)]));
@@ -298,7 +295,8 @@ impl Encoder {
                 let distance = address.wrapping_sub(base);
                 // Without a branch, which would be mispredicted: a distance that was expected takes
                 // no room, and the next one overwrites it and what is too much of others.
-                let length = payload_length(distance) * usize::from(distance as i64 != i64::from(state.distance));
+                let length = payload_length(distance)
+                    * usize::from(distance as i64 != i64::from(state.distance));
                 streams.address_tokens[position / 2] |= (length << (position % 2 * 4)) as u8;
                 payload[payload_done..payload_done + 8].copy_from_slice(&distance.to_le_bytes());
                 payload_done += length;
@@ -379,6 +377,7 @@ pub(crate) struct Decoder {
 
 /// Accesses of a block that are listed without a branch.
 const LISTED_AT_ONCE: usize = 8;
+const LANES: [u32; LISTED_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// The payload stream is followed by this many bytes, so that a batch of half as many addresses as
 /// a batch of the usual size has can be decoded without looking where the stream ends.
@@ -422,7 +421,8 @@ impl Decoder {
             return Err("the address token stream has the wrong length");
         }
         // A payload has at most eight bytes.
-        if self.streams.address_tokens.iter().any(|&pair| pair & ((pair & 0x77) + 0x77) & 0x88 != 0) {
+        if self.streams.address_tokens.iter().any(|&pair| pair & ((pair & 0x77) + 0x77) & 0x88 != 0)
+        {
             return Err("the address token stream makes no sense");
         }
         if block_count > 0 && layout.blocks() == 0 {
@@ -568,7 +568,7 @@ impl Decoder {
             let accesses = unsafe { self.blocks.get_unchecked(previous) }.accesses;
             let first = accesses & (u32::MAX >> (32 - FIRST_ACCESS_BITS));
             let mut accesses = (accesses >> FIRST_ACCESS_BITS) as usize;
-            let lanes: [u32; LISTED_AT_ONCE] = std::array::from_fn(|lane| first + lane as u32);
+            let lanes = LANES.map(|lane| first.wrapping_add(lane));
             // SAFETY: `room` was made above for this many accesses of each block of the group.
             unsafe {
                 self.sequence.as_mut_ptr().add(listed).cast::<[u32; LISTED_AT_ONCE]>().write(lanes);
@@ -646,8 +646,8 @@ impl Decoder {
             let mut index = range.start;
             // As many as one word has tokens for, whatever place in its byte the first one has.
             for group in sequence.chunks(14) {
-                let mut tokens = word_at(&self.streams.address_tokens, token_place / 2)
-                    >> (token_place % 2 * 4);
+                let mut tokens =
+                    word_at(&self.streams.address_tokens, token_place / 2) >> (token_place % 2 * 4);
                 token_place += group.len();
                 // The first addresses of a batch may have their base in the batch before.
                 let near_start = index < FARTHEST_BASE;
@@ -662,7 +662,10 @@ impl Decoder {
                     let said = i64::from_le(payload_end.cast::<i64>().read_unaligned());
                     let unsaid_bits = 64u32.wrapping_sub(8 * length);
                     let said = said.wrapping_shl(unsaid_bits).wrapping_shr(unsaid_bits);
-                    let distance = if length == 0 { i64::from((*state).distance) } else { said };
+                    // Not an `if`, which would become a branch.
+                    let is_said = -i64::from((length + 15) >> 4);
+                    let expected = i64::from((*state).distance);
+                    let distance = expected ^ ((expected ^ said) & is_said);
                     let address = (*origin.offset(back)).wrapping_add(distance as u64);
                     (*state).last = address;
                     (*state).distance = distance as i32;

@@ -13,8 +13,8 @@ pub(crate) const VERSION: u32 = 1;
 
 /// Limits that a reader may rely on, so that a damaged length cannot ask for much memory.
 pub(crate) const MAX_METADATA_BYTES: usize = 16 << 20;
-pub(crate) const MAX_CHUNK_BLOCKS: usize = 1 << 22;
-pub(crate) const MAX_CHUNK_ADDRESSES: usize = 1 << 23;
+pub(crate) const MAX_CHUNK_BLOCKS: usize = 1 << 23;
+pub(crate) const MAX_CHUNK_ADDRESSES: usize = 1 << 24;
 pub(crate) const MAX_CHUNK_NEW_BLOCKS: usize = 1 << 20;
 pub(crate) const MAX_BLOCKS: usize = 1 << 24;
 pub(crate) const MAX_ACCESSES: usize = 1 << 26;

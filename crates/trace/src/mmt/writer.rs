@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -17,8 +17,8 @@ use crate::{AccessKind, Batch, Block, BlockTable, Event, TraceError};
 
 /// A chunk is closed at this many blocks or addresses: long enough that learning the program anew
 /// costs little, short enough to be held in memory.
-const CHUNK_BLOCKS: usize = 1 << 21;
-const CHUNK_ADDRESSES: usize = 1 << 22;
+const CHUNK_BLOCKS: usize = 1 << 22;
+const CHUNK_ADDRESSES: usize = 1 << 23;
 /// Blocks looked at together: with the most accesses that a block may have they fit in a chunk.
 const PIECE_BLOCKS: usize = (MAX_CHUNK_ADDRESSES - CHUNK_ADDRESSES) / MAX_BLOCK_ACCESSES;
 /// Events beyond this many close a chunk too.
@@ -39,6 +39,19 @@ struct Pending {
     event_count: u32,
     /// Block before which the last event stands.
     last_event: usize,
+}
+
+impl Pending {
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.addresses.clear();
+        self.instructions = 0;
+        self.definitions.clear();
+        self.new_blocks.clear();
+        self.events.clear();
+        self.event_count = 0;
+        self.last_event = 0;
+    }
 }
 
 /// What the writer must know of a block to count its executions; or sums of that.
@@ -70,6 +83,8 @@ pub struct MmtWriter {
     last_block_end: u64,
     totals: Totals,
     chunks: Option<SyncSender<Pending>>,
+    /// Written chunks, whose memory is used again.
+    written: Receiver<Pending>,
     worker: Option<JoinHandle<std::io::Result<ChunkFile>>>,
 }
 
@@ -93,12 +108,15 @@ impl MmtWriter {
         file.write_all(&header).map_err(io)?;
 
         let (sender, receiver) = sync_channel::<Pending>(1);
+        let (written_sender, written) = channel();
         let mut chunk_file = ChunkFile::new(file, header.len() as u64);
         let worker = std::thread::Builder::new()
             .name("mmt-writer".into())
             .spawn(move || {
                 for pending in receiver {
                     chunk_file.write(&pending)?;
+                    // Nobody is there to take it when the writer ends.
+                    let _ = written_sender.send(pending);
                 }
                 Ok(chunk_file)
             })
@@ -110,6 +128,7 @@ impl MmtWriter {
             last_block_end: 0,
             totals: Totals::default(),
             chunks: Some(sender),
+            written,
             worker: Some(worker),
         })
     }
@@ -245,7 +264,9 @@ impl MmtWriter {
     fn close_chunk(&mut self) -> Result<(), TraceError> {
         self.totals.instructions += self.pending.instructions;
         self.totals.blocks += self.pending.blocks.len() as u64;
-        let pending = std::mem::take(&mut self.pending);
+        let mut fresh = self.written.try_recv().unwrap_or_default();
+        fresh.clear();
+        let pending = std::mem::replace(&mut self.pending, fresh);
         if self.chunks.as_ref().is_some_and(|chunks| chunks.send(pending).is_ok()) {
             return Ok(());
         }

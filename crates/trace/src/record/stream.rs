@@ -38,9 +38,13 @@ pub(super) enum Progress {
 /// What the tool calls a run: instructions without a way out between them.
 struct Run {
     block: BlockId,
+    instructions: u32,
     accesses: usize,
+    /// Neither continues a block nor has guarded accesses, as nearly all.
+    plain: bool,
     /// Begins inside an instruction, and so belongs to the block before.
     continues: bool,
+    /// For each access whether it is guarded; empty if none is.
     guarded: Vec<bool>,
 }
 
@@ -126,6 +130,23 @@ impl RunStream {
                     Arrival::End => return Ok(Progress::Ended),
                 }
             }
+            // Plain runs, which are nearly all, as long as they come.
+            while let Some((number, body)) = (Reader { bytes: &segment[self.position..] }).u32() {
+                let run = self.runs.get(number as usize).filter(|run| run.plain);
+                let (Some(run), true) = (run, batch.blocks.len() < BATCH_BLOCKS) else { break };
+                if self.instructions >= max_instructions {
+                    break;
+                }
+                if !append_addresses(&mut batch.addresses, body.bytes, run.accesses) {
+                    return Err("a run is cut off");
+                }
+                batch.blocks.push(run.block);
+                self.instructions += u64::from(run.instructions);
+                self.position += 4 + 8 * run.accesses;
+            }
+            if self.position == segment.len() {
+                continue;
+            }
             let record = Reader { bytes: &segment[self.position..] };
             let (number, body) = record.u32().ok_or("a record is cut off")?;
             if number >= FIRST_SPECIAL {
@@ -150,13 +171,7 @@ impl RunStream {
                 address.copy_from_slice(bytes);
                 u64::from_le_bytes(address)
             });
-            if !run.continues && run.guarded.is_empty() {
-                batch.blocks.push(run.block);
-                batch.addresses.extend(addresses);
-                let block = &self.table.blocks()[run.block as usize];
-                self.instructions += block.instruction_sizes_bytes.len() as u64;
-                continue;
-            }
+            self.instructions += u64::from(run.instructions);
             let (continues, mut block) = (run.continues, run.block);
             if run.guarded.is_empty() {
                 batch.addresses.extend(addresses);
@@ -174,8 +189,6 @@ impl RunStream {
                 self.continue_block(block, batch);
             } else {
                 batch.blocks.push(block);
-                let block = &self.table.blocks()[block as usize];
-                self.instructions += block.instruction_sizes_bytes.len() as u64;
             }
         }
     }
@@ -196,7 +209,6 @@ impl RunStream {
     /// Joins a run that begins inside an instruction to the block that holds its beginning.
     fn continue_block(&mut self, tail: BlockId, batch: &mut Batch) {
         let tail_block = &self.table.blocks()[tail as usize];
-        self.instructions += tail_block.instruction_sizes_bytes.len() as u64;
         let head = batch.blocks.last().copied();
         let head_block = head.map(|head| &self.table.blocks()[head as usize]);
         let Some((head, head_block)) = head.zip(head_block.filter(|head| {
@@ -303,9 +315,39 @@ impl RunStream {
         let accesses = list.len();
         let block =
             self.number(Block { address, instruction_sizes_bytes: sizes.to_vec(), accesses: list });
-        self.runs.push(Run { block, accesses, continues: continues != 0, guarded });
+        self.runs.push(Run {
+            block,
+            instructions,
+            accesses,
+            plain: continues == 0 && guarded.is_empty(),
+            continues: continues != 0,
+            guarded,
+        });
         Some(())
     }
+}
+
+/// Appends the `count` addresses at the front of `bytes`; `false` if there are not as many.
+#[inline(always)]
+fn append_addresses(addresses: &mut Vec<u64>, bytes: &[u8], count: usize) -> bool {
+    if bytes.len() < 8 * count {
+        return false;
+    }
+    addresses.reserve(count.max(4));
+    let end = addresses.as_mut_ptr().wrapping_add(addresses.len()).cast::<u8>();
+    // SAFETY: there is room for `count` and for four addresses, and `bytes` has as many as are
+    // copied. Four at once, of which those that are not meant are overwritten later, is faster
+    // than the right number. The recorder runs on x86, so the byte order is that of memory.
+    unsafe {
+        if count <= 4 && bytes.len() >= 32 {
+            end.cast::<[u8; 32]>()
+                .write_unaligned(bytes.as_ptr().cast::<[u8; 32]>().read_unaligned());
+        } else {
+            end.copy_from_nonoverlapping(bytes.as_ptr(), 8 * count);
+        }
+        addresses.set_len(addresses.len() + count);
+    }
+    true
 }
 
 /// Little-endian fields from the front of a slice.
