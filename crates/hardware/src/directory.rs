@@ -16,7 +16,7 @@ pub enum Replacement {
     /// The way whose last use is longest ago; an empty way is taken first.
     Lru,
     /// A binary tree of bits per set, each pointing away from the half used last; an empty way is
-    /// taken first. Needs a power of two of at most 64 ways.
+    /// taken first. Needs a power of two of ways.
     TreePseudoLru,
 }
 
@@ -66,9 +66,15 @@ enum Order {
         clock: u64,
         last_use: Box<[u64]>,
     },
-    /// Bit `n` of a set's word belongs to node `n` of the tree (root 1, children 2n and 2n+1) and
+    /// Bit `n` of a set's words belongs to node `n` of the tree (root 1, children 2n and 2n+1) and
     /// is set when the victim is to be sought in the upper half.
     TreePseudoLru(Box<[u64]>),
+}
+
+/// Words that hold the tree of one set.
+#[inline]
+fn tree_words(ways: u32) -> usize {
+    ways.div_ceil(64) as usize
 }
 
 impl Directory {
@@ -94,12 +100,12 @@ impl Directory {
             Replacement::RoundRobin => Order::RoundRobin(vec![0; 2 * sets as usize].into()),
             Replacement::Lru => Order::Lru { clock: 0, last_use: vec![0; slots].into() },
             Replacement::TreePseudoLru => {
-                if !ways.is_power_of_two() || ways > 64 {
+                if !ways.is_power_of_two() {
                     return Err(GeometryError(format!(
-                        "{ways} ways: tree pseudo-LRU needs a power of two of at most 64"
+                        "{ways} ways: tree pseudo-LRU needs a power of two"
                     )));
                 }
-                Order::TreePseudoLru(vec![0; sets as usize].into())
+                Order::TreePseudoLru(vec![0; sets as usize * tree_words(ways)].into())
             }
         };
         // Eight hints a slot keep two live tags from sharing one most of the time.
@@ -191,12 +197,14 @@ impl Directory {
                 last_use[slot as usize] = *clock;
             }
             Order::TreePseudoLru(bits) => {
-                let word = &mut bits[(slot / self.ways) as usize];
+                let words = tree_words(self.ways);
+                let tree = &mut bits[(slot / self.ways) as usize * words..][..words];
                 // Leaf `ways + way`; every ancestor's bit turns to the half without this way.
                 let mut node = self.ways + slot % self.ways;
                 while node > 1 {
                     let parent = node / 2;
-                    *word = *word & !(1 << parent) | (u64::from(node & 1 == 0) << parent);
+                    let (word, bit) = (&mut tree[parent as usize / 64], parent % 64);
+                    *word = *word & !(1 << bit) | (u64::from(node & 1 == 0) << bit);
                     node = parent;
                 }
             }
@@ -239,13 +247,17 @@ impl Directory {
             }
             Order::TreePseudoLru(bits) => {
                 // Follow the bits, except into a half that holds no way of the partition.
-                let word = bits[set as usize];
+                let words = tree_words(self.ways);
+                let tree = &bits[set as usize * words..][..words];
                 let (mut node, mut start, mut width) = (1, 0, self.ways);
                 while width > 1 {
                     width /= 2;
                     let middle = start + width;
-                    let upper =
-                        if middle >= high { false } else { middle <= low || word >> node & 1 == 1 };
+                    let upper = if middle >= high {
+                        false
+                    } else {
+                        middle <= low || tree[node as usize / 64] >> (node % 64) & 1 == 1
+                    };
                     start += if upper { width } else { 0 };
                     node = 2 * node + u32::from(upper);
                 }

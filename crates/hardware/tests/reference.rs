@@ -51,7 +51,7 @@ proptest! {
     fn a_cache_does_what_the_reference_does(
         replacement in replacement(),
         sets_log2 in 0u32..4,
-        ways_log2 in 0u32..7,
+        ways_log2 in 0u32..9,
         seed: u64,
         steps in prop::collection::vec(step(), 1..400),
     ) {
@@ -139,7 +139,7 @@ proptest! {
     fn a_tlb_does_what_the_reference_does(
         replacement in replacement(),
         sets_log2 in 0u32..3,
-        ways_log2 in 1u32..7,
+        ways_log2 in 1u32..9,
         protected in 0u32..3,
         seed: u64,
         steps in prop::collection::vec(

@@ -10,6 +10,7 @@ use mmulab_machine as machine;
 use mmulab_machine::{CacheLevel, ReplayMachine};
 
 use crate::cause::{Cause, Role};
+use crate::program::Executed;
 
 /// How many levels a machine file can describe.
 pub const MAXIMUM_LEVELS: usize = 3;
@@ -88,6 +89,38 @@ pub trait Caches {
         ledger: &mut Ledger<Cause>,
     );
 
+    /// References data for the program, up to the first address for which `goes_on` says no; how many
+    /// references that were. Only asked of plain caches.
+    fn load_while(
+        &mut self,
+        addresses: &[u32],
+        goes_on: impl Fn(u32) -> bool,
+        ledger: &mut Ledger<Cause>,
+    ) -> usize {
+        for (count, &address) in addresses.iter().enumerate() {
+            if !goes_on(address) {
+                return count;
+            }
+            self.reference(Role::Data, Location::same(address.into()), false, 0, ledger);
+        }
+        addresses.len()
+    }
+
+    /// Fetches blocks for the program, a reference for each line. Only asked of plain caches.
+    fn fetch_blocks(&mut self, blocks: &[Executed<u32>], ledger: &mut Ledger<Cause>) {
+        let shift = self.line_shift(Side::Instruction);
+        for block in blocks {
+            // A reference has the address of its first byte in the line: the next level may have
+            // shorter lines.
+            let mut first = block.first;
+            self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
+            while first >> shift != block.last >> shift {
+                first = ((first >> shift) + 1) << shift;
+                self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
+            }
+        }
+    }
+
     /// What each cache did. `references` are those made to the first level, by side: a driver need
     /// not come here for a hit that changes nothing, so it counts them.
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters>;
@@ -164,6 +197,22 @@ impl Tags {
         self.lines[set] = line;
         self.misses += 1;
         true
+    }
+}
+
+impl Tags {
+    /// A reference that missed the first level comes to this, the second.
+    fn miss_above(
+        &mut self,
+        role: Role,
+        address: u32,
+        miss_cycles: [u64; 2],
+        ledger: &mut Ledger<Cause>,
+    ) {
+        ledger.charge(role.miss(0, 2), miss_cycles[0]);
+        if self.misses(address) {
+            ledger.charge(role.miss(1, 2), miss_cycles[1]);
+        }
     }
 }
 
@@ -245,16 +294,64 @@ impl Caches for SplitDirectMapped {
         ledger: &mut Ledger<Cause>,
     ) {
         let address = at.virtual_address as u32;
-        let side = match role.side() {
+        let [first, second] = match role.side() {
             Side::Instruction => &mut self.instruction,
             Side::Data => &mut self.data,
         };
-        if !side[0].misses(address) {
-            return;
+        if first.misses(address) {
+            second.miss_above(role, address, self.miss_cycles, ledger);
         }
-        ledger.charge(role.miss(0, 2), self.miss_cycles[0]);
-        if side[1].misses(address) {
-            ledger.charge(role.miss(1, 2), self.miss_cycles[1]);
+    }
+
+    // The next two do what they do by default, with the first level in registers.
+
+    #[inline]
+    fn load_while(
+        &mut self,
+        addresses: &[u32],
+        goes_on: impl Fn(u32) -> bool,
+        ledger: &mut Ledger<Cause>,
+    ) -> usize {
+        let [first, second] = &mut self.data;
+        let shift = first.shift;
+        let lines = &mut first.lines[..];
+        let mask = lines.len() - 1;
+        for (count, &address) in addresses.iter().enumerate() {
+            if !goes_on(address) {
+                return count;
+            }
+            let line = address >> shift;
+            let held = &mut lines[line as usize & mask];
+            if *held != line {
+                *held = line;
+                first.misses += 1;
+                second.miss_above(Role::Data, address, self.miss_cycles, ledger);
+            }
+        }
+        addresses.len()
+    }
+
+    #[inline]
+    fn fetch_blocks(&mut self, blocks: &[Executed<u32>], ledger: &mut Ledger<Cause>) {
+        let [first, second] = &mut self.instruction;
+        let shift = first.shift;
+        let lines = &mut first.lines[..];
+        let mask = lines.len() - 1;
+        for block in blocks {
+            let mut address = block.first;
+            loop {
+                let line = address >> shift;
+                let held = &mut lines[line as usize & mask];
+                if *held != line {
+                    *held = line;
+                    first.misses += 1;
+                    second.miss_above(Role::Fetch, address, self.miss_cycles, ledger);
+                }
+                if line >= block.last >> shift {
+                    break;
+                }
+                address = (line + 1) << shift;
+            }
         }
     }
 

@@ -9,11 +9,11 @@ use crate::frames::Frames;
 use crate::organisation::{
     ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
 };
-use crate::program::{Program, StaticBlock, Straddle, Stretch};
+use crate::program::{Executed, StaticBlock, Straddle, Stretch};
 
-/// Blocks that are looked over at once for a walk: about as many as lie between two walks of a
-/// program with poor locality, so that little is looked at twice.
-const CHUNK: usize = 32;
+/// Blocks that are taken together between walks: as many as keep the first level's tags, which the
+/// two sides use in turn, at hand.
+const CHUNK: usize = 128;
 
 /// A 32-bit machine being driven by a program.
 ///
@@ -110,183 +110,103 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
 
     /// Runs a stretch of the program.
     pub fn run(&mut self, stretch: Stretch<'_, u32>) {
+        self.instructions += stretch.instructions;
         self.data_references += stretch.addresses.len() as u64;
         let is_plain = C::IS_PLAIN && self.organisation.hits_change_nothing();
         if is_plain && !O::ACTS_ON_CACHE_MISSES {
             self.run_between_walks(stretch);
             return;
         }
-        let mut addresses = stretch.addresses;
-        for &number in stretch.blocks {
+        let mut first = 0;
+        for (&number, executed) in stretch.blocks.iter().zip(stretch.executed) {
             let block = &stretch.program.blocks[number as usize];
-            let (own, rest) = addresses.split_at(block.accesses as usize);
-            addresses = rest;
-            self.instructions += u64::from(block.instructions);
+            let end = executed.accesses_end as usize;
+            let own = &stretch.addresses[first..end];
+            first = end;
             if !is_plain || !self.would_hit(stretch, block, own) {
-                self.run_exactly(stretch, block, own);
+                self.run_exactly(stretch, block, own, 0);
             }
         }
     }
 
     /// Runs a stretch on plain caches, from walk to walk.
     ///
-    /// A TLB changes only when it misses. So a run of blocks whose pages are all mapped will not
-    /// walk; without walks, instructions and data go their own ways, and each side's references can
-    /// be made in one sweep. The block that walks is run in its exact order.
+    /// A TLB changes only when it misses. Up to the next walk, therefore, instructions and data go
+    /// their own ways, and each side's references can be made in one sweep. The block that walks is
+    /// run in its exact order; those of its data references that precede the walk are already made.
     fn run_between_walks(&mut self, stretch: Stretch<'_, u32>) {
-        let Stretch { program, mut blocks, mut addresses, mut straddles } = stretch;
-        let mut first_access = 0;
-        while !blocks.is_empty() {
-            let (chunk, _) = blocks.split_at(blocks.len().min(CHUNK));
-            let (mapped, accesses) =
-                self.mapped_prefix(program, chunk, addresses, straddles, first_access);
-            let (chunk, rest) = blocks.split_at(mapped);
-            let (own, others) = addresses.split_at(accesses);
-            self.fetch_all(program, chunk);
-            let spanning = self.reference_all(own, straddles, first_access);
-            straddles = &straddles[spanning..];
-            (blocks, addresses) = (rest, others);
-            first_access += accesses;
-            if mapped == CHUNK {
-                continue;
-            }
-            // The next block walks, or is not worth deciding about.
-            let Some((&number, rest)) = blocks.split_first() else { break };
-            let block = &program.blocks[number as usize];
-            let (own, others) = addresses.split_at(block.accesses as usize);
-            self.instructions += u64::from(block.instructions);
-            self.run_exactly(stretch, block, own);
-            (blocks, addresses) = (rest, others);
-            first_access += own.len();
-            let passed = straddles.iter().take_while(|s| (s.access as usize) < first_access);
-            straddles = &straddles[passed.count()..];
-        }
-    }
-
-    /// How many blocks from the first on find all their pages mapped, and how many accesses they make.
-    #[inline]
-    fn mapped_prefix(
-        &self,
-        program: &Program<u32>,
-        blocks: &[u32],
-        addresses: &[u32],
-        straddles: &[Straddle],
-        first_access: usize,
-    ) -> (usize, usize) {
-        let mut accesses = 0;
-        let mut mapped = true;
-        for &number in blocks {
-            let block = &program.blocks[number as usize];
-            accesses += block.accesses as usize;
-            mapped &= self.is_block_mapped(block);
-        }
-        for &address in &addresses[..accesses] {
-            mapped &= self.organisation.is_data_mapped(address >> PAGE_SHIFT);
-        }
-        for straddle in straddles {
-            let Some(address) = addresses[..accesses].get(straddle.access as usize - first_access)
-            else {
-                break;
+        let Stretch { program, blocks, executed, addresses, mut straddles, .. } = stretch;
+        let mut done_blocks = 0;
+        let mut done_accesses = 0;
+        while done_blocks < executed.len() {
+            let chunk = &executed[done_blocks..executed.len().min(done_blocks + CHUNK)];
+            let fetched = chunk.iter().take_while(|block| self.is_block_mapped(block)).count();
+            let end = chunk[..fetched].last().map_or(done_accesses, |b| b.accesses_end as usize);
+            let made = self.load_mapped(addresses, &mut straddles, done_accesses, end);
+            // The block of the access that walks, or else the first that walks to be fetched.
+            let clear = if made == end {
+                fetched
+            } else {
+                chunk.partition_point(|block| block.accesses_end as usize <= made)
             };
-            let last = address.wrapping_add(u32::from(straddle.last_byte));
-            mapped &= self.organisation.is_data_mapped(last >> PAGE_SHIFT);
-        }
-        if mapped { (blocks.len(), accesses) } else { self.find_walk(program, blocks, addresses) }
-    }
-
-    #[cold]
-    fn find_walk(
-        &self,
-        program: &Program<u32>,
-        blocks: &[u32],
-        addresses: &[u32],
-    ) -> (usize, usize) {
-        let mut accesses = 0;
-        for (count, &number) in blocks.iter().enumerate() {
-            let block = &program.blocks[number as usize];
-            let own = &addresses[accesses..][..block.accesses as usize];
-            let reaches = &program.accesses[block.first_access as usize..];
-            let is_data_mapped = own.iter().zip(reaches).all(|(&address, access)| {
-                let last = address.wrapping_add(u32::from(access.last_byte));
-                self.organisation.is_data_mapped(address >> PAGE_SHIFT)
-                    && self.organisation.is_data_mapped(last >> PAGE_SHIFT)
-            });
-            if !self.is_block_mapped(block) || !is_data_mapped {
-                return (count, accesses);
+            self.machine.caches.fetch_blocks(&chunk[..clear], &mut self.machine.ledger);
+            done_blocks += clear;
+            done_accesses =
+                chunk[..clear].last().map_or(done_accesses, |b| b.accesses_end as usize);
+            if let Some(walking) = chunk.get(clear) {
+                let end = walking.accesses_end as usize;
+                let own = &addresses[done_accesses..end];
+                let block = &program.blocks[blocks[done_blocks] as usize];
+                self.run_exactly(stretch, block, own, made - done_accesses);
+                done_blocks += 1;
+                done_accesses = end;
+                let passed = straddles.iter().take_while(|s| (s.access as usize) < end).count();
+                straddles = &straddles[passed..];
             }
-            accesses += own.len();
         }
-        (blocks.len(), accesses)
     }
 
     #[inline(always)]
-    fn is_block_mapped(&self, block: &StaticBlock<u32>) -> bool {
+    fn is_block_mapped(&self, block: &Executed<u32>) -> bool {
         // A block of more than two pages counts as not mapped and is run in its exact order.
         self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT)
             & self.organisation.is_fetch_mapped(block.last >> PAGE_SHIFT)
             & (block.last.wrapping_sub(block.first) < 1 << PAGE_SHIFT)
     }
 
-    /// Fetches blocks that will not walk: a reference for each line.
+    /// References the data of accesses from `first` to `end`, up to the first that would walk;
+    /// where that is. Takes those that may span lines off the list.
     #[inline]
-    fn fetch_all(&mut self, program: &Program<u32>, blocks: &[u32]) {
-        let Machine { caches, ledger, .. } = &mut self.machine;
-        let shift = caches.line_shift(Side::Instruction);
-        let mut instructions = 0;
-        for &number in blocks {
-            let block = &program.blocks[number as usize];
-            instructions += u64::from(block.instructions);
-            // A reference has the address of its first byte in the line: the next level may have
-            // shorter lines.
-            let mut first = block.first;
-            let mut at = Location::same(first.into());
-            caches.reference(Role::Fetch, at, false, 0, ledger);
-            while first >> shift != block.last >> shift {
-                first = ((first >> shift) + 1) << shift;
-                at = Location::same(first.into());
-                caches.reference(Role::Fetch, at, false, 0, ledger);
-            }
-        }
-        self.instructions += instructions;
-    }
-
-    /// References the data of blocks that will not walk; `straddles` are the accesses from
-    /// `first_access` on that may span lines. How many of them were among the addresses.
-    #[inline]
-    fn reference_all(
+    fn load_mapped(
         &mut self,
         addresses: &[u32],
-        straddles: &[Straddle],
-        first_access: usize,
+        straddles: &mut &[Straddle],
+        mut first: usize,
+        end: usize,
     ) -> usize {
-        let Machine { caches, ledger, .. } = &mut self.machine;
-        let shift = caches.line_shift(Side::Data);
-        let mut done = 0;
-        let mut passed = 0;
+        let Self { organisation, machine: Machine { caches, ledger, .. }, .. } = self;
+        let is_mapped = |address: u32| organisation.is_data_mapped(address >> PAGE_SHIFT);
         loop {
-            let next =
-                straddles.get(passed).map(|straddle| straddle.access as usize - first_access);
-            let end = next.map_or(addresses.len(), |next| (next + 1).min(addresses.len()));
-            for &address in &addresses[done..end] {
-                caches.reference(Role::Data, Location::same(address.into()), false, 0, ledger);
+            let next = straddles.first().filter(|straddle| (straddle.access as usize) < end);
+            let until = next.map_or(end, |straddle| straddle.access as usize);
+            first += caches.load_while(&addresses[first..until], is_mapped, ledger);
+            let Some(straddle) = next.filter(|_| first == until) else { return first };
+            let address = addresses[until];
+            let last = address.wrapping_add(u32::from(straddle.last_byte)).max(address);
+            if !is_mapped(address) || !is_mapped(last) {
+                return first;
             }
-            done = end;
-            let Some(straddle) = straddles.get(passed).filter(|_| next.is_some_and(|n| n < end))
-            else {
-                return passed;
-            };
-            passed += 1;
-            let mut first = addresses[end - 1];
-            let last = first.wrapping_add(u32::from(straddle.last_byte)).max(first);
-            while first >> shift != last >> shift {
-                first = ((first >> shift) + 1) << shift;
-                caches.reference(Role::Data, Location::same(first.into()), false, 0, ledger);
+            let shift = caches.line_shift(Side::Data);
+            for line in address >> shift..=last >> shift {
+                caches.load_while(&[address.max(line << shift)], |_| true, ledger);
             }
+            *straddles = &straddles[1..];
+            first += 1;
         }
     }
 
-    /// Whether every reference of a block would be translated at once and hit the first level of
-    /// plain caches.
+    /// Whether every reference of a block would hit the first level of plain caches. Asked where there
+    /// is no TLB.
     #[inline(always)]
     fn would_hit(
         &self,
@@ -295,7 +215,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         addresses: &[u32],
     ) -> bool {
         let caches = &self.machine.caches;
-        let mut hits = self.is_block_mapped(block);
+        let mut hits = true;
         let shift = caches.line_shift(Side::Instruction);
         let mut first = block.first;
         hits &= caches.holds(Side::Instruction, first);
@@ -307,14 +227,13 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         let accesses = &stretch.program.accesses[block.first_access as usize..];
         for (&address, access) in addresses.iter().zip(accesses) {
             let last = address.wrapping_add(u32::from(access.last_byte));
-            hits &= self.organisation.is_data_mapped(address >> PAGE_SHIFT);
             hits &= caches.holds(Side::Data, address);
             hits &= (address ^ last) >> shift == 0;
         }
         hits
     }
 
-    /// Runs a block event by event.
+    /// Runs a block event by event, except for the first `made` of its data references.
     ///
     /// Of the fetches from one line, those after the first are left out as long as nothing came
     /// between that could have moved the line or its page: they would hit, and a hit on what was used
@@ -324,12 +243,13 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         stretch: Stretch<'_, u32>,
         block: &StaticBlock<u32>,
         addresses: &[u32],
+        made: usize,
     ) {
         let shift = self.machine.caches.line_shift(Side::Instruction);
         let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
         let accesses = &stretch.program.accesses[block.first_access as usize..];
-        let mut accesses = addresses.iter().zip(accesses).peekable();
+        let mut accesses = addresses.iter().zip(accesses).skip(made).peekable();
         let mut address = block.first;
         let mut fetched_line = None;
         for (number, &size) in sizes.iter().enumerate() {

@@ -9,8 +9,8 @@ pub trait Address: Copy + Into<u64> + Send + Sync + 'static {
     /// The address `bytes` further on.
     fn plus(self, bytes: u64) -> Self;
 
-    /// Whether two addresses are in different aligned pieces of `1 << shift` bytes.
-    fn is_apart(self, other: Self, shift: u32) -> bool;
+    /// The address bits in which the first and the last byte of an access differ.
+    fn spread(self, last_byte: u16) -> u64;
 }
 
 impl Address for u32 {
@@ -20,8 +20,8 @@ impl Address for u32 {
     }
 
     #[inline(always)]
-    fn is_apart(self, other: Self, shift: u32) -> bool {
-        (self ^ other) >> shift != 0
+    fn spread(self, last_byte: u16) -> u64 {
+        u64::from(self ^ self.plus(last_byte.into()))
     }
 }
 
@@ -32,8 +32,8 @@ impl Address for u64 {
     }
 
     #[inline(always)]
-    fn is_apart(self, other: Self, shift: u32) -> bool {
-        (self ^ other) >> shift != 0
+    fn spread(self, last_byte: u16) -> u64 {
+        self ^ self.plus(last_byte.into())
     }
 }
 
@@ -103,17 +103,32 @@ impl<A: Address> Program<A> {
     }
 }
 
+/// A block that was executed: what a replay needs of most of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Executed<A> {
+    /// First byte of its code.
+    pub first: A,
+    /// Last byte of its code.
+    pub last: A,
+    /// Accesses of the stretch up to and with its own.
+    pub accesses_end: u32,
+}
+
 /// A stretch of the program's execution, ready for replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'a, A> {
     /// All blocks known.
     pub program: &'a Program<A>,
-    /// The executed blocks.
+    /// The numbers of the executed blocks.
     pub blocks: &'a [u32],
+    /// The executed blocks.
+    pub executed: &'a [Executed<A>],
     /// The addresses of their data accesses, in order.
     pub addresses: &'a [A],
     /// The accesses that may span two lines, in order.
     pub straddles: &'a [Straddle],
+    /// How many instructions it has.
+    pub instructions: u64,
 }
 
 /// An access that may span two lines of a machine: it does so in the machine with the shortest lines.
@@ -127,16 +142,29 @@ pub struct Straddle {
 
 /// The dynamic part of a batch in an address space.
 #[derive(Clone, Debug)]
-pub struct References<A> {
-    /// The addresses of all accesses.
-    pub addresses: Vec<A>,
-    /// Those that may span two lines.
-    pub straddles: Vec<Straddle>,
+pub struct Execution<A> {
+    executed: Vec<Executed<A>>,
+    addresses: Vec<A>,
+    straddles: Vec<Straddle>,
+    instructions: u64,
 }
 
-impl<A> Default for References<A> {
+impl<A> Default for Execution<A> {
     fn default() -> Self {
-        Self { addresses: Vec::new(), straddles: Vec::new() }
+        Self { executed: Vec::new(), addresses: Vec::new(), straddles: Vec::new(), instructions: 0 }
+    }
+}
+
+impl<A> Execution<A> {
+    /// How many instructions it has.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// The stretch that executes `blocks` of `program`.
+    pub fn stretch<'a>(&'a self, program: &'a Program<A>, blocks: &'a [u32]) -> Stretch<'a, A> {
+        let Self { executed, addresses, straddles, instructions } = self;
+        Stretch { program, blocks, executed, addresses, straddles, instructions: *instructions }
     }
 }
 
@@ -190,19 +218,30 @@ pub struct Feed<S: AddressSpace> {
     /// The space.
     pub space: S,
     shortest_line_shift: u32,
-    known: usize,
-    blocks: Vec<(Block, S::Address)>,
-    /// For each block, where its accesses begin in `last_bytes`, and how many it has.
-    accesses: Vec<(u32, u32)>,
+    known: Vec<Known<S::Address>>,
     /// Of all accesses, block after block, what to add for the last byte; padded at the end.
     last_bytes: Vec<u16>,
-    references: References<S::Address>,
-    /// Of the accesses of the batch, what to add for the last byte.
+    arrivals: Vec<(Block, S::Address)>,
+    execution: Execution<S::Address>,
+    /// Of the accesses of the batch, what to add for the last byte; padded at the end.
     reaches: Vec<u16>,
+}
+
+/// What the feed keeps of a block.
+#[derive(Clone, Copy, Debug)]
+struct Known<A> {
+    first: A,
+    last: A,
+    first_access: u32,
+    accesses: u32,
+    instructions: u32,
 }
 
 /// So many accesses of a block are copied at once; most blocks have fewer.
 const COPIED: usize = 8;
+
+/// So many accesses are looked over at once for one that may span two lines; most do not.
+const LOOKED_OVER: usize = 16;
 
 impl<S: AddressSpace> Feed<S> {
     /// A feed into `space`, for machines whose data lines are at least `1 << shortest_line_shift`
@@ -211,11 +250,10 @@ impl<S: AddressSpace> Feed<S> {
         Self {
             space,
             shortest_line_shift,
-            known: 0,
-            blocks: Vec::new(),
-            accesses: Vec::new(),
+            known: Vec::new(),
             last_bytes: vec![0; COPIED],
-            references: References::default(),
+            arrivals: Vec::new(),
+            execution: Execution::default(),
             reaches: Vec::new(),
         }
     }
@@ -235,62 +273,88 @@ impl<S: AddressSpace> Feed<S> {
                 self.space.map(*address, *length_bytes);
             }
         }
-        for block in &table[self.known..] {
-            self.blocks.push((block.clone(), self.space.place(block.address)?));
-            self.last_bytes.truncate(self.last_bytes.len() - COPIED);
-            self.accesses.push((self.last_bytes.len() as u32, block.accesses.len() as u32));
-            let reach = |access: &mmulab_trace::Access| access.size_bytes.saturating_sub(1);
-            self.last_bytes.extend(block.accesses.iter().map(reach));
-            self.last_bytes.extend([0; COPIED]);
+        for block in &table[self.known.len()..] {
+            self.learn(block)?;
         }
-        self.known = table.len();
-        self.collect_reaches(batch);
-        let References { addresses, straddles } = &mut self.references;
+        self.lay_out(batch);
+        let Execution { addresses, straddles, .. } = &mut self.execution;
         addresses.clear();
-        straddles.clear();
         addresses.reserve(batch.addresses.len());
-        for (access, (&address, &last_byte)) in
-            batch.addresses.iter().zip(&self.reaches).enumerate()
-        {
-            let address = self.space.place(address)?;
-            addresses.push(address);
-            if address.is_apart(address.plus(last_byte.into()), self.shortest_line_shift) {
-                straddles.push(Straddle { access: access as u32, last_byte });
+        for &address in &batch.addresses {
+            addresses.push(self.space.place(address)?);
+        }
+        straddles.clear();
+        let shift = self.shortest_line_shift;
+        let mut first = 0;
+        for addresses in addresses.chunks(LOOKED_OVER) {
+            let reaches = &self.reaches[first..first + addresses.len()];
+            let spread = |(&address, &reach): (&S::Address, &u16)| address.spread(reach);
+            let any = addresses.iter().zip(reaches).map(spread).fold(0, |any, bits| any | bits);
+            if any >> shift != 0 {
+                let each = addresses.iter().zip(reaches).enumerate();
+                let spanning = each.filter(|&(_, access)| spread(access) >> shift != 0);
+                straddles.extend(spanning.map(|(place, (_, &last_byte))| Straddle {
+                    access: (first + place) as u32,
+                    last_byte,
+                }));
             }
+            first += addresses.len();
         }
         Ok(())
     }
 
-    /// Lays the accesses' widths out in the order of execution.
-    fn collect_reaches(&mut self, batch: &Batch) {
+    fn learn(&mut self, block: &Block) -> Result<(), DoesNotFit> {
+        let first = self.space.place(block.address)?;
+        let length: u64 = block.instruction_sizes_bytes.iter().map(|&size| u64::from(size)).sum();
+        self.last_bytes.truncate(self.last_bytes.len() - COPIED);
+        self.known.push(Known {
+            first,
+            last: first.plus(length.saturating_sub(1)),
+            first_access: self.last_bytes.len() as u32,
+            accesses: block.accesses.len() as u32,
+            instructions: block.instruction_sizes_bytes.len() as u32,
+        });
+        let reach = |access: &mmulab_trace::Access| access.size_bytes.saturating_sub(1);
+        self.last_bytes.extend(block.accesses.iter().map(reach));
+        self.last_bytes.extend([0; COPIED]);
+        self.arrivals.push((block.clone(), first));
+        Ok(())
+    }
+
+    /// Lays out in the order of execution what is known of the blocks.
+    fn lay_out(&mut self, batch: &Batch) {
         // Blocks make few accesses, but not equally few: copying a fixed number, of which the next
         // block overwrites the excess, spares a jump that could not be foretold.
         self.reaches.resize(batch.addresses.len() + COPIED, 0);
+        let Execution { executed, instructions, .. } = &mut self.execution;
+        executed.clear();
+        executed.reserve(batch.blocks.len());
+        *instructions = 0;
         let mut end = 0;
-        for &block in &batch.blocks {
-            let (first, count) = self.accesses[block as usize];
-            let (first, count) = (first as usize, count as usize);
-            let source = &self.last_bytes[first..first + COPIED];
-            self.reaches[end..end + COPIED].copy_from_slice(source);
+        for &number in &batch.blocks {
+            let block = self.known[number as usize];
+            let (from, count) = (block.first_access as usize, block.accesses as usize);
+            self.reaches[end..end + COPIED].copy_from_slice(&self.last_bytes[from..from + COPIED]);
             if count > COPIED {
-                let rest = &self.last_bytes[first + COPIED..first + count];
-                self.reaches.resize(self.reaches.len().max(end + count + COPIED), 0);
+                let rest = &self.last_bytes[from + COPIED..from + count];
                 self.reaches[end + COPIED..end + count].copy_from_slice(rest);
             }
             end += count;
+            *instructions += u64::from(block.instructions);
+            let Known { first, last, .. } = block;
+            executed.push(Executed { first, last, accesses_end: end as u32 });
         }
-        self.reaches.truncate(end);
     }
 
     /// Hands over what was prepared.
     pub fn deliver(
         &mut self,
         program: &mut Program<S::Address>,
-        references: &mut References<S::Address>,
+        execution: &mut Execution<S::Address>,
     ) {
-        for (block, first) in self.blocks.drain(..) {
+        for (block, first) in self.arrivals.drain(..) {
             program.push(&block, first);
         }
-        std::mem::swap(&mut self.references, references);
+        std::mem::swap(&mut self.execution, execution);
     }
 }

@@ -18,7 +18,7 @@ use crate::organisation::{
     Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
-use crate::program::{Feed, Flat, Program, References, Stretch};
+use crate::program::{Execution, Feed, Flat, Program, Stretch};
 
 /// How to replay.
 #[derive(Clone, Copy, Default)]
@@ -108,14 +108,14 @@ impl Decoder<'_> {
 /// Machines that see the program alike, and how they see it.
 struct Group<A> {
     program: Program<A>,
-    references: References<A>,
+    execution: Execution<A>,
     /// Each with its place in the list of machines.
     engines: Vec<(usize, Box<dyn Driven<A>>)>,
 }
 
 impl<A> Default for Group<A> {
     fn default() -> Self {
-        Self { program: Program::default(), references: References::default(), engines: Vec::new() }
+        Self { program: Program::default(), execution: Execution::default(), engines: Vec::new() }
     }
 }
 
@@ -123,8 +123,7 @@ type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 impl<A: Send + Sync + Copy> Group<A> {
     fn add_work<'a>(&'a mut self, blocks: &'a [u32], work: &mut Vec<Work<'a>>) {
-        let References { addresses, straddles } = &self.references;
-        let stretch = Stretch { program: &self.program, blocks, addresses, straddles };
+        let stretch = self.execution.stretch(&self.program, blocks);
         for (_, engine) in &mut self.engines {
             work.push(Box::new(move || engine.run(stretch)));
         }
@@ -141,14 +140,20 @@ struct Machines {
 impl Machines {
     fn adopt(&mut self, decoder: &mut Decoder<'_>, batch: &Batch) {
         for (group, (feed, _)) in self.folded.iter_mut().zip(&mut decoder.folded) {
-            feed.deliver(&mut group.program, &mut group.references);
+            feed.deliver(&mut group.program, &mut group.execution);
         }
         if let Some(feed) = &mut decoder.flat {
-            feed.deliver(&mut self.flat.program, &mut self.flat.references);
+            feed.deliver(&mut self.flat.program, &mut self.flat.execution);
         }
         for (_, engine) in &mut self.flat.engines {
             batch.events.iter().for_each(|(_, event)| engine.note(event));
         }
+    }
+
+    /// Instructions of the current batch.
+    fn instructions(&self) -> u64 {
+        let flat = self.flat.execution.instructions();
+        self.folded.first().map_or(flat, |group| group.execution.instructions())
     }
 
     fn run(&mut self, blocks: &[u32]) {
@@ -233,7 +238,7 @@ fn replay_in_pool(
         let (decoded, ()) = rayon::join(|| decoder.next(&mut next), || driven.run(&current.blocks));
         more = decoded?;
         if let Some(progress) = options.progress {
-            instructions += instructions_of(&driven, &current.blocks);
+            instructions += driven.instructions();
             if !progress(instructions) {
                 return Err(ReplayError::Stopped);
             }
@@ -251,17 +256,6 @@ fn replay_in_pool(
         outcomes[index] = Some(engine.finish(&machines[index], &regions, &|page| Some(page)));
     }
     Ok(outcomes.into_iter().flatten().collect())
-}
-
-fn instructions_of(machines: &Machines, blocks: &[u32]) -> u64 {
-    fn sum<A>(program: &Program<A>, blocks: &[u32]) -> u64 {
-        blocks.iter().map(|&block| u64::from(program.blocks[block as usize].instructions)).sum()
-    }
-    match machines.folded.first() {
-        Some(group) => sum(&group.program, blocks),
-        None if machines.flat.engines.is_empty() => 0,
-        None => sum(&machines.flat.program, blocks),
-    }
 }
 
 fn build(
