@@ -43,5 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         eprintln!("{:18} {:12} {:14}", row.cause, row.account.count, row.account.cycles);
     }
     eprintln!("{:?}", system.cores[0].memory.counters);
+    for report in system.reports() {
+        eprintln!("{}", report.text);
+    }
     Ok(())
 }

@@ -117,9 +117,9 @@ impl Memory {
         let (n, m, opcode_1, opcode_2) = fields(word);
         let kind = self.kind;
         match (n, m, opcode_1, opcode_2) {
-            (1, 0, 0, 0) => self.write_control(value),
+            (1, 0, 0, 0) => self.write_control(board, value),
             (1, 0, 0, 1) if kind == Xscale => self.registers.auxiliary = value & 0x33,
-            (2, ..) => self.write_table(value),
+            (2, ..) => self.write_table(board, value),
             (3, ..) => self.write_domains(value),
             (5, 0, 0, 1) if matches!(kind, Arm926ejs | Arm920t) => {
                 self.registers.fetch_fault_status = value & 0xff;
@@ -127,7 +127,10 @@ impl Memory {
             (5, ..) => self.registers.data_fault_status = value & 0xff,
             (6, ..) => self.registers.fault_address = value,
             (7, ..) => return Some(self.cache_operation(board, word, value)),
-            (8, ..) => self.tlb_operation(word, value),
+            (8, ..) => {
+                self.tlb_operation(word, value);
+                self.forget_verified(board);
+            }
             (9, ..) => self.lockdown_operation(board, word, value),
             (10, ..) => self.tlb_lockdown(board, word, value),
             (13, 0, 0, 0) => {
@@ -163,7 +166,7 @@ impl Memory {
         Some(Effect::None)
     }
 
-    fn write_control(&mut self, value: u32) {
+    fn write_control(&mut self, board: &mut Board, value: u32) {
         let writable = writable_control(self.kind);
         let old = self.registers.control;
         let new = old & !writable | value & writable;
@@ -179,17 +182,18 @@ impl Memory {
             | control::ROM;
         if (old ^ new) & translating != 0 {
             self.renew_pages();
+            self.check_space_change(board);
         }
     }
 
-    fn write_table(&mut self, value: u32) {
+    fn write_table(&mut self, board: &mut Board, value: u32) {
         let value = value & 0xffff_c000;
         if value != self.registers.table {
             self.counters.space_switches += 1;
             self.registers.table = value;
             self.change_space();
+            self.check_space_change(board);
         }
-        self.forget_shadow();
     }
 
     fn write_domains(&mut self, value: u32) {
@@ -279,7 +283,7 @@ impl Memory {
             }
             (5, 0) | (7, 0) => {
                 if m == 7 {
-                    self.drop_all_lines();
+                    self.drop_all_lines(board);
                     self.counters.dcache_flushes += 1;
                 }
                 self.fetch.invalidate_all();
@@ -305,7 +309,7 @@ impl Memory {
             (5, 4) if kind == Arm926ejs => {}
             (5, 6) if kind == Xscale => return Effect::BranchBuffer,
             (6, 0) => {
-                self.drop_all_lines();
+                self.drop_all_lines(board);
                 self.counters.dcache_flushes += 1;
                 self.spend(Cause::DataCacheOperation, whole_cycles);
                 self.note_flush("dcache flush", since);
@@ -351,7 +355,7 @@ impl Memory {
             self.clean_slot(board, slot, Cause::DataCacheOperation);
         }
         if invalidate {
-            self.drop_line(slot);
+            self.drop_line(board, slot);
         }
     }
 
@@ -371,7 +375,7 @@ impl Memory {
         }
         self.counters.dcache_flushes += 1;
         if invalidate {
-            self.drop_all_lines();
+            self.drop_all_lines(board);
         }
         let since = self.now();
         self.note_flush("dcache clean", since);
@@ -386,7 +390,11 @@ impl Memory {
             return;
         }
         let slot = self.dcache.victim(u64::from(address & !31));
-        let old = (self.line_physical[slot as usize], self.lines[slot as usize]);
+        let slot_index = slot as usize;
+        let old = (
+            (self.line_tags[slot_index], self.line_physical[slot_index]),
+            self.lines[slot_index],
+        );
         if let Some(evicted) = self.dcache.replace(slot, u64::from(address & !31)) {
             if evicted.dirty != 0 {
                 self.write_back(board, old.0, &old.1, evicted.dirty, Cause::DataCacheOperation);

@@ -241,8 +241,6 @@ pub struct Memory {
 
     /// Set while the checker or a watchpoint wants to see every access.
     pub(crate) watched: bool,
-    /// The checker, with `--check`.
-    pub checker: Option<Box<crate::checker::Checker>>,
     /// Address of the instruction that executes, while `watched`.
     pub(crate) pc: u32,
     /// Watchpoints of the debugger: address, length, on load, on store.
@@ -331,7 +329,6 @@ impl Memory {
             buffer: WriteBuffer::new(&machine.buffers, &machine.memory),
             read_buffer: vec![(0, [0; 8]); machine.buffers.read_entries as usize],
             watched: false,
-            checker: None,
             pc: 0,
             watchpoints: Vec::new(),
             watch_hit: None,
@@ -595,15 +592,8 @@ impl Memory {
             return Ok(entry.payload);
         }
         let found = self.walk_tables(board, address, side);
-        if let Some(checker) = &mut self.checker {
-            checker.walked(
-                &found,
-                address,
-                self.pc,
-                &self.buffer,
-                &self.line_tags,
-                &self.line_physical,
-            );
+        if board.checker.is_some() {
+            self.check_walk(board, &found, address);
         }
         let translation =
             found.result.map_err(|(status, domain)| Fault { address, status, domain })?;
@@ -749,7 +739,10 @@ impl Memory {
     }
 
     /// Empties a slot without writing it back.
-    pub(crate) fn drop_line(&mut self, slot: usize) {
+    pub(crate) fn drop_line(&mut self, board: &mut Board, slot: usize) {
+        if board.checker.is_some() {
+            self.check_drop(board, slot);
+        }
         self.line_tags[slot] = 0;
         match (slot.checked_sub(self.main_slots as usize), &mut self.mini_dcache) {
             (Some(slot), Some(mini)) => mini.invalidate_slot(slot as u32),
@@ -758,7 +751,12 @@ impl Memory {
     }
 
     /// Empties the data caches without writing anything back.
-    pub(crate) fn drop_all_lines(&mut self) {
+    pub(crate) fn drop_all_lines(&mut self, board: &mut Board) {
+        if board.checker.is_some() {
+            for slot in 0..self.line_tags.len() {
+                self.check_drop(board, slot);
+            }
+        }
         self.line_tags.fill(0);
         self.dcache.invalidate_all();
         if let Some(mini) = &mut self.mini_dcache {
@@ -770,11 +768,14 @@ impl Memory {
     pub(crate) fn write_back(
         &mut self,
         board: &mut Board,
-        physical: u32,
+        (tag, physical): (u32, u32),
         data: &[u32; 8],
         halves: u8,
         cause: Cause,
     ) {
+        if board.checker.is_some() {
+            self.check_write_back(board, physical, data, halves, tag);
+        }
         self.counters.write_backs += u64::from(halves.count_ones());
         if board.region(physical) != Region::Ram {
             return;
@@ -798,8 +799,9 @@ impl Memory {
     pub(crate) fn clean_slot(&mut self, board: &mut Board, slot: usize, cause: Cause) {
         let halves = self.take_dirty(slot);
         if halves != 0 && self.line_tags[slot] != 0 {
-            let (physical, data) = (self.line_physical[slot], self.lines[slot]);
-            self.write_back(board, physical, &data, halves, cause);
+            let (names, data) =
+                ((self.line_tags[slot], self.line_physical[slot]), self.lines[slot]);
+            self.write_back(board, names, &data, halves, cause);
         }
     }
 
@@ -864,7 +866,7 @@ impl Memory {
             Access::Miss { slot, evicted } => (slot, evicted),
         };
         let slot = (slot + if to_mini { self.main_slots } else { 0 }) as usize;
-        let leaving = (self.line_physical[slot], self.lines[slot]);
+        let leaving = ((self.line_tags[slot], self.line_physical[slot]), self.lines[slot]);
         // The new line is wanted first; the dirty one that leaves waits in a buffer.
         let words = self.read_line(board, physical, cause);
         if let Some(evicted) = evicted {
@@ -966,7 +968,7 @@ impl Memory {
         } else {
             self.read_uncached(board, physical)
         };
-        if self.checker.is_some() {
+        if board.checker.is_some() {
             self.check_load(board, address, physical, attributes, size, word);
         }
         Ok(word)
@@ -1061,7 +1063,7 @@ impl Memory {
                 self.mark_dirty(slot, modified);
                 Ok(())
             }
-            None => self.store_slow(board, address, 4, value, !0, false),
+            None => self.store_slow(board, address, 4, value, !0, false).map(drop),
         }
     }
 
@@ -1096,7 +1098,7 @@ impl Memory {
                 self.mark_dirty(slot, modified);
                 Ok(())
             }
-            None => self.store_slow(board, address, size, value, mask, false),
+            None => self.store_slow(board, address, size, value, mask, false).map(drop),
         }
     }
 
@@ -1117,8 +1119,7 @@ impl Memory {
                 self.mark_dirty(slot, modified);
                 joins = false;
             } else {
-                self.store_slow(board, address, 4, value, !0, joins)?;
-                joins = true;
+                joins = self.store_slow(board, address, 4, value, !0, joins)?;
             }
             address = address.wrapping_add(4);
         }
@@ -1138,6 +1139,7 @@ impl Memory {
         }
     }
 
+    /// Returns whether the store went on to memory.
     #[inline(never)]
     fn store_slow(
         &mut self,
@@ -1147,7 +1149,7 @@ impl Memory {
         value: u32,
         mask: u32,
         joins: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         self.check_alignment(address, size)?;
         let address = self.modified(address);
         if self.watched {
@@ -1160,7 +1162,7 @@ impl Memory {
                 return Err(fault);
             }
         };
-        if self.checker.is_some() {
+        if board.checker.is_some() {
             self.check_store_access(board, address, physical, attributes, value, mask);
         }
         if attributes & CACHEABLE != 0 {
@@ -1173,7 +1175,7 @@ impl Memory {
                 *word = *word & !mask | value & mask;
                 if self.writes_back(attributes) {
                     self.mark_dirty(slot, address);
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
@@ -1183,7 +1185,7 @@ impl Memory {
             _ => attributes & (BUFFERABLE | CACHEABLE) != 0,
         };
         self.write_memory(board, physical, value, mask, buffered, joins);
-        Ok(())
+        Ok(true)
     }
 
     fn write_memory(
@@ -1241,7 +1243,7 @@ impl Memory {
                 count as u32
             }
             0x38 => self.number as u32,
-            0x44 => self.checker.as_ref().map_or(0, |checker| checker.reports.len() as u32),
+            0x44 => board.checker.as_ref().map_or(0, |checker| checker.reports.len() as u32),
             0x50 => counters.itlb_misses as u32,
             0x54 => counters.dtlb_misses as u32,
             0x58 => counters.icache_misses as u32,
@@ -1294,8 +1296,8 @@ impl Memory {
     // ---- Watching ----------------------------------------------------------------------------
 
     /// Sends every access through the slow path, or no longer.
-    pub fn update_watching(&mut self) {
-        let wanted = self.checker.is_some() || !self.watchpoints.is_empty();
+    pub fn update_watching(&mut self, checking: bool) {
+        let wanted = checking || !self.watchpoints.is_empty();
         if wanted != self.watched {
             self.watched = wanted;
             self.pages.fill(EMPTY_PAGE);

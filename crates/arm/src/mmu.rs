@@ -256,6 +256,15 @@ impl TranslationBuffer {
         largest
     }
 
+    /// Whether an address is translated by the locked-down part.
+    pub fn is_locked(&mut self, address: u32) -> bool {
+        if self.locked.as_mut().is_some_and(|locked| locked.find(u64::from(address), 0).is_some()) {
+            return true;
+        }
+        let protected = self.main.protected_ways();
+        self.main.find(u64::from(address), 0).is_some_and(|slot| slot < protected)
+    }
+
     /// Empties the TLB except for what is locked down.
     pub fn invalidate_all(&mut self) {
         let protected = self.main.protected_ways();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::board::Board;
 use crate::system::{CauseRow, Stop, System};
 
 /// Events and cycles of a cause.
@@ -232,7 +231,7 @@ impl System {
                 .collect(),
             events: self.events(),
             checker: CheckerOutcome {
-                enabled: self.cores[0].memory.checker.is_some(),
+                enabled: self.board.checker.is_some(),
                 reports: self.reports(),
             },
             notes: self.notes(),
@@ -264,9 +263,8 @@ impl System {
 
     /// The checker's reports of all cores.
     pub fn reports(&self) -> Vec<crate::checker::Report> {
-        let checkers = self.cores.iter().filter_map(|cpu| cpu.memory.checker.as_ref());
-        checkers
-            .flat_map(|checker| checker.reports.iter())
+        let reports = self.board.checker.iter().flat_map(|checker| &checker.reports);
+        reports
             .map(|report| report.with_places(&|address| self.place(address)))
             .collect()
     }
@@ -291,7 +289,6 @@ impl System {
                 ));
             }
         }
-        debug_assert!(Board::assigned(0x101f_1000));
         notes
     }
 }

@@ -165,16 +165,16 @@ impl System {
             cpu.pc = 0;
             cpu.branch_exchange(image.entry);
         }
-        if self.cores.iter().any(|cpu| cpu.memory.checker.is_some()) {
+        if self.board.checker.is_some() {
             self.start_checking();
         }
     }
 
     /// Turns the checker on, on all cores.
     pub fn start_checking(&mut self) {
+        self.board.checker = Some(Box::new(crate::checker::Checker::new(&self.board.ram)));
         for cpu in &mut self.cores {
-            cpu.memory.checker = Some(Box::new(crate::checker::Checker::new(&self.board.ram)));
-            cpu.memory.update_watching();
+            cpu.memory.update_watching(true);
         }
     }
 
@@ -446,7 +446,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
                 return;
             }
             *first = false;
-            if cpu.memory.checker.is_some() {
+            if board.checker.is_some() {
                 cpu.memory.check_fetch(board, cpu.pc, slot, length);
             }
         }

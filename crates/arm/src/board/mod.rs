@@ -49,6 +49,8 @@ pub struct Board {
     system: SystemRegisters,
     /// The lab block.
     pub lab: Lab,
+    /// The checker, with `--check`: it knows the newest value of all of RAM, so there is one.
+    pub checker: Option<Box<crate::checker::Checker>>,
     /// Characters from the guest that nobody took yet.
     pub output: Vec<u8>,
     /// Characters for the guest.
@@ -77,6 +79,7 @@ impl Board {
             vic: Vic::default(),
             system: SystemRegisters::new(clock_hz),
             lab: Lab::new(clock_hz, cores),
+            checker: None,
             output: Vec::new(),
             input: VecDeque::new(),
             unassigned: Vec::new(),
@@ -98,6 +101,11 @@ impl Board {
         } else {
             Region::Device
         }
+    }
+
+    /// Whether an address is in RAM.
+    pub fn is_ram(&self, physical: u32) -> bool {
+        physical < self.ram_bytes
     }
 
     /// RAM size.
