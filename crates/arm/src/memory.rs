@@ -374,7 +374,8 @@ impl Memory {
             self.ledger.charge_many(Cause::Issue, count, issue);
         }
         if stall > 0 {
-            self.ledger.charge(Cause::Interlock, stall);
+            // Each stalled cycle counts: the stalls are gathered, not the instructions that had them.
+            self.ledger.charge_many(Cause::Interlock, stall, stall);
         }
     }
 
