@@ -1,0 +1,470 @@
+//! Real recordings. They need Valgrind and the recorder (`make recorder`); without either, the
+//! tests say so and pass.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mmulab_trace::{
+    AccessKind, Batch, Ending, Event, MmtReader, OpenOptions, RecordOptions, Source, Summary,
+    TraceError, open, record, record_live,
+};
+
+fn tool_directory() -> Option<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/valgrind");
+    let ready = directory.join("mmulab-amd64-linux").is_file()
+        && Command::new("valgrind")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+    if !ready {
+        eprintln!("not tested: Valgrind or the recorder is not there");
+    }
+    ready.then_some(directory)
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn options(&self, program: &[&str]) -> Option<RecordOptions> {
+        Some(RecordOptions {
+            program: program[0].into(),
+            args: program[1..].iter().map(|&arg| arg.into()).collect(),
+            output: self.path("t.mmt"),
+            tool_directory: tool_directory()?,
+            ..RecordOptions::default()
+        })
+    }
+}
+
+fn finish(options: &RecordOptions) -> Summary {
+    record(options, &mut |_| true).unwrap()
+}
+
+/// Executed instructions, each with its accesses.
+type Executed = Vec<(u64, u8, Vec<(AccessKind, u64, u16)>)>;
+
+fn executed(source: &mut dyn Source) -> Executed {
+    let (mut batch, mut executed) = (Batch::default(), Vec::new());
+    while source.next_batch(&mut batch).unwrap() {
+        let mut addresses = batch.addresses.iter();
+        for &id in &batch.blocks {
+            let block = &source.table().blocks()[id as usize];
+            let mut accesses = block.accesses.iter().peekable();
+            let mut address = block.address;
+            for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
+                let mut own = Vec::new();
+                while let Some(access) =
+                    accesses.next_if(|access| usize::from(access.instruction) == index)
+                {
+                    own.push((access.kind, *addresses.next().unwrap(), access.size_bytes));
+                }
+                executed.push((address, size, own));
+                address += u64::from(size);
+            }
+            assert!(accesses.next().is_none(), "accesses are ordered by instruction");
+        }
+    }
+    executed
+}
+
+/// Compiles a C program; the recorder was built with the same compiler.
+fn compile(folder: &Folder, source: &str) -> String {
+    let (file, program) = (folder.path("program.c"), folder.path("program"));
+    std::fs::write(&file, source).unwrap();
+    let status = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .args([&program, &file])
+        .status()
+        .expect("the C compiler");
+    assert!(status.success());
+    program.to_str().unwrap().into()
+}
+
+/// Runs this test binary again, as a process of its own that records `program` into `t.mmt`.
+fn recording_process(folder: &Folder, program: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "record_for_another_test", "--ignored"])
+        .env("RECORD_PROGRAM", program)
+        .env("RECORD_OUTPUT", folder.path("t.mmt"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+#[ignore = "only run by other tests, in a process that they kill"]
+fn record_for_another_test() {
+    let program = std::env::var("RECORD_PROGRAM").unwrap();
+    finish(&RecordOptions {
+        program,
+        output: std::env::var_os("RECORD_OUTPUT").unwrap().into(),
+        tool_directory: tool_directory().unwrap(),
+        ..RecordOptions::default()
+    });
+}
+
+fn wait_for_bytes(path: &Path, bytes: u64) {
+    let start = Instant::now();
+    while path.metadata().map_or(0, |file| file.len()) < bytes {
+        assert!(start.elapsed() < Duration::from_secs(120), "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs until it is stopped, with accesses that are hard to predict.
+const ENDLESS: &str = "
+    unsigned table[1 << 20];
+    int main(void) {
+        for (unsigned i = 1;; i = i * 1664525 + 1013904223) table[i >> 12] += i;
+    }";
+
+/// Valgrind's own tracer sees the same instructions and the same accesses.
+#[test]
+fn lackey_agrees() {
+    let folder = Folder::new();
+    let Some(options) = folder.options(&["/bin/true"]) else { return };
+    // One folder for both tools: its name is in the program's environment, which the loader reads.
+    let tools = folder.path("tools");
+    std::fs::create_dir(&tools).unwrap();
+    let installed = options.tool_directory.join("default.supp").canonicalize().unwrap();
+    let installed = installed.parent().unwrap();
+    for part in ["default.supp", "vgpreload_core-amd64-linux.so", "lackey-amd64-linux"] {
+        symlink(installed.join(part), tools.join(part)).unwrap();
+    }
+    let recorder = options.tool_directory.canonicalize().unwrap().join("mmulab-amd64-linux");
+    symlink(recorder, tools.join("mmulab-amd64-linux")).unwrap();
+
+    finish(&RecordOptions { tool_directory: tools.clone(), ..options.clone() });
+    let text = folder.path("lackey.txt");
+    let status = Command::new("valgrind")
+        .env("VALGRIND_LIB", tools.canonicalize().unwrap())
+        .args(["--command-line-only=yes", "--tool=lackey", "--quiet", "--vgdb=no"])
+        .args(["--trace-mem=yes", "--basic-counts=no", "--vex-guest-chase=no"])
+        .arg(format!("--log-file={}", text.display()))
+        .arg("/bin/true")
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let ours = executed(&mut *open(&options.output).unwrap());
+    let lackeys = executed(&mut *open(&text).unwrap());
+    // The kernel gives each run random bytes, and the loader's use of them is seen at the end.
+    let same = ours.iter().zip(&lackeys).filter(|(ours, lackeys)| ours == lackeys).count();
+    assert!(lackeys.len() > 50_000, "{}", lackeys.len());
+    assert!(ours.len().abs_diff(lackeys.len()) < 500, "{} {}", ours.len(), lackeys.len());
+    assert!(same * 100 > lackeys.len() * 95, "{same} of {}", lackeys.len());
+    let equal_at_start = ours.iter().zip(&lackeys).take_while(|(a, b)| a == b).count();
+    assert!(equal_at_start > 20_000, "{equal_at_start}");
+}
+
+#[test]
+fn a_program_ends_as_without_recording() {
+    let folder = Folder::new();
+    for (script, ending) in [
+        ("exit 7", Ending::Exited(7)),
+        ("true", Ending::Exited(0)),
+        ("kill -9 $$", Ending::Signalled(9)),
+        ("kill -15 $$", Ending::Signalled(15)),
+        ("kill -11 $$", Ending::Signalled(11)),
+    ] {
+        let Some(options) = folder.options(&["sh", "-c", script]) else { return };
+        let summary = finish(&options);
+        assert_eq!(summary.ending, ending, "{script}");
+        let reader = MmtReader::open(&options.output, &OpenOptions::default()).unwrap();
+        assert_eq!(reader.information().ending, Some(ending));
+        assert_eq!(reader.information().totals, summary.totals);
+        assert_eq!(reader.command(), ["sh", "-c", script]);
+        assert!(summary.totals.instructions > 50_000);
+    }
+}
+
+#[test]
+fn special_instructions_make_the_accesses_that_they_make() {
+    let folder = Folder::new();
+    let program = compile(
+        &folder,
+        r#"
+        #include <stdint.h>
+        char from[64], to[64]; uint64_t word; float masked[8]; uint32_t mask[8] = {~0u, 0, ~0u};
+        void start(void) { __asm__ volatile("" ::: "memory"); }
+        int main(void) {
+            char *s = from, *d = to; long n = 5;
+            __asm__ volatile("nop; nop; nop; nop; rep movsb; nop; nop; nop"
+                             : "+S"(s), "+D"(d), "+c"(n) :: "memory");
+            __asm__ volatile("lock xaddq %%rax, %0; nop; nop; incq %0; nop; nop" : "+m"(word) :: "rax");
+            if (__builtin_cpu_supports("avx"))
+                __asm__ volatile("vmovups %1, %%ymm1; nop; nop; vmaskmovps %0, %%ymm1, %%ymm2"
+                                 :: "m"(masked), "m"(mask) : "xmm1", "xmm2");
+            return 0;
+        }"#,
+    );
+    let Some(options) = folder.options(&[&program]) else { return };
+    finish(&options);
+    let executed = executed(&mut *open(&options.output).unwrap());
+    // The program's own part: four instructions of one byte each, then the copy.
+    let start = executed
+        .windows(5)
+        .position(|five| {
+            five[..4].iter().all(|(_, size, accesses)| *size == 1 && accesses.is_empty())
+                && five[4].1 == 2
+                && five[4].2.len() == 2
+        })
+        .unwrap()
+        + 4;
+    let copy = &executed[start..start + 6];
+    for (index, (_, _, accesses)) in copy.iter().enumerate() {
+        let kinds: Vec<_> = accesses.iter().map(|access| (access.0, access.2)).collect();
+        if index < 5 {
+            assert_eq!(kinds, [(AccessKind::Load, 1), (AccessKind::Store, 1)], "byte {index}");
+            assert_eq!(accesses[0].1, copy[0].2[0].1 + index as u64);
+            assert_eq!(accesses[1].1, copy[0].2[1].1 + index as u64);
+        } else {
+            assert_eq!(kinds, [], "the end of the copy");
+        }
+    }
+    let modifies: Vec<_> = executed[start..]
+        .iter()
+        .flat_map(|(_, _, accesses)| accesses)
+        .filter(|(kind, _, size)| *kind == AccessKind::Modify && *size == 8)
+        .take(2)
+        .collect();
+    assert_eq!(modifies[0].1, modifies[1].1, "the locked and the plain one");
+    if std::fs::read_to_string("/proc/cpuinfo").unwrap().contains(" avx ") {
+        let last_four_byte_loads: Vec<_> = executed[start..]
+            .iter()
+            .filter(|(_, _, accesses)| {
+                accesses.len() == 2
+                    && accesses
+                        .iter()
+                        .all(|(kind, _, size)| *kind == AccessKind::Load && *size == 4)
+                    && accesses[0].1 + 8 == accesses[1].1
+            })
+            .collect();
+        assert_eq!(last_four_byte_loads.len(), 1, "only the two elements that the mask has");
+    }
+}
+
+#[test]
+fn threads_and_mappings_are_events() {
+    let folder = Folder::new();
+    let program = compile(
+        &folder,
+        r"
+        #define _GNU_SOURCE
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        void *place = (void *)0x123450000000;
+        void *work(void *p) { for (volatile int i = 0; i < 1000; i++); return p; }
+        int main(void) {
+            for (int i = 0; i < 3; i++) {
+                pthread_t thread;
+                pthread_create(&thread, 0, work, 0);
+                pthread_join(thread, 0);
+            }
+            int prot = PROT_READ | PROT_WRITE;
+            mmap(place, 0x5000, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            munmap(place, 0x2000);
+            sbrk(0x10000);
+            return 0;
+        }",
+    );
+    let Some(options) = folder.options(&[&program]) else { return };
+    finish(&options);
+    let mut source = open(&options.output).unwrap();
+    let (mut batch, mut events) = (Batch::default(), Vec::new());
+    while source.next_batch(&mut batch).unwrap() {
+        events.extend(batch.events.drain(..).map(|(_, event)| event));
+    }
+    let threads: BTreeSet<u32> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Thread(number) => Some(*number),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(threads, BTreeSet::from([1, 2, 3, 4]), "a number is not used again");
+    let mapped = |wanted: &str, code: bool| {
+        events.iter().any(|event| {
+            matches!(event, Event::Map { name, executable, .. }
+                if name.contains(wanted) && (*executable || !code))
+        })
+    };
+    assert!(mapped("/program", true) && mapped("libc", true));
+    assert!(mapped("[stack]", false) && mapped("[heap]", false));
+    assert!(events.contains(&Event::Map {
+        address: 0x1234_5000_0000,
+        length_bytes: 0x5000,
+        executable: false,
+        name: String::new()
+    }));
+    assert!(events.contains(&Event::Unmap { address: 0x1234_5000_0000, length_bytes: 0x2000 }));
+    let stack_first = events
+        .iter()
+        .position(|event| matches!(event, Event::Map { name, .. } if name == "[stack]"));
+    let thread_first = events.iter().position(|event| matches!(event, Event::Thread(1)));
+    assert!(stack_first < thread_first, "what is mapped is known before anything is executed");
+}
+
+#[test]
+fn children_get_files_of_their_own() {
+    let folder = Folder::new();
+    // The first child forks a child itself; the second is replaced by another program.
+    let script = "(/bin/true; :); /bin/echo -n; exit 3";
+    let Some(options) = folder.options(&["sh", "-c", script]) else { return };
+    let options = RecordOptions { follow_children: true, ..options };
+    let summary = finish(&options);
+    assert_eq!(summary.ending, Ending::Exited(3));
+    let names: Vec<_> = summary
+        .files
+        .iter()
+        .map(|file| file.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["t.mmt", "t.1.1.mmt", "t.1.mmt", "t.2.mmt"]);
+    for file in &summary.files {
+        let mut source = open(file).unwrap();
+        let (mut batch, mut blocks, mut replaced) = (Batch::default(), 0, false);
+        while source.next_batch(&mut batch).unwrap() {
+            blocks += batch.blocks.len();
+            let everything = Event::Unmap { address: 0, length_bytes: u64::MAX };
+            replaced |= batch.events.iter().any(|(_, event)| *event == everything);
+        }
+        assert!(blocks > 100, "{file:?}");
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert_eq!(replaced, ["t.1.1.mmt", "t.2.mmt"].contains(&name), "{name}");
+    }
+    // Without being asked to, only the program itself is recorded, and its children still run.
+    let output = folder.path("alone.mmt");
+    let summary = finish(&RecordOptions { follow_children: false, output, ..options });
+    assert_eq!((summary.ending, summary.files.len()), (Ending::Exited(3), 1));
+}
+
+#[test]
+fn a_limit_ends_the_recording() {
+    let folder = Folder::new();
+    let program = compile(&folder, ENDLESS);
+    let Some(options) = folder.options(&[&program]) else { return };
+    let limit = 3_000_000;
+    let options = RecordOptions { max_instructions: Some(limit), ..options };
+    let summary = finish(&options);
+    assert_eq!(summary.ending, Ending::Limit);
+    assert!((limit..limit + 200).contains(&summary.totals.instructions));
+    // The same without a file.
+    let mut live = record_live(&options).unwrap();
+    let recorded = executed(&mut *open(&options.output).unwrap());
+    assert!(executed(&mut live) == recorded);
+    assert_eq!(live.ending(), Some(Ending::Limit));
+}
+
+#[test]
+fn a_callback_ends_the_recording() {
+    let folder = Folder::new();
+    let program = compile(&folder, ENDLESS);
+    let Some(options) = folder.options(&[&program]) else { return };
+    let summary = record(&options, &mut |instructions| instructions < 1_000_000).unwrap();
+    assert_eq!(summary.ending, Ending::Interrupted);
+    let reader = MmtReader::open(&options.output, &OpenOptions::default()).unwrap();
+    assert!(reader.information().totals.instructions >= 1_000_000);
+}
+
+#[test]
+fn an_interrupted_recording_is_complete() {
+    let folder = Folder::new();
+    let program = compile(&folder, ENDLESS);
+    if tool_directory().is_none() {
+        return;
+    }
+    let mut process = recording_process(&folder, &program);
+    wait_for_bytes(&folder.path("t.mmt"), 1_000_000);
+    let killed = Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert!(process.wait().unwrap().success());
+    let reader = MmtReader::open(&folder.path("t.mmt"), &OpenOptions::default()).unwrap();
+    assert_eq!(reader.information().ending, Some(Ending::Interrupted));
+}
+
+#[test]
+fn a_killed_recording_is_incomplete_and_readable() {
+    let folder = Folder::new();
+    let program = compile(&folder, ENDLESS);
+    if tool_directory().is_none() {
+        return;
+    }
+    for bytes in [1, 1_000_000, 30_000_000] {
+        let path = folder.path("t.mmt");
+        let _ = std::fs::remove_file(&path);
+        let mut process = recording_process(&folder, &program);
+        wait_for_bytes(&path, bytes);
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let error = MmtReader::open(&path, &OpenOptions::default()).err().unwrap();
+        assert!(matches!(error, TraceError::Incomplete { .. }), "{error}");
+        let mut reader = MmtReader::open(&path, &OpenOptions { partial: true }).unwrap();
+        let (mut batch, mut blocks) = (Batch::default(), 0);
+        while reader.next_batch(&mut batch).unwrap() {
+            blocks += batch.blocks.len() as u64;
+        }
+        assert_eq!(blocks, reader.information().totals.blocks);
+        assert!(blocks > 0 || bytes < 30_000_000);
+        assert!(!reader.information().is_complete() && reader.cut().is_some());
+        // Nobody reads any more: the program does not go on alone.
+        let start = Instant::now();
+        let runs = || {
+            let found = Command::new("pgrep").args(["-f", &program]).output().unwrap();
+            !found.stdout.is_empty()
+        };
+        while runs() {
+            assert!(start.elapsed() < Duration::from_secs(60), "the program still runs");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_without_a_file() {
+    let folder = Folder::new();
+    let Some(options) = folder.options(&["no-such-program-anywhere"]) else { return };
+    let error = record(&options, &mut |_| true).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "recording no-such-program-anywhere: there is no such program; give a path or a name in PATH"
+    );
+    let text = folder.path("text");
+    std::fs::write(&text, "\x7fELF and nothing else").unwrap();
+    let mut permissions = text.metadata().unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    std::fs::set_permissions(&text, permissions).unwrap();
+    let program = text.to_str().unwrap().to_owned();
+    let error = record(&RecordOptions { program, ..options.clone() }, &mut |_| true).unwrap_err();
+    assert!(error.to_string().contains("Valgrind could not begin"), "{error}");
+
+    let elsewhere = RecordOptions {
+        program: "true".into(),
+        tool_directory: folder.path("nowhere"),
+        ..options.clone()
+    };
+    let error = record(&elsewhere, &mut |_| true).unwrap_err();
+    assert!(matches!(error, TraceError::NotInstalled { .. }));
+    assert!(error.to_string().contains("make recorder"), "{error}");
+    assert!(!options.output.exists());
+
+    let unwritable =
+        RecordOptions { program: "true".into(), output: folder.path("no-folder/t.mmt"), ..options };
+    let error = record(&unwritable, &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("no-folder/t.mmt"), "{error}");
+}
