@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from mmulab.papers.vm_study_cells import KIB, PLOTTED_LINES, Cell, Configuration
+from mmulab.papers.vm_study_cells import KIB, ORGANISATIONS, PLOTTED_LINES, Cell, Configuration
 
 FOUR_WAYS = {
     f"{cache}.{key}": value
@@ -53,15 +53,17 @@ class Experiment:
         return {**self.configuration.changes(), **self.changes}
 
 
+TABLE_OFFSETS_KIB = (256, 512, 768)
+
 EXPERIMENTS = [
-    *(Experiment(name, name) for name in ("base", "ultrix", "mach", "intel", "pa-risc")),
+    *(Experiment(name, name) for name in [*ORGANISATIONS, "inverted-hw"]),
     *(
         Experiment(f"{name}, 4-way caches", name, FOUR_WAYS)
-        for name in ("base", "ultrix", "intel", "pa-risc")
+        for name in ("base", "ultrix", "intel", "pa-risc", "inverted-hw")
     ),
     *(
-        Experiment(f"pa-risc, table {offset} KB further", "pa-risc", table_at(offset))
-        for offset in (256, 512, 768)
+        Experiment(f"inverted-hw, table {offset} KB further", "inverted-hw", table_at(offset))
+        for offset in TABLE_OFFSETS_KIB
     ),
     Experiment("intel, 112 entries", "intel", entries(112)),
     Experiment("intel, LRU", "intel", LRU),
