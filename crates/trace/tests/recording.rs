@@ -444,8 +444,14 @@ fn what_cannot_be_recorded_is_refused_without_a_file() {
         error,
         "recording no-such-program-anywhere: there is no such program; give a path or a name in PATH"
     );
-    let text = folder.path("text");
-    std::fs::write(&text, "\x7fELF and nothing else").unwrap();
+    let text = folder.path("foreign");
+    // The header of a program for another processor.
+    let mut header = vec![0; 4096];
+    header[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0");
+    header[20] = 1;
+    header[32] = 64;
+    header[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
+    std::fs::write(&text, header).unwrap();
     let mut permissions = text.metadata().unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     std::fs::set_permissions(&text, permissions).unwrap();
