@@ -140,7 +140,7 @@ pub struct CacheCounters {
 }
 
 /// Cycles added by a miss in each level.
-fn miss_cycles(machine: &ReplayMachine) -> [u64; MAXIMUM_LEVELS] {
+pub(crate) fn miss_cycles(machine: &ReplayMachine) -> [u64; MAXIMUM_LEVELS] {
     let levels = machine.cache_levels();
     let mut cycles = [0; MAXIMUM_LEVELS];
     for (level, cycles) in cycles.iter_mut().enumerate().take(levels.len()) {
@@ -219,6 +219,17 @@ impl Tags {
 impl SplitDirectMapped {
     /// The caches of `machine`, if they have this shape.
     pub fn new(machine: &ReplayMachine) -> Option<Self> {
+        let [[l1i, l2i], [l1d, l2d]] = Self::shape(machine)?;
+        let [first, second, _] = miss_cycles(machine);
+        Some(Self {
+            instruction: [Tags::new(l1i), Tags::new(l2i)],
+            data: [Tags::new(l1d), Tags::new(l2d)],
+            miss_cycles: [first, second],
+        })
+    }
+
+    /// The two levels of each side of `machine`, if its caches have this shape.
+    pub(crate) fn shape(machine: &ReplayMachine) -> Option<[[&machine::Cache; 2]; 2]> {
         let levels = machine.cache_levels();
         let [
             CacheLevel::Split { instruction: l1i, data: l1d },
@@ -234,15 +245,7 @@ impl SplitDirectMapped {
                 && cache.write_allocate
                 && cache.write_policy == machine::WritePolicy::WriteThrough
         };
-        if ![l1i, l1d, l2i, l2d].iter().all(fits) {
-            return None;
-        }
-        let [first, second, _] = miss_cycles(machine);
-        Some(Self {
-            instruction: [Tags::new(l1i), Tags::new(l2i)],
-            data: [Tags::new(l1d), Tags::new(l2d)],
-            miss_cycles: [first, second],
-        })
+        [l1i, l1d, l2i, l2d].iter().all(fits).then_some([[l1i, l2i], [l1d, l2d]])
     }
 
     #[inline(always)]

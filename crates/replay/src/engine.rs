@@ -346,10 +346,15 @@ pub struct EngineResult<P> {
 impl<O: Organisation, C: Caches> Engine<O, C> {
     /// Ends the run.
     pub fn finish(self) -> EngineResult<u32> {
+        self.finish_with_caches().0
+    }
+
+    /// Ends the run and gives the caches back.
+    pub fn finish_with_caches(self) -> (EngineResult<u32>, C) {
         let references = [self.instructions, self.data_references];
         let Machine { caches, ledger, handler_instructions, walk_loads, .. } = self.machine;
         let tlbs = self.organisation.tlb_counters(references);
-        EngineResult {
+        let result = EngineResult {
             instructions: self.instructions,
             ledger,
             tlb_walks: (!tlbs.is_empty()).then(|| tlbs.iter().map(|tlb| tlb.misses).sum()),
@@ -358,6 +363,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 .counters([references[0] + handler_instructions, references[1] + walk_loads]),
             chains: self.organisation.chains(),
             attribution: self.attribution,
-        }
+        };
+        (result, caches)
     }
 }

@@ -20,6 +20,7 @@ mod outcome;
 pub mod program;
 mod reach;
 mod replay;
+pub mod sweep;
 
 pub use attribution::{Attribution, PageWalks, Region, Regions};
 pub use cause::{Cause, Role, Tier};

@@ -274,7 +274,8 @@ fn build(
             driven.flat.engines.push((index, Box::new(engine)));
             continue;
         };
-        let engine = build_32_bit(machine, seed).map_err(refuse)?;
+        let engine =
+            with_organisation(machine, seed, BuildEngine { machine, seed }).map_err(refuse)?;
         let place = sizes.iter().position(|&size| size == bytes).unwrap_or_else(|| {
             sizes.push(bytes);
             decoder.folded.push((Feed::new(Fold::new(bytes), PAGE_SHIFT), machine.name.clone()));
@@ -308,46 +309,73 @@ pub fn user_space_bytes(organisation: &Description) -> Option<u64> {
     }
 }
 
-type Boxed = Box<dyn Driven<u32>>;
+/// What to do with the organisation of a 32-bit machine, whatever its type.
+pub(crate) trait OrganisationUser {
+    type Output;
 
-fn build_32_bit(machine: &ReplayMachine, seed: u64) -> Result<Boxed, GeometryError> {
+    fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
+    where
+        O: Organisation + Send + 'static;
+}
+
+/// Makes the organisation of `machine` and hands it to `user`.
+pub(crate) fn with_organisation<U: OrganisationUser>(
+    machine: &ReplayMachine,
+    seed: u64,
+    user: U,
+) -> Result<U::Output, GeometryError> {
     match &machine.organisation {
-        Description::Ultrix(table) => with_tlbs(machine, seed, Ultrix::new(table)),
-        Description::Mach(table) => with_tlbs(machine, seed, Mach::new(table)),
-        Description::Intel(table) => with_tlbs(machine, seed, Intel::new(table)),
-        Description::PaRisc(table) => with_tlbs(machine, seed, PaRisc::new(table)),
-        Description::InvertedHw(table) => with_tlbs(machine, seed, InvertedHardware::new(table)),
-        Description::Notlb(table) => with_caches(machine, seed, NoTlb::new(table)),
-        Description::Base(_) => with_caches(machine, seed, Base),
+        Description::Ultrix(table) => with_tlbs(machine, seed, Ultrix::new(table), user),
+        Description::Mach(table) => with_tlbs(machine, seed, Mach::new(table), user),
+        Description::Intel(table) => with_tlbs(machine, seed, Intel::new(table), user),
+        Description::PaRisc(table) => with_tlbs(machine, seed, PaRisc::new(table), user),
+        Description::InvertedHw(table) => {
+            with_tlbs(machine, seed, InvertedHardware::new(table), user)
+        }
+        Description::Notlb(table) => user.take(NoTlb::new(table)),
+        Description::Base(_) => user.take(Base),
         Description::Radix(_) => Err(GeometryError("organisation: is not a 32-bit one".to_owned())),
     }
 }
 
-fn with_tlbs<W>(machine: &ReplayMachine, seed: u64, walk: W) -> Result<Boxed, GeometryError>
+fn with_tlbs<W, U>(
+    machine: &ReplayMachine,
+    seed: u64,
+    walk: W,
+    user: U,
+) -> Result<U::Output, GeometryError>
 where
     W: Walk + Send + 'static,
+    U: OrganisationUser,
 {
     let (Some(itlb), Some(dtlb)) = (&machine.itlb, &machine.dtlb) else {
         return Err(GeometryError("itlb or dtlb is missing".to_owned()));
     };
-    with_caches(machine, seed, WithTlbs::new(TlbPair::new(itlb, dtlb, seed)?, walk))
+    user.take(WithTlbs::new(TlbPair::new(itlb, dtlb, seed)?, walk))
 }
 
-fn with_caches<O>(
-    machine: &ReplayMachine,
+/// Drives a machine of its own with an organisation.
+struct BuildEngine<'a> {
+    machine: &'a ReplayMachine,
     seed: u64,
-    organisation: O,
-) -> Result<Boxed, GeometryError>
-where
-    O: Organisation + Send + 'static,
-{
-    let frames = Frames::new_32_bit(machine.memory.placement, seed);
-    let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-    Ok(match SplitDirectMapped::new(machine) {
-        Some(caches) => Box::new(Engine::new(organisation, caches, frames, interrupt_cycles)),
-        None => {
-            let caches = Hierarchy::new(machine, seed)?;
-            Box::new(Engine::new(organisation, caches, frames, interrupt_cycles))
-        }
-    })
+}
+
+impl OrganisationUser for BuildEngine<'_> {
+    type Output = Box<dyn Driven<u32>>;
+
+    fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
+    where
+        O: Organisation + Send + 'static,
+    {
+        let Self { machine, seed } = self;
+        let frames = Frames::new_32_bit(machine.memory.placement, seed);
+        let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
+        Ok(match SplitDirectMapped::new(machine) {
+            Some(caches) => Box::new(Engine::new(organisation, caches, frames, interrupt_cycles)),
+            None => {
+                let caches = Hierarchy::new(machine, seed)?;
+                Box::new(Engine::new(organisation, caches, frames, interrupt_cycles))
+            }
+        })
+    }
 }

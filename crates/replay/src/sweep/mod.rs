@@ -1,0 +1,258 @@
+//! Many configurations of many machines on many traces.
+//!
+//! [`units`] cuts a list of configurations into units: configurations that one pass over a trace
+//! serves together. A unit is what a thread works on, what a cluster hands out and what an
+//! interrupted sweep need not do again. What a unit finds does not depend on who runs it or when.
+//!
+//! Three kinds of units, by how much their configurations share:
+//!
+//! - Organisations with a TLB, and `base`, on split direct-mapped caches: their walks do not depend on
+//!   the caches, so one machine drives a [`family`] of all of them.
+//! - `notlb` on such caches walks when its own second level misses, so every configuration has caches
+//!   of its own; those with the same first level are [`lanes`], passed over together where all hit.
+//! - Everything else replays side by side and shares the decoding.
+
+mod family;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+
+use mmulab_hardware::GeometryError;
+use mmulab_machine::{Organisation as Description, ReplayMachine};
+use mmulab_trace::{Batch, Source};
+use serde::{Deserialize, Serialize};
+
+use crate::attribution::{Attribution, Regions};
+use crate::caches::{SplitDirectMapped, miss_cycles};
+use crate::engine::{Engine, EngineResult};
+use crate::fold::Fold;
+use crate::frames::Frames;
+use crate::organisation::Organisation;
+use crate::outcome::Outcome;
+use crate::program::{Feed, Program, Stretch};
+use crate::replay::{
+    Options, OrganisationUser, ReplayError, replay, user_space_bytes, with_organisation,
+};
+use family::{Family, MOST_FIRST_LEVELS, Member, shape};
+
+/// Configurations that one pass over a trace serves together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unit {
+    /// How they share the work.
+    pub sharing: Sharing,
+    /// Place of each in the list that was cut.
+    pub places: Vec<usize>,
+    /// The configurations.
+    pub machines: Vec<ReplayMachine>,
+}
+
+/// How the configurations of a unit share work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// One machine drives all caches.
+    Family,
+    /// Only the decoding.
+    Decoding,
+}
+
+impl Sharing {
+    /// The most that the configurations of `machine`'s kind can share.
+    fn of(machine: &ReplayMachine) -> Self {
+        let is_fast_shape = SplitDirectMapped::shape(machine).is_some();
+        match machine.organisation {
+            Description::Radix(_) | Description::Notlb(_) => Sharing::Decoding,
+            _ if is_fast_shape => Sharing::Family,
+            _ => Sharing::Decoding,
+        }
+    }
+
+    /// Whether a unit that shares this way has room for `machine`, which is of its kind.
+    fn admits(self, unit: &Unit, machine: &ReplayMachine) -> bool {
+        match self {
+            Sharing::Decoding => unit.machines.len() < MOST_SIDE_BY_SIDE,
+            Sharing::Family => [0, 1].iter().all(|&side| {
+                let with_it = unit.machines.iter().chain([machine]);
+                let mut firsts: Vec<_> =
+                    with_it.filter_map(member).map(|member| member.first[side]).collect();
+                firsts.sort_unstable();
+                firsts.dedup();
+                firsts.len() <= MOST_FIRST_LEVELS
+            }),
+        }
+    }
+
+    /// What configurations must have in common to share this way, as text.
+    fn common(self, machine: &ReplayMachine) -> String {
+        let mut common = machine.clone();
+        if self == Sharing::Decoding {
+            return String::new();
+        }
+        // Sizes and second-level lines may differ, and what a miss costs is multiplied at the end.
+        common.memory.latency_cycles = 0;
+        for cache in [&mut common.l1i, &mut common.l1d, &mut common.l2].into_iter().flatten() {
+            cache.size_bytes = 0;
+            cache.latency_cycles = 0;
+        }
+        if let Some(second) = &mut common.l2 {
+            second.line_bytes = 0;
+        }
+        format!("{common:?}")
+    }
+}
+
+/// Machines that are replayed side by side in one unit.
+const MOST_SIDE_BY_SIDE: usize = 8;
+
+/// Cuts configurations into units. The result depends on the list alone.
+pub fn units(machines: &[ReplayMachine]) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    let mut open: HashMap<(Sharing, String), usize> = HashMap::new();
+    for (place, machine) in machines.iter().enumerate() {
+        let sharing = Sharing::of(machine);
+        let found = open.entry((sharing, sharing.common(machine))).or_insert(usize::MAX);
+        if !units.get(*found).is_some_and(|unit| sharing.admits(unit, machine)) {
+            *found = units.len();
+            units.push(Unit { sharing, places: Vec::new(), machines: Vec::new() });
+        }
+        units[*found].places.push(place);
+        units[*found].machines.push(machine.clone());
+    }
+    units
+}
+
+/// The caches of a machine as a member of a family; `None` where they have another shape.
+fn member(machine: &ReplayMachine) -> Option<Member> {
+    let [[l1i, l2i], [l1d, _]] = SplitDirectMapped::shape(machine)?;
+    let [first_miss, second_miss, _] = miss_cycles(machine);
+    Some(Member {
+        first: [shape(l1i), shape(l1d)],
+        second: shape(l2i),
+        miss_cycles: [first_miss, second_miss],
+    })
+}
+
+impl Unit {
+    /// Replays the trace on all configurations; gives their outcomes in order, without the costs by
+    /// region and by page.
+    ///
+    /// `progress` is called now and then with the number of instructions replayed; `false` stops.
+    ///
+    /// # Errors
+    /// The trace is damaged, a configuration is impossible, or the program does not fit one.
+    pub fn run(
+        &self,
+        source: &mut dyn Source,
+        seed: u64,
+        progress: &(dyn Fn(u64) -> bool + Sync),
+    ) -> Result<Vec<Outcome>, ReplayError> {
+        match self.sharing {
+            Sharing::Decoding => self.run_side_by_side(source, seed, progress),
+            Sharing::Family => self.run_family(source, seed, progress),
+        }
+    }
+
+    fn run_side_by_side(
+        &self,
+        source: &mut dyn Source,
+        seed: u64,
+        progress: &(dyn Fn(u64) -> bool + Sync),
+    ) -> Result<Vec<Outcome>, ReplayError> {
+        let options = Options { seed, threads: NonZeroUsize::new(1), progress: Some(progress) };
+        let mut outcomes = replay(source, &self.machines, options)?;
+        for outcome in &mut outcomes {
+            outcome.regions.clear();
+            outcome.pages.clear();
+        }
+        Ok(outcomes)
+    }
+
+    fn run_family(
+        &self,
+        source: &mut dyn Source,
+        seed: u64,
+        progress: &(dyn Fn(u64) -> bool + Sync),
+    ) -> Result<Vec<Outcome>, ReplayError> {
+        let Some(first) = self.machines.first() else { return Ok(Vec::new()) };
+        let members: Vec<Member> = self.machines.iter().filter_map(member).collect();
+        let family = Family::new(&members);
+        let mut engine =
+            with_organisation(first, seed, BuildFamily { machine: first, seed, family })
+                .map_err(|reason| ReplayError::Machine { machine: first.name.clone(), reason })?;
+        drive(source, first, progress, |stretch| engine.run(stretch))?;
+        let (result, family) = engine.finish();
+        let outcomes = self.machines.iter().zip(&members).map(|(machine, member)| {
+            let mut result = result.clone();
+            result.caches = family.account(member, &mut result.ledger, &result.caches);
+            Outcome::new(machine, result, &Regions::default(), |_| None)
+        });
+        Ok(outcomes.collect())
+    }
+}
+
+/// Reads a trace as the 32-bit `machine` sees it, and hands every stretch to `run`.
+fn drive(
+    source: &mut dyn Source,
+    machine: &ReplayMachine,
+    progress: &(dyn Fn(u64) -> bool + Sync),
+    mut run: impl FnMut(Stretch<'_, u32>),
+) -> Result<(), ReplayError> {
+    let space_bytes = user_space_bytes(&machine.organisation).unwrap_or(0);
+    let mut feed = Feed::new(Fold::new(space_bytes));
+    let mut program = Program::default();
+    let mut addresses = Vec::new();
+    let mut batch = Batch::default();
+    let mut instructions = 0;
+    while source.next_batch(&mut batch)? {
+        feed.prepare(source.table().blocks(), &batch)
+            .map_err(|reason| ReplayError::DoesNotFit { machine: machine.name.clone(), reason })?;
+        feed.deliver(&mut program, &mut addresses);
+        run(Stretch { program: &program, blocks: &batch.blocks, addresses: &addresses });
+        let lengths = batch.blocks.iter().map(|&block| program.blocks[block as usize].instructions);
+        instructions += lengths.map(u64::from).sum::<u64>();
+        if !progress(instructions) {
+            return Err(ReplayError::Stopped);
+        }
+    }
+    Ok(())
+}
+
+/// An engine over a family, whatever its organisation.
+trait DrivesFamily {
+    fn run(&mut self, stretch: Stretch<'_, u32>);
+
+    fn finish(self: Box<Self>) -> (EngineResult<u32>, Family);
+}
+
+impl<O: Organisation> DrivesFamily for Engine<O, Family> {
+    fn run(&mut self, stretch: Stretch<'_, u32>) {
+        Engine::run(self, stretch);
+    }
+
+    fn finish(self: Box<Self>) -> (EngineResult<u32>, Family) {
+        let (mut result, family) = self.finish_with_caches();
+        // What walks cost is each member's own; only their number is known here.
+        result.attribution = Attribution::default();
+        (result, family)
+    }
+}
+
+struct BuildFamily<'a> {
+    machine: &'a ReplayMachine,
+    seed: u64,
+    family: Family,
+}
+
+impl OrganisationUser for BuildFamily<'_> {
+    type Output = Box<dyn DrivesFamily>;
+
+    fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
+    where
+        O: Organisation + Send + 'static,
+    {
+        let Self { machine, seed, family } = self;
+        let frames = Frames::new_32_bit(machine.memory.placement, seed);
+        let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
+        Ok(Box::new(Engine::new(organisation, family, frames, interrupt_cycles)))
+    }
+}
