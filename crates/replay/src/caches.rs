@@ -163,7 +163,7 @@ pub struct SplitDirectMapped {
 
 /// The tags of a direct-mapped cache: the line number that each set holds.
 #[derive(Clone, Debug)]
-struct Tags {
+pub(crate) struct Tags {
     lines: Box<[u32]>,
     shift: u32,
     misses: u64,
@@ -171,9 +171,9 @@ struct Tags {
 
 impl Tags {
     /// No line: lines are at least four bytes long, so numbers end well below it.
-    const EMPTY: u32 = u32::MAX;
+    pub(crate) const EMPTY: u32 = u32::MAX;
 
-    fn new(cache: &machine::Cache) -> Self {
+    pub(crate) fn new(cache: &machine::Cache) -> Self {
         Self {
             lines: vec![Self::EMPTY; cache.sets() as usize].into(),
             shift: cache.line_bytes.trailing_zeros(),
@@ -182,13 +182,13 @@ impl Tags {
     }
 
     #[inline(always)]
-    fn holds(&self, address: u32) -> bool {
+    pub(crate) fn holds(&self, address: u32) -> bool {
         let line = address >> self.shift;
         self.lines[line as usize & (self.lines.len() - 1)] == line
     }
 
     #[inline(always)]
-    fn misses(&mut self, address: u32) -> bool {
+    pub(crate) fn misses(&mut self, address: u32) -> bool {
         let line = address >> self.shift;
         let set = line as usize & (self.lines.len() - 1);
         if self.lines[set] == line {
@@ -197,6 +197,11 @@ impl Tags {
         self.lines[set] = line;
         self.misses += 1;
         true
+    }
+
+    /// How often [`Tags::misses`] said yes.
+    pub(crate) fn miss_count(&self) -> u64 {
+        self.misses
     }
 }
 

@@ -40,12 +40,32 @@ pub struct Engine<O, C> {
 
 /// The part of a machine that a walk works on.
 #[derive(Clone, Debug)]
-struct Machine<C> {
-    caches: C,
-    ledger: Ledger<Cause>,
+pub(crate) struct Machine<C> {
+    pub(crate) caches: C,
+    pub(crate) ledger: Ledger<Cause>,
     interrupt_cycles: u64,
     handler_instructions: u64,
     walk_loads: u64,
+}
+
+impl<C: Caches> Machine<C> {
+    pub(crate) fn new(caches: C, interrupt_cycles: u32) -> Self {
+        Self {
+            caches,
+            ledger: Ledger::new(),
+            interrupt_cycles: u64::from(interrupt_cycles),
+            handler_instructions: 0,
+            walk_loads: 0,
+        }
+    }
+
+    /// The costs, the caches, and what these did; `references` are those of the program, by side.
+    pub(crate) fn finish(self, references: [u64; 2]) -> (Ledger<Cause>, C, Vec<CacheCounters>) {
+        let [fetches, data] = references;
+        let references = [fetches + self.handler_instructions, data + self.walk_loads];
+        let counters = self.caches.counters(references);
+        (self.ledger, self.caches, counters)
+    }
 }
 
 impl<C: Caches> WalkTarget for Machine<C> {
@@ -90,18 +110,11 @@ impl<C: Caches> WalkTarget for Machine<C> {
 impl<O: Organisation, C: Caches> Engine<O, C> {
     /// An engine at the start of a program, its caches and TLBs empty.
     pub fn new(organisation: O, caches: C, frames: Frames, interrupt_cycles: u32) -> Self {
-        let interrupt_cycles = u64::from(interrupt_cycles);
         Self {
             organisation,
             frames: caches.any_is_physical().then_some(frames),
             fetches_each_instruction: caches.first_level_is_unified(),
-            machine: Machine {
-                caches,
-                ledger: Ledger::new(),
-                interrupt_cycles,
-                handler_instructions: 0,
-                walk_loads: 0,
-            },
+            machine: Machine::new(caches, interrupt_cycles),
             data_references: 0,
             instructions: 0,
             attribution: Attribution::default(),
@@ -352,15 +365,14 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// Ends the run and gives the caches back.
     pub fn finish_with_caches(self) -> (EngineResult<u32>, C) {
         let references = [self.instructions, self.data_references];
-        let Machine { caches, ledger, handler_instructions, walk_loads, .. } = self.machine;
         let tlbs = self.organisation.tlb_counters(references);
+        let (ledger, caches, cache_counters) = self.machine.finish(references);
         let result = EngineResult {
             instructions: self.instructions,
             ledger,
             tlb_walks: (!tlbs.is_empty()).then(|| tlbs.iter().map(|tlb| tlb.misses).sum()),
             tlbs,
-            caches: caches
-                .counters([references[0] + handler_instructions, references[1] + walk_loads]),
+            caches: cache_counters,
             chains: self.organisation.chains(),
             attribution: self.attribution,
         };

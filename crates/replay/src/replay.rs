@@ -288,7 +288,7 @@ fn build(
     Ok(driven)
 }
 
-fn data_line_shift(machine: &ReplayMachine) -> u32 {
+pub(crate) fn data_line_shift(machine: &ReplayMachine) -> u32 {
     match machine.cache_levels().first() {
         Some(CacheLevel::Split { data, .. }) => data.line_bytes.trailing_zeros(),
         Some(CacheLevel::Unified(cache)) => cache.line_bytes.trailing_zeros(),

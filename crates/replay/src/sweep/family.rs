@@ -104,16 +104,10 @@ impl Family {
 }
 
 impl Caches for Family {
+    const IS_PLAIN: bool = true;
+
     fn any_is_physical(&self) -> bool {
         false
-    }
-
-    fn first_level_hits_change_nothing(&self) -> bool {
-        true
-    }
-
-    fn is_split_throughout(&self) -> bool {
-        true
     }
 
     fn first_level_is_unified(&self) -> bool {
@@ -131,9 +125,9 @@ impl Caches for Family {
 
     /// Whether all first levels hold it.
     #[inline(always)]
-    fn holds(&self, side: Side, address: u64) -> bool {
+    fn holds(&self, side: Side, address: u32) -> bool {
         let side = &self.sides[side as usize];
-        let line = address as u32 >> side.shift;
+        let line = address >> side.shift;
         side.smallest[line as usize & (side.smallest.len() - 1)] == line
     }
 

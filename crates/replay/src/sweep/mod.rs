@@ -13,8 +13,9 @@
 //! - Everything else replays side by side and shares the decoding.
 
 mod family;
+mod lanes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 
 use mmulab_hardware::GeometryError;
@@ -27,13 +28,15 @@ use crate::caches::{SplitDirectMapped, miss_cycles};
 use crate::engine::{Engine, EngineResult};
 use crate::fold::Fold;
 use crate::frames::Frames;
-use crate::organisation::Organisation;
+use crate::organisation::{NoTlb, Organisation};
 use crate::outcome::Outcome;
-use crate::program::{Feed, Program, Stretch};
+use crate::program::{Feed, Program, References, Stretch};
 use crate::replay::{
-    Options, OrganisationUser, ReplayError, replay, user_space_bytes, with_organisation,
+    Options, OrganisationUser, ReplayError, data_line_shift, replay, user_space_bytes,
+    with_organisation,
 };
-use family::{Family, MOST_FIRST_LEVELS, Member, shape};
+use family::{Family, MOST_FIRST_LEVELS, Member, Shape, shape};
+use lanes::{InLanes, Lanes};
 
 /// Configurations that one pass over a trace serves together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +55,8 @@ pub struct Unit {
 pub enum Sharing {
     /// One machine drives all caches.
     Family,
+    /// Those with the same first level are looked at together.
+    Lanes,
     /// Only the decoding.
     Decoding,
 }
@@ -61,9 +66,10 @@ impl Sharing {
     fn of(machine: &ReplayMachine) -> Self {
         let is_fast_shape = SplitDirectMapped::shape(machine).is_some();
         match machine.organisation {
-            Description::Radix(_) | Description::Notlb(_) => Sharing::Decoding,
-            _ if is_fast_shape => Sharing::Family,
-            _ => Sharing::Decoding,
+            _ if !is_fast_shape => Sharing::Decoding,
+            Description::Radix(_) => Sharing::Decoding,
+            Description::Notlb(_) => Sharing::Lanes,
+            _ => Sharing::Family,
         }
     }
 
@@ -71,6 +77,7 @@ impl Sharing {
     fn admits(self, unit: &Unit, machine: &ReplayMachine) -> bool {
         match self {
             Sharing::Decoding => unit.machines.len() < MOST_SIDE_BY_SIDE,
+            Sharing::Lanes => unit.machines.len() < MOST_LANES,
             Sharing::Family => [0, 1].iter().all(|&side| {
                 let with_it = unit.machines.iter().chain([machine]);
                 let mut firsts: Vec<_> =
@@ -103,6 +110,9 @@ impl Sharing {
 
 /// Machines that are replayed side by side in one unit.
 const MOST_SIDE_BY_SIDE: usize = 8;
+
+/// Lanes in one unit, of all shapes of the first level together: each has megabytes of caches.
+const MOST_LANES: usize = 96;
 
 /// Cuts configurations into units. The result depends on the list alone.
 pub fn units(machines: &[ReplayMachine]) -> Vec<Unit> {
@@ -149,6 +159,7 @@ impl Unit {
         match self.sharing {
             Sharing::Decoding => self.run_side_by_side(source, seed, progress),
             Sharing::Family => self.run_family(source, seed, progress),
+            Sharing::Lanes => self.run_lanes(source, progress),
         }
     }
 
@@ -165,6 +176,37 @@ impl Unit {
             outcome.pages.clear();
         }
         Ok(outcomes)
+    }
+
+    fn run_lanes(
+        &self,
+        source: &mut dyn Source,
+        progress: &(dyn Fn(u64) -> bool + Sync),
+    ) -> Result<Vec<Outcome>, ReplayError> {
+        let Some(first) = self.machines.first() else { return Ok(Vec::new()) };
+        let Description::Notlb(table) = &first.organisation else { return Ok(Vec::new()) };
+        let members: Vec<Member> = self.machines.iter().filter_map(member).collect();
+        let groups = by_first_level(&members);
+        let engine = |places: &Vec<usize>| {
+            let machines: Vec<_> = places.iter().map(|&place| &self.machines[place]).collect();
+            let lanes = Lanes::new(&machines, NoTlb::new(table))?;
+            Some(Engine::new(InLanes, lanes, Frames::new_32_bit(first.memory.placement, 0), 0))
+        };
+        let mut engines: Vec<_> = groups.values().filter_map(engine).collect();
+        drive(source, first, progress, |stretch| {
+            engines.iter_mut().for_each(|engine| engine.run(stretch));
+        })?;
+        let mut outcomes: Vec<Option<Outcome>> = self.machines.iter().map(|_| None).collect();
+        for (engine, places) in engines.into_iter().zip(groups.values()) {
+            let (mut driver, lanes) = engine.finish_with_caches();
+            driver.attribution = Attribution::default();
+            for (result, &place) in lanes.finish(&driver).into_iter().zip(places) {
+                let machine = &self.machines[place];
+                let outcome = Outcome::new(machine, result, &Regions::default(), |_| None);
+                outcomes[place] = Some(outcome);
+            }
+        }
+        Ok(outcomes.into_iter().flatten().collect())
     }
 
     fn run_family(
@@ -190,6 +232,15 @@ impl Unit {
     }
 }
 
+/// The machines' places by the shapes of their first levels.
+fn by_first_level(members: &[Member]) -> BTreeMap<[Shape; 2], Vec<usize>> {
+    let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (place, member) in members.iter().enumerate() {
+        groups.entry(member.first).or_default().push(place);
+    }
+    groups
+}
+
 /// Reads a trace as the 32-bit `machine` sees it, and hands every stretch to `run`.
 fn drive(
     source: &mut dyn Source,
@@ -198,16 +249,17 @@ fn drive(
     mut run: impl FnMut(Stretch<'_, u32>),
 ) -> Result<(), ReplayError> {
     let space_bytes = user_space_bytes(&machine.organisation).unwrap_or(0);
-    let mut feed = Feed::new(Fold::new(space_bytes));
+    let mut feed = Feed::new(Fold::new(space_bytes), data_line_shift(machine));
     let mut program = Program::default();
-    let mut addresses = Vec::new();
+    let mut references = References::default();
     let mut batch = Batch::default();
     let mut instructions = 0;
     while source.next_batch(&mut batch)? {
         feed.prepare(source.table().blocks(), &batch)
             .map_err(|reason| ReplayError::DoesNotFit { machine: machine.name.clone(), reason })?;
-        feed.deliver(&mut program, &mut addresses);
-        run(Stretch { program: &program, blocks: &batch.blocks, addresses: &addresses });
+        feed.deliver(&mut program, &mut references);
+        let References { addresses, straddles } = &references;
+        run(Stretch { program: &program, blocks: &batch.blocks, addresses, straddles });
         let lengths = batch.blocks.iter().map(|&block| program.blocks[block as usize].instructions);
         instructions += lengths.map(u64::from).sum::<u64>();
         if !progress(instructions) {

@@ -1,0 +1,277 @@
+//! Hierarchies under an organisation that walks when the last cache misses, side by side.
+//!
+//! Each has all caches of its own, since its walks displace lines of its own. But those whose first
+//! levels have the same shape seldom differ in what these hold: the first levels lie interleaved, one
+//! lane each, so that one comparison of neighbouring words finds a line present in all of them, and
+//! then there is nothing to do.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use mmulab_hardware::Ledger;
+use mmulab_machine::ReplayMachine;
+
+use crate::caches::{CacheCounters, Caches, Location, Side, SplitDirectMapped, Tags, miss_cycles};
+use crate::cause::{Cause, Role};
+use crate::engine::{EngineResult, Machine};
+use crate::organisation::{NoTlb, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget};
+
+/// Organisation of an engine over [`Lanes`]: all pages are mapped, and each lane walks by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InLanes;
+
+impl Organisation for InLanes {
+    const ACTS_ON_CACHE_MISSES: bool = true;
+
+    fn hits_change_nothing(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn is_fetch_mapped(&self, _page: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn is_data_mapped(&self, _page: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn translate_fetch(&mut self, _page: u32, _target: &mut impl WalkTarget) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn translate_data(&mut self, _page: u32, _target: &mut impl WalkTarget) -> bool {
+        false
+    }
+
+    fn tlb_counters(&self, _references: [u64; 2]) -> Vec<TlbCounters> {
+        Vec::new()
+    }
+}
+
+/// The first levels of one side, interleaved.
+#[derive(Clone, Debug)]
+struct Interleaved {
+    /// Line of each lane in set 0, then of each lane in set 1, ...
+    lines: Rc<[Cell<u32>]>,
+    lanes: usize,
+    set_mask: u32,
+    shift: u32,
+}
+
+impl Interleaved {
+    fn new(sets: u64, line_bytes: u32, lanes: usize) -> Self {
+        Self {
+            lines: vec![Cell::new(Tags::EMPTY); sets as usize * lanes].into(),
+            lanes,
+            set_mask: sets as u32 - 1,
+            shift: line_bytes.trailing_zeros(),
+        }
+    }
+
+    #[inline(always)]
+    fn set(&self, address: u32) -> (u32, &[Cell<u32>]) {
+        let line = address >> self.shift;
+        let first = (line & self.set_mask) as usize * self.lanes;
+        (line, &self.lines[first..first + self.lanes])
+    }
+
+    #[inline(always)]
+    fn all_hold(&self, address: u32) -> bool {
+        let (line, set) = self.set(address);
+        set.iter().fold(0, |difference, held| difference | (held.get() ^ line)) == 0
+    }
+}
+
+/// The caches of one lane.
+#[derive(Clone, Debug)]
+struct Lane {
+    number: usize,
+    first: [Interleaved; 2],
+    first_misses: [u64; 2],
+    second: [Tags; 2],
+    miss_cycles: [u64; 2],
+}
+
+impl Caches for Lane {
+    const IS_PLAIN: bool = true;
+
+    fn any_is_physical(&self) -> bool {
+        false
+    }
+
+    fn first_level_is_unified(&self) -> bool {
+        false
+    }
+
+    fn line_shift(&self, side: Side) -> u32 {
+        self.first[side as usize].shift
+    }
+
+    fn levels(&self) -> usize {
+        2
+    }
+
+    #[inline(always)]
+    fn holds(&self, side: Side, address: u32) -> bool {
+        let (line, set) = self.first[side as usize].set(address);
+        set[self.number].get() == line
+    }
+
+    #[inline(always)]
+    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
+        let address = at.virtual_address as u32;
+        !self.holds(side, address) && !self.second[side as usize].holds(address)
+    }
+
+    #[inline(always)]
+    fn reference(
+        &mut self,
+        role: Role,
+        at: Location,
+        _is_store: bool,
+        _level: usize,
+        ledger: &mut Ledger<Cause>,
+    ) {
+        let address = at.virtual_address as u32;
+        let side = role.side() as usize;
+        let (line, set) = self.first[side].set(address);
+        if set[self.number].replace(line) == line {
+            return;
+        }
+        self.first_misses[side] += 1;
+        ledger.charge(role.miss(0, 2), self.miss_cycles[0]);
+        if self.second[side].misses(address) {
+            ledger.charge(role.miss(1, 2), self.miss_cycles[1]);
+        }
+    }
+
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
+        let counter = |name: &str, hits, misses| CacheCounters {
+            name: name.to_owned(),
+            hits,
+            misses,
+            write_backs: 0,
+        };
+        let first = |side: usize, name| {
+            let misses = self.first_misses[side];
+            counter(name, references[side].saturating_sub(misses), misses)
+        };
+        let second = |side: usize, name| {
+            let misses = self.second[side].miss_count();
+            counter(name, self.first_misses[side].saturating_sub(misses), misses)
+        };
+        vec![first(0, "L1i"), first(1, "L1d"), second(0, "L2i"), second(1, "L2d")]
+    }
+}
+
+/// Split two-level direct-mapped hierarchies with first levels of one shape.
+#[derive(Clone, Debug)]
+pub(super) struct Lanes {
+    first: [Interleaved; 2],
+    organisation: NoTlb,
+    machines: Vec<Machine<Lane>>,
+}
+
+impl Lanes {
+    /// One lane for each machine; `None` if one has caches of another shape.
+    pub fn new(machines: &[&ReplayMachine], organisation: NoTlb) -> Option<Self> {
+        let [[l1i, _], [l1d, _]] = SplitDirectMapped::shape(machines.first()?)?;
+        let first = [l1i, l1d]
+            .map(|cache| Interleaved::new(cache.sets(), cache.line_bytes, machines.len()));
+        let lanes = machines.iter().enumerate().map(|(number, machine)| {
+            let [[_, l2i], [_, l2d]] = SplitDirectMapped::shape(machine)?;
+            let [first_miss, second_miss, _] = miss_cycles(machine);
+            let lane = Lane {
+                number,
+                first: first.clone(),
+                first_misses: [0; 2],
+                second: [Tags::new(l2i), Tags::new(l2d)],
+                miss_cycles: [first_miss, second_miss],
+            };
+            let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
+            Some(Machine::new(lane, interrupt_cycles))
+        });
+        Some(Self { machines: lanes.collect::<Option<_>>()?, first, organisation })
+    }
+
+    /// The result of each lane, given that of the engine that drove them.
+    pub fn finish(self, driver: &EngineResult<u32>) -> Vec<EngineResult<u32>> {
+        let references = [driver.caches[0].hits, driver.caches[1].hits];
+        let lanes = self.machines.into_iter().map(|machine| {
+            let (ledger, _, caches) = machine.finish(references);
+            EngineResult { ledger, caches, ..driver.clone() }
+        });
+        lanes.collect()
+    }
+}
+
+impl Caches for Lanes {
+    const IS_PLAIN: bool = true;
+
+    fn any_is_physical(&self) -> bool {
+        false
+    }
+
+    fn first_level_is_unified(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn line_shift(&self, side: Side) -> u32 {
+        self.first[side as usize].shift
+    }
+
+    fn levels(&self) -> usize {
+        2
+    }
+
+    /// Whether all lanes hold it.
+    #[inline(always)]
+    fn holds(&self, side: Side, address: u32) -> bool {
+        self.first[side as usize].all_hold(address)
+    }
+
+    /// Whether some lane is about to walk. The walk itself is part of [`Lanes::reference`].
+    #[inline(always)]
+    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
+        let address = at.virtual_address as u32;
+        let (line, set) = self.first[side as usize].set(address);
+        set.iter().zip(&self.machines).any(|(held, machine)| {
+            held.get() != line && !machine.caches.second[side as usize].holds(address)
+        })
+    }
+
+    /// The lanes that do not hold the line walk if they must, and fill.
+    #[inline(always)]
+    fn reference(
+        &mut self,
+        role: Role,
+        at: Location,
+        is_store: bool,
+        level: usize,
+        _ledger: &mut Ledger<Cause>,
+    ) {
+        let Self { first, organisation, machines } = self;
+        let side = role.side();
+        let (line, set) = first[side as usize].set(at.virtual_address as u32);
+        for (held, machine) in set.iter().zip(machines) {
+            if held.get() == line {
+                continue;
+            }
+            if machine.caches.is_in_memory_only(side, at) {
+                organisation.before_fill(at.virtual_address as u32 >> PAGE_SHIFT, machine);
+            }
+            machine.caches.reference(role, at, is_store, level, &mut machine.ledger);
+        }
+    }
+
+    /// The references, as if all had hit: misses are each lane's own.
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
+        let all_hit = |hits| CacheCounters { name: String::new(), hits, misses: 0, write_backs: 0 };
+        references.map(all_hit).into()
+    }
+}
