@@ -391,10 +391,8 @@ impl Memory {
         }
         let slot = self.dcache.victim(u64::from(address & !31));
         let slot_index = slot as usize;
-        let old = (
-            (self.line_tags[slot_index], self.line_physical[slot_index]),
-            self.lines[slot_index],
-        );
+        let old =
+            ((self.line_tags[slot_index], self.line_physical[slot_index]), self.lines[slot_index]);
         if let Some(evicted) = self.dcache.replace(slot, u64::from(address & !31)) {
             if evicted.dirty != 0 {
                 self.write_back(board, old.0, &old.1, evicted.dirty, Cause::DataCacheOperation);

@@ -264,9 +264,7 @@ impl System {
     /// The checker's reports of all cores.
     pub fn reports(&self) -> Vec<crate::checker::Report> {
         let reports = self.board.checker.iter().flat_map(|checker| &checker.reports);
-        reports
-            .map(|report| report.with_places(&|address| self.place(address)))
-            .collect()
+        reports.map(|report| report.with_places(&|address| self.place(address))).collect()
     }
 
     fn notes(&self) -> Vec<String> {

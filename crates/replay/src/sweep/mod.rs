@@ -30,7 +30,7 @@ use crate::fold::Fold;
 use crate::frames::Frames;
 use crate::organisation::{NoTlb, Organisation};
 use crate::outcome::Outcome;
-use crate::program::{Feed, Program, References, Stretch};
+use crate::program::{Execution, Feed, Program, Stretch};
 use crate::replay::{
     Options, OrganisationUser, ReplayError, data_line_shift, replay, user_space_bytes,
     with_organisation,
@@ -251,17 +251,16 @@ fn drive(
     let space_bytes = user_space_bytes(&machine.organisation).unwrap_or(0);
     let mut feed = Feed::new(Fold::new(space_bytes), data_line_shift(machine));
     let mut program = Program::default();
-    let mut references = References::default();
+    let mut execution = Execution::default();
     let mut batch = Batch::default();
     let mut instructions = 0;
     while source.next_batch(&mut batch)? {
         feed.prepare(source.table().blocks(), &batch)
             .map_err(|reason| ReplayError::DoesNotFit { machine: machine.name.clone(), reason })?;
-        feed.deliver(&mut program, &mut references);
-        let References { addresses, straddles } = &references;
-        run(Stretch { program: &program, blocks: &batch.blocks, addresses, straddles });
-        let lengths = batch.blocks.iter().map(|&block| program.blocks[block as usize].instructions);
-        instructions += lengths.map(u64::from).sum::<u64>();
+        feed.deliver(&mut program, &mut execution);
+        let stretch = execution.stretch(&program, &batch.blocks);
+        instructions += stretch.instructions;
+        run(stretch);
         if !progress(instructions) {
             return Err(ReplayError::Stopped);
         }
