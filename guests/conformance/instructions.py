@@ -25,6 +25,7 @@ WRITES_PC = "writes r15: made by template"
 CONTROL = "changes mode or state: made by template"
 DOUBLEWORD = "LDRD, STRD: made by template, as the address must be a multiple of 8 (A4.1.26)"
 OWN_CALL = "SWI number of the test itself or of semihosting"
+RESERVED_STATUS = "privileged MSR to the PSR's reserved middle bytes (A2.5)"
 # Where QEMU 7.2 departs from the architecture.
 QEMU_HALT = "HLT: a semihosting call on QEMU, undefined before ARMv8"
 QEMU_HINTS = "QEMU executes MSR CPSR_, #n as a hint (WFI stops it) on every core; no effect before ARMv6K"
@@ -120,6 +121,8 @@ def move_to_status(word, user, rd, rm):
         return "msr.spsr", CONTROL
     if word & 0x020F0000 == 0x02000000:
         return "msr", QEMU_HINTS
+    if word & 0x00060000 and not user:
+        return "msr", RESERVED_STATUS
     # In user mode only the flags byte changes (A4.1.39).
     return "msr", None if user or not word & 0x00010000 else CONTROL
 

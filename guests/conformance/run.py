@@ -1,0 +1,138 @@
+"""Compares our ARM machines with QEMU on the same images.
+
+    run.py                    everything: a million random instructions and more, the MMU program
+    run.py --cases 2000       less of it
+    run.py --machine sa1100 --seed 7 --show 5
+
+Exit status 1 if anything differs. See README.md beside this file.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+import generate
+import oracle
+from instructions import V4, V4T, V5TE
+
+import mmulab
+
+ARCHITECTURE = {"arm926ej-s": V5TE, "ixp425": V5TE, "at91rm9200": V4T, "sa1100": V4}
+
+
+@dataclass
+class Comparison:
+    """What came out of one image on both sides."""
+
+    machine: str
+    instructions: int
+    cases: int
+    differences: list  # (case number, QEMU's line, ours)
+    left_out: Counter
+
+
+def harness():
+    """The program that runs the cases; ARMv4 code, so that every core can."""
+    return oracle.compile(
+        "conformance",
+        [HERE / "vectors.S", HERE / "harness.c"],
+        ["-mcpu=strongarm", "-marm", "-O2"],
+        HERE / "harness.ld",
+    )
+
+
+def image(path, machine, seed, cases, **options):
+    """Writes the image with its cases; gives the generator and the number of instructions."""
+    payload, generator, instructions = generate.blob(
+        seed, ARCHITECTURE[machine], cases, **options
+    )
+    path.write_bytes(generate.attach(harness().read_bytes(), generate.CASES, payload))
+    return generator, instructions
+
+
+def compare(machine, seed, cases):
+    """Runs random cases on QEMU and on our machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cases.elf"
+        generator, instructions = image(path, machine, seed, cases)
+        theirs = oracle.qemu(path, oracle.CPU[machine])
+        ours = mmulab.boot(path, machine)
+    if theirs.status != 0:
+        raise SystemExit(f"QEMU did not finish seed {seed} of {machine}: {theirs.output[-300:]}")
+    expected, found = theirs.output.splitlines()[1:], ours.console.splitlines()[1:]
+    differences = [
+        (number, theirs_line, found[number] if number < len(found) else f"nothing: {ours.end}")
+        for number, theirs_line in enumerate(expected)
+        if number >= len(found) or found[number] != theirs_line
+    ]
+    if len(expected) != cases:
+        raise SystemExit(f"QEMU ran {len(expected)} of {cases} cases of seed {seed}")
+    return Comparison(machine, instructions, cases, differences, generator.left_out)
+
+
+def show(machine, seed, number, theirs, ours):
+    """Prints one case: its code, and the words that differ."""
+    architecture = ARCHITECTURE[machine]
+    payload, _, _ = generate.blob(seed, architecture, number + 1, only=number)
+    cpsr = int.from_bytes(payload[28:32], "little")
+    registers = [int.from_bytes(payload[36 + 4 * i : 40 + 4 * i], "little") for i in range(15)]
+    print(f"case {number}: cpsr {cpsr:08x}", *(f"r{i}={v:08x}" for i, v in enumerate(registers)))
+    with tempfile.NamedTemporaryFile(suffix=".bin") as code:
+        code.write(payload[generate.HEAD + 72 :])
+        code.flush()
+        state = ["-Mforce-thumb"] if cpsr & 0x20 else []
+        listing = subprocess.run(
+            ["arm-none-eabi-objdump", "-D", "-b", "binary", "-marm", *state, code.name],
+            capture_output=True, text=True,
+        ).stdout  # fmt: skip
+    print("\n".join(listing.splitlines()[7:]))
+    print("QEMU:", theirs)
+    print("ours:", ours, "\n")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--machine", action="append", choices=list(ARCHITECTURE))
+    options.add_argument("--cases", type=int, default=120_000, help="in all")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--show", type=int, default=3, help="differing cases to print")
+    chosen = options.parse_args()
+    missing = oracle.missing_tools()
+    if missing:
+        raise SystemExit(f"Missing: {', '.join(missing)}. Type: make setup-arm")
+    machines = chosen.machine or [m for m in ARCHITECTURE if m in mmulab.machine_names("system")]
+    share = -(-chosen.cases // len(machines))
+    left_out, failed, total = Counter(), False, 0
+    for machine in machines:
+        seed, left = chosen.seed, share
+        while left:
+            started = time.monotonic()
+            cases = min(left, 20_000)
+            done = compare(machine, seed, cases)
+            total += done.instructions
+            left_out += done.left_out
+            print(
+                f"{machine}: seed {seed}, {cases} cases, {done.instructions} instructions, "
+                f"{len(done.differences)} differ ({time.monotonic() - started:.0f} s)",
+                flush=True,
+            )
+            for number, theirs, ours in done.differences[: chosen.show]:
+                show(machine, seed, number, theirs, ours)
+            failed |= bool(done.differences)
+            seed, left = seed + 1, left - cases
+    print(f"{total} instructions compared. Drawn and left out:")
+    for reason, count in left_out.most_common():
+        print(f"{count:9}  {reason}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

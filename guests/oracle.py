@@ -1,0 +1,71 @@
+"""Builds the small guest programs and runs them on QEMU, the oracle beside our machines.
+
+Shared by the conformance programs, the mutants, the timing programs and their tests.
+"""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "guests"
+
+COMPILER = "arm-none-eabi-gcc"
+EMULATOR = "qemu-system-arm"
+
+# The QEMU processor that stands beside each of our machines. QEMU has no ARM920T; its TI925T has
+# the same instruction set.
+CPU = {"arm926ej-s": "arm926", "sa1100": "sa1110", "ixp425": "pxa255", "at91rm9200": "ti925t"}
+
+
+def missing_tools():
+    """The tools that are not installed here; `make setup-arm` brings them."""
+    return [name for name in (COMPILER, EMULATOR) if shutil.which(name) is None]
+
+
+def compile(name, sources, flags, script):
+    """Builds build/guests/NAME.elf, if anything that it reads has changed; gives its path."""
+    target = BUILD / f"{name}.elf"
+    inputs = [Path(source) for source in sources] + [Path(script), Path(__file__)]
+    inputs += [header for source in inputs[:-1] for header in source.parent.glob("*.h")]
+    command = [
+        COMPILER, *flags, "-g", "-Wall", "-Wextra", "-ffreestanding", "-nostdlib",
+        "-Wl,--build-id=none", "-T", str(script), "-o", str(target), *map(str, sources), "-lgcc",
+    ]  # fmt: skip
+    stamp = target.with_suffix(".command")
+    newest = max(path.stat().st_mtime for path in inputs)
+    if target.exists() and stamp.exists() and stamp.stat().st_mtime > newest:
+        if stamp.read_text() == str(command):
+            return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name} does not compile:\n{done.stderr}")
+    stamp.write_text(str(command))
+    return target
+
+
+@dataclass
+class Run:
+    """What a guest printed, and its exit status; None where it did not end in time."""
+
+    output: str
+    status: int | None
+
+
+def qemu(image, cpu, timeout=120):
+    """Runs a bare-metal image on QEMU; its semihosting console is the output."""
+    command = [
+        EMULATOR, "-M", "versatilepb", "-cpu", cpu, "-m", "128", "-display", "none",
+        "-monitor", "none", "-serial", "null", "-parallel", "null", "-net", "none",
+        "-audiodev", "none,id=silent", "-chardev", "stdio,id=console",
+        "-semihosting-config", "enable=on,target=native,chardev=console", "-kernel", str(image),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired as late:
+        return Run((late.stdout or b"").decode(errors="replace"), None)
+    return Run(done.stdout.decode(errors="replace"), done.returncode)
