@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup recorder test test-rust test-python lint bench guests clean
+.PHONY: help run setup setup-arm recorder test test-rust test-python lint bench guests linux conformance clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -44,6 +44,13 @@ $(BUILD)/system:
 # failure here is told and not fatal.
 $(BUILD)/valgrind-was-asked-for:
 	-$(call debian,valgrind,recording programs)
+	@mkdir -p $(BUILD) && touch $@
+
+# The cross compiler of the ARM guests, and QEMU, the oracle of the ARM machines.
+setup-arm: $(BUILD)/arm-tools ## Install the ARM cross compiler and QEMU.
+
+$(BUILD)/arm-tools:
+	$(call debian,gcc-arm-none-eabi qemu-system-arm device-tree-compiler,the ARM guests)
 	@mkdir -p $(BUILD) && touch $@
 
 $(VENV)/ready: | $(BUILD)/system
@@ -90,20 +97,30 @@ test: test-rust test-python ## Pass all tests.
 test-rust: setup
 	$(WITH_RUST) cargo test --quiet --release --workspace --exclude mmulab-python
 
-test-python: setup $(BUILD)/study-programs
+test-python: setup setup-arm $(BUILD)/study-programs
 	$(BIN)/pytest --quiet
 
 lint: setup ## Check form and style of Rust and Python.
 	$(WITH_RUST) cargo fmt --check
 	$(WITH_RUST) cargo clippy --quiet --release --workspace --all-targets -- -D warnings
-	$(BIN)/ruff check python tests examples
-	$(BIN)/ruff format --check python tests examples
+	$(BIN)/ruff check python tests examples guests
+	$(BIN)/ruff format --check python tests examples guests
 
 bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.
 	$(WITH_RUST) cargo bench --workspace --exclude mmulab-python
 
 guests: ## Build the kernels that the ARM machines boot.
-	@for guest in $(wildcard guests/*/Makefile); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
+	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
+
+$(BUILD)/linux-tools:
+	$(call debian,linux-source-6.12 gcc-arm-linux-gnueabi libc6-dev-armel-cross flex bison bc cpio device-tree-compiler libssl-dev libelf-dev xz-utils gzip,building Linux)
+	@mkdir -p $(BUILD) && touch $@
+
+linux: $(BUILD)/linux-tools ## Fetch, configure and build the Linux guest (minutes) into build/linux.
+	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux
+
+conformance: setup setup-arm ## Compare the ARM machines with QEMU: a million instructions, the MMU.
+	$(BIN)/python guests/conformance/run.py
 
 clean: ## Forget what was built; results stay.
 	rm -rf $(BUILD) $(VENV) target

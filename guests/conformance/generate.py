@@ -10,14 +10,17 @@ import struct
 from collections import Counter
 
 import instructions
-
 from instructions import V4, V4T, V5TE
 
 # The same numbers as layout.h.
 CASES, WINDOW, READ_ONLY, PRIVILEGED, NO_ACCESS = (
-    0x00100000, 0x06080000, 0x06100000, 0x06200000, 0x06300000,
+    0x00100000,
+    0x01880000,
+    0x01900000,
+    0x01A00000,
+    0x01B00000,
 )
-CASES_END = 0x06000000
+CASES_END = 0x01800000
 HEAD = 24  # bytes before the first case
 UNMAPPED = 0xE0000000
 
@@ -191,7 +194,7 @@ class Generator:
     def destinations(word, name):
         """Registers that the instruction may write, as a mask; generous."""
         if name in ("ldm", "stm"):
-            return (word & 0xFFFF if name == "ldm" else 0)
+            return word & 0xFFFF if name == "ldm" else 0
         if name.startswith(("str", "msr", "swi", "undefined", "coprocessor", "pld", "cmp", "tst")):
             return 0
         mask = 1 << (word >> 12 & 15)
@@ -262,7 +265,7 @@ class Generator:
     def point(self, code, register, granule=4):
         """Three instructions that make the register point into the window."""
         offset = 128 + granule * self.random.randrange(128 // granule)
-        code.add(4, AL | 0x03A00406 | register << 12)  # mov r, #0x06000000
+        code.add(4, AL | 0x03A00506 | register << 12)  # mov r, #0x01800000
         code.add(4, AL | 0x03800702 | register << 16 | register << 12)  # orr r, r, #0x00080000
         code.add(4, AL | 0x03800000 | register << 16 | register << 12 | offset)
 
@@ -315,7 +318,7 @@ class Generator:
 
     def indirect(self, code, word, thumb_target=0):
         """ADR register, target; then `word` with that register as Rm. The pair is not split."""
-        register, = self.free()
+        (register,) = self.free()
         skip = self.skip()
         code.branch(4, self.pc_relative(register, thumb_target), skip + 1)
         code.add(4, word | register)
@@ -360,7 +363,7 @@ class Generator:
         self.forget(others)
 
     def arm_unmapped(self, code):
-        register, = self.free()
+        (register,) = self.free()
         code.add(4, AL | 0x03A0020E | register << 12)  # mov r, #0xe0000000
         code.add(4, self.condition() | 0x01A0F000 | register)
 
@@ -408,7 +411,7 @@ class Generator:
         if self.random.randrange(2):
             code.add(4, AL | 0x0321F000 | MASKED | mode)  # msr cpsr_c, #
         else:
-            register, = self.free(1, 8)
+            (register,) = self.free(1, 8)
             self.status(register, code, mode)
             code.add(4, AL | 0x0129F000 | register)  # msr cpsr_fc, register
         code.barrier()
@@ -424,20 +427,20 @@ class Generator:
     def arm_mrs_spsr(self, code):
         if self.mode == SYS:
             return
-        register, = self.free(1, 8)
+        (register,) = self.free(1, 8)
         code.add(4, self.condition() | 0x014F0000 | register << 12)
 
     def arm_msr_spsr(self, code):
         if self.mode == SYS:
             return
-        register, = self.free(1, 8)
+        (register,) = self.free(1, 8)
         self.status(register, code, self.other_mode())
         fields = self.random.choice((9, 15, 8, 1))
         code.add(4, AL | 0x0160F000 | fields << 16 | register)
 
     def prepare_return(self, code):
-        mode = self.random.choice(PRIVILEGED_MODES + (USR,))
-        register, = self.free(1, 8)
+        mode = self.random.choice((*PRIVILEGED_MODES, USR))
+        (register,) = self.free(1, 8)
         code.barrier()
         self.status(register, code, mode)
         code.add(4, AL | 0x016FF000 | register)  # msr spsr_cxsf, register
@@ -448,7 +451,7 @@ class Generator:
         if self.mode == SYS:
             return
         mode = self.prepare_return(code)
-        register, = self.free(1, 8)
+        (register,) = self.free(1, 8)
         back = 4 * self.random.randrange(2)
         code.branch(4, self.pc_relative(register, back), 2)
         if back:
@@ -465,7 +468,9 @@ class Generator:
         self.point(code, base)
         code.branch(4, self.pc_relative(target), 3)
         code.add(4, AL | 0x05800004 | base << 16 | target << 12)
-        other = self.random.choice([r for r in range(8) if r != base and not self.reserved >> r & 1])
+        other = self.random.choice(
+            [r for r in range(8) if r != base and not self.reserved >> r & 1]
+        )
         code.add(4, AL | 0x08D08000 | base << 16 | 1 << other)  # ldmia base, {other, pc}^
         self.forget(1 << other)
         self.returned(code, mode)
@@ -479,7 +484,7 @@ class Generator:
         """LDM and STM of the user bank, with the idle instruction that A4.1.21 asks for."""
         if self.mode == SYS:
             return
-        base, = self.free(1, 8)
+        (base,) = self.free(1, 8)
         self.point(code, base)
         load = self.random.randrange(2)
         registers = self.random.getrandbits(15) & ~(1 << base) & ~self.reserved
@@ -506,9 +511,7 @@ class Generator:
 
     def thumb_condition(self, code):
         condition = self.random.randrange(14)
-        code.branch(
-            2, lambda a, t: 0xD000 | condition << 8 | (t - a - 4) >> 1 & 0xFF, self.skip()
-        )
+        code.branch(2, lambda a, t: 0xD000 | condition << 8 | (t - a - 4) >> 1 & 0xFF, self.skip())
 
     def thumb_b(self, code):
         code.branch(2, lambda a, t: 0xE000 | (t - a - 4) >> 1 & 0x7FF, self.skip())
@@ -523,7 +526,7 @@ class Generator:
 
     def thumb_indirect(self, code, jump):
         """The register gets the address of the word behind the jump, with bit 0 set."""
-        register, = self.free(1, 8)
+        (register,) = self.free(1, 8)
         code.align()
         # add register, pc, #4: the PC reads as this address + 4, so the word at + 8.
         code.add(2, 0xA000 | register << 8 | 1)
@@ -543,7 +546,7 @@ class Generator:
 
     def thumb_pop(self, code):
         """PUSH of an address, POP of the PC."""
-        register, = self.free(1, 8)
+        (register,) = self.free(1, 8)
         code.align()
         code.add(2, 0xA001 | register << 8)
         code.add(2, 0x3001 | register << 8)
@@ -559,7 +562,7 @@ class Generator:
         mode = self.mode
         registers = [self.value() for _ in range(15)]
         self.pointers = rng.sample(range(8), 3) + rng.sample(range(8, 13), 2)
-        for register in self.pointers + [13]:
+        for register in [*self.pointers, 13]:
             registers[register] = self.pointer()
         registers[13] = WINDOW + 256 + 4 * rng.randrange(-24, 24)
         self.small = [r for r in range(13) if registers[r] < 64]
@@ -603,7 +606,7 @@ class Generator:
             code.add(4, 0xFAFFFFFF)  # blx to the next word
             self.forget(1 << 14)
         else:
-            register, = self.free()
+            (register,) = self.free()
             code.add(4, AL | 0x028F0001 | register << 12)  # add register, pc, #1
             code.add(4, AL | 0x012FFF10 | register)  # bx register, to the next word
         code.join(first)
@@ -631,8 +634,8 @@ def blob(seed, architecture, cases, length=12, verbose=False, only=None, **share
 
 def attach(elf, address, payload):
     """The ELF file with one more loaded segment."""
-    entry, = struct.unpack_from("<I", elf, 24)
-    offset, = struct.unpack_from("<I", elf, 28)
+    (entry,) = struct.unpack_from("<I", elf, 24)
+    (offset,) = struct.unpack_from("<I", elf, 28)
     size, number = struct.unpack_from("<HH", elf, 42)
     segments = []
     for i in range(number):
@@ -641,8 +644,23 @@ def attach(elf, address, payload):
             segments.append((fields[3], elf[fields[1] : fields[1] + fields[4]]))
     segments.append((address, payload))
     out = bytearray(
-        struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 40, 1, entry, 52, 0, 0x5000200, 52, 32,
-                    len(segments), 40, 0, 0)
+        struct.pack(
+            "<16sHHIIIIIHHHHHH",
+            b"\x7fELF\1\1\1",
+            2,
+            40,
+            1,
+            entry,
+            52,
+            0,
+            0x5000200,
+            52,
+            32,
+            len(segments),
+            40,
+            0,
+            0,
+        )
     )
     place = 52 + 32 * len(segments)
     for physical, data in segments:

@@ -28,7 +28,9 @@ OWN_CALL = "SWI number of the test itself or of semihosting"
 RESERVED_STATUS = "privileged MSR to the PSR's reserved middle bytes (A2.5)"
 # Where QEMU 7.2 departs from the architecture.
 QEMU_HALT = "HLT: a semihosting call on QEMU, undefined before ARMv8"
-QEMU_HINTS = "QEMU executes MSR CPSR_, #n as a hint (WFI stops it) on every core; no effect before ARMv6K"
+QEMU_HINTS = (
+    "QEMU executes MSR CPSR_, #n as a hint (WFI stops it) on every core; no effect before ARMv6K"
+)
 QEMU_THUMB2 = "QEMU executes CBZ, CBNZ, IT and hints on every core; undefined before ARMv6T2"
 COPROCESSOR_15 = "CP15: compared by the MMU program"
 
@@ -97,15 +99,32 @@ def unconditional(word, rd):
 def data_processing(word, rn, rd, rs, rm, s, by_register):
     operation = bits(word, 24, 21)
     name = (
-        "and eor sub rsb add adc sbc rsc tst teq cmp cmn orr mov bic mvn".split()[operation]
+        [
+            "and",
+            "eor",
+            "sub",
+            "rsb",
+            "add",
+            "adc",
+            "sbc",
+            "rsc",
+            "tst",
+            "teq",
+            "cmp",
+            "cmn",
+            "orr",
+            "mov",
+            "bic",
+            "mvn",
+        ][operation]
         + ("s" if s else "")
         + (".rs" if by_register else "")
     )
     compare = operation in (8, 9, 10, 11)
     unary = operation in (13, 15)
-    if compare and rd != 0 or unary and rn != 0:
+    if (compare and rd != 0) or (unary and rn != 0):
         return name, SHOULD_BE
-    if by_register and 15 in (rd, rs, rm) or by_register and rn == 15 and not unary:
+    if (by_register and 15 in (rd, rs, rm)) or (by_register and rn == 15 and not unary):
         return name, PC_OPERAND
     if rd == 15 and not compare:
         return name, WRITES_PC
@@ -113,7 +132,7 @@ def data_processing(word, rn, rd, rs, rm, s, by_register):
 
 
 def move_to_status(word, user, rd, rm):
-    if rd != 15 or not word >> 25 & 1 and bits(word, 11, 8):
+    if rd != 15 or (not word >> 25 & 1 and bits(word, 11, 8)):
         return "msr", SHOULD_BE
     if rm == 15:
         return "msr", PC_OPERAND
@@ -171,7 +190,7 @@ def halfword_multiply(word, operation, rd, rn, rs, rm):
     if name == "smlal":
         if rd == rn:
             return name, SAME_REGISTERS
-    if 15 in (rd, rs, rm) or name in ("smla", "smlaw", "smlal") and rn == 15:
+    if 15 in (rd, rs, rm) or (name in ("smla", "smlaw", "smlal") and rn == 15):
         return name, PC_OPERAND
     return name, None
 
@@ -185,7 +204,7 @@ def multiply_or_extra(word, architecture, rn, rd, rs, rm):
         name = ["mul", "mla"][operation]
         if operation == 0 and rd:  # here rn is the destination, rd the addend
             return name, SHOULD_BE
-        if 15 in (rn, rs, rm) or operation and rd == 15:
+        if 15 in (rn, rs, rm) or (operation and rd == 15):
             return name, PC_OPERAND
         return name, SAME_REGISTERS if rn == rm else None
     if operation < 4:
@@ -214,10 +233,10 @@ def extra_load_store(word, architecture, rn, rd, rs, rm, kind):
         return name, SHOULD_BE
     if not immediate and rs:
         return name, SHOULD_BE
-    if not immediate and rm == 15 or rd == 15:
+    if (not immediate and rm == 15) or rd == 15:
         return name, PC_OPERAND
     if writeback or not before:
-        if rn == 15 or rn == rd or not immediate and rn == rm:
+        if rn == 15 or rn == rd or (not immediate and rn == rm):
             return name, BASE_WRITEBACK
     if double:
         return name, None if rd & 1 else DOUBLEWORD
@@ -232,7 +251,7 @@ def load_store(word, rn, rd, rm, register):
     if register and rm == 15:
         return name, PC_OPERAND
     if writeback or not before:
-        if rn == 15 or rn == rd or register and rn == rm:
+        if rn == 15 or rn == rd or (register and rn == rm):
             return name, BASE_WRITEBACK
     if rd == 15:
         if byte or name.endswith("t"):
@@ -271,10 +290,10 @@ def thumb(half, architecture):
         if half >> 11 == 9:
             return "t.ldr.pc", None
         if half >> 10 == 16:
-            return "t.alu%d" % bits(half, 9, 6), None
+            return f"t.alu{bits(half, 9, 6)}", None
         return thumb_high(half, architecture)
     if top in (5, 6, 7, 8, 9):
-        return "t.ldst%d" % (half >> 9 if top == 5 else half >> 11), None
+        return f"t.ldst{half >> 9 if top == 5 else half >> 11}", None
     if top == 10:
         return "t.add.address", None
     if top == 11:
@@ -302,7 +321,7 @@ def thumb(half, architecture):
 
 def thumb_high(half, architecture):
     operation = bits(half, 9, 8)
-    rd, rm = half & 7 | half >> 4 & 8, bits(half, 6, 3)
+    rd = half & 7 | half >> 4 & 8
     if operation == 3:
         if half & 7:
             return "t.bx", SHOULD_BE

@@ -51,9 +51,7 @@ def harness():
 
 def image(path, machine, seed, cases, **options):
     """Writes the image with its cases; gives the generator and the number of instructions."""
-    payload, generator, instructions = generate.blob(
-        seed, ARCHITECTURE[machine], cases, **options
-    )
+    payload, generator, instructions = generate.blob(seed, ARCHITECTURE[machine], cases, **options)
     path.write_bytes(generate.attach(harness().read_bytes(), generate.CASES, payload))
     return generator, instructions
 
