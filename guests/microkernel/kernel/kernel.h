@@ -101,6 +101,7 @@ int memory_map(struct space *space, u32 address, u32 pages, u32 rights);
 int memory_device(struct space *space, u32 address, u32 physical);
 int memory_share(struct space *from, u32 source, struct space *to, u32 address, u32 pages, u32 rights);
 int memory_copy(struct space *from, u32 source, struct space *to, u32 address, u32 pages);
+void memory_synchronise(struct space *space, u32 address);
 int memory_unmap(struct space *space, u32 address, u32 pages);
 bool memory_fault(struct space *space, u32 address);
 void memory_start(void);

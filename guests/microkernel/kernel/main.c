@@ -199,12 +199,9 @@ static u32 system_call_result(struct thread *self, u32 *r)
 	}
 	case CALL_DEVICE:
 		return memory_device(space, r[1], r[2]);
-	case CALL_SYNCHRONISE: {
-		u32 address = modified(self->space, r[0]);
-		MAINTENANCE(SYNCHRONISE_CLEAN, core->clean_page(address));
-		MAINTENANCE(SYNCHRONISE_INSTRUCTIONS, core->forget_page_instructions(address));
+	case CALL_SYNCHRONISE:
+		memory_synchronise(self->space, r[0]);
 		return 0;
-	}
 	case CALL_THREAD_CREATE: {
 		struct thread *thread = thread_create(space, r[1], r[2], r[4], r[5], r[6]);
 		return thread ? thread->id : (u32)ERROR_NO_MEMORY;

@@ -629,6 +629,23 @@ int memory_unmap(struct space *space, u32 address, u32 pages)
 	return 0;
 }
 
+// The page holds new instructions: they leave the data cache, and old ones the instruction cache,
+// wherever the page is mapped.
+void memory_synchronise(struct space *space, u32 address)
+{
+	struct mapping m = entry_find(space, address);
+	if (!m.table || m.table->soft[m.index] & DEVICE)
+		return;
+	for (u32 at = frames[m.table->soft[m.index] / PAGE_BYTES].mappings; at;) {
+		struct mapping other = mapping_at(at);
+		if (scheme->in_cache(mapping_space(other))) {
+			MAINTENANCE(SYNCHRONISE_CLEAN, core->clean_page(mapping_address(other)));
+			MAINTENANCE(SYNCHRONISE_INSTRUCTIONS, core->forget_page_instructions(mapping_address(other)));
+		}
+		at = other.table->next[other.index];
+	}
+}
+
 // A permission fault: a first write, to a copy or to a shared page? (A user may read all its pages,
 // so a refused access was a write; the fault status of these cores does not tell.)
 bool memory_fault(struct space *space, u32 address)

@@ -49,23 +49,27 @@ static void flush(u32 maintenance)
 		groups[i].dirty = false;
 }
 
+// Lines of the space may be cached from now on.
+static void ran(struct space *space)
+{
+	struct group *group = &groups[space->pid];
+	MAINTENANCE(FCSE_LAST_USER, group->last = space);
+	MAINTENANCE(FCSE_DIRTY, group->dirty = true);
+	space->epoch = cache_epoch;
+}
+
 static void switch_to(struct space *previous, struct space *next)
 {
 	struct group *group = &groups[next->pid];
-	bool reused = false;
-	if (group->last != next) {
-		reused = group->dirty;
-		MAINTENANCE(FCSE_LAST_USER, group->last = next);
-	}
+	bool reused = group->last != next && group->dirty;
 	bool written = previous && previous->written_shared;
 	bool large = (previous && previous->pages_above) || next->pages_above;
 	if (reused || written || large)
 		flush(FCSE_REUSED_DATA);
-	MAINTENANCE(FCSE_DIRTY, group->dirty = true);
+	ran(next);
 	core_set_directory(next->directory);
 	MAINTENANCE(FCSE_TRANSLATIONS, core->forget_translations());
 	core_set_pid(next->pid);
-	next->epoch = cache_epoch;
 }
 
 // A page at or above 32 MB makes the space large: it moves to slot 0, where no relocation hides the
@@ -79,12 +83,8 @@ static bool admit(struct space *space, u32 address)
 	destroy(space);
 	space_move(space, 0);
 	groups[0].spaces++;
-	if (space == cpu.active) {
-		core_set_pid(0);
-		groups[0].last = space;
-		groups[0].dirty = true;
-		space->epoch = cache_epoch;
-	}
+	core_set_pid(cpu.active->pid);
+	ran(cpu.active); // whoever asked goes on without a switch
 	return true;
 }
 
