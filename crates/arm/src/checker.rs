@@ -180,6 +180,8 @@ pub struct Checker {
     /// Grows whenever a verified page may not be right any more.
     epoch: u64,
     verified: Vec<Verified>,
+    /// The instruction line that was verified last, with the slot and the context it was for.
+    verified_line: (u64, u32, usize, u32),
     /// Last write of TTB, or of the control register: PC and time.
     table_register: (u32, u64),
     /// Lines of RAM whose newest data is lost: by what.
@@ -200,6 +202,7 @@ impl Checker {
             table_written_at: vec![0; granules + 1],
             epoch: 1,
             verified: vec![Verified::default(); VERIFIED],
+            verified_line: (0, 0, 0, 0),
             table_register: (0, 0),
             lost: BTreeMap::new(),
             causes: BTreeMap::new(),
@@ -427,7 +430,8 @@ impl Memory {
             checker.table_written_at.get((at >> GRANULE_SHIFT) as usize).copied().unwrap_or(0)
         };
         let first = (time(found.first.0), checker.writer(found.first.0).pc);
-        let second = found.second.map_or((0, 0), |(at, _)| (time(at), checker.writer(at).pc));
+        let second =
+            found.second.map_or((0, 0), |(at, _)| (time(at), checker.writer(at).pc));
         let register = (checker.table_register.1, checker.table_register.0);
         [first, second, register].into_iter().max().map_or(0, |(_, pc)| pc)
     }
@@ -585,19 +589,34 @@ impl Memory {
     }
 
     /// Before an instruction executes that was fetched into `slot`.
+    #[inline]
     pub(crate) fn check_fetch(&mut self, board: &mut Board, pc: u32, slot: usize, length: u32) {
-        let Some(mut checker) = board.checker.take() else { return };
+        let Some(checker) = &board.checker else { return };
         let address = self.modified(pc);
         let physical = self.fetch.line_physical[slot] | address & 31;
+        if checker.verified_line == (checker.epoch, address & !31, slot, self.context()) {
+            let word = self.fetch.lines[slot][(address >> 2 & 7) as usize];
+            let same = |newest| (newest ^ word) & byte_mask(address, length) == 0;
+            if checker.word(physical).is_none_or(same) {
+                return;
+            }
+        }
+        self.check_fetch_anew(board, address, physical, slot, length);
+    }
+
+    #[inline(never)]
+    fn check_fetch_anew(
+        &mut self,
+        board: &mut Board,
+        address: u32,
+        physical: u32,
+        slot: usize,
+        length: u32,
+    ) {
+        let Some(mut checker) = board.checker.take() else { return };
         let used =
             Use { access: AccessKind::Fetch, address, side: Side::Instruction, write: false };
         let right = self.check_translation(&mut checker, &used, physical);
-        let invalidate = match self.kind {
-            mmulab_machine::ArmCoprocessor::Sa1100 => {
-                "invalidate the instruction cache (c7, c5, 0)".to_owned()
-            }
-            _ => format!("invalidate the instruction cache line of {address:#010x} (c7, c5, 1)"),
-        };
         if right != physical {
             let entry = self.entry_now(address, Side::Instruction);
             if entry.is_some_and(|entry| physical_of(&entry, address) == right) {
@@ -610,7 +629,7 @@ impl Memory {
                 );
                 let found = checker.walk(self.registers.table, address, self.extended_pages());
                 report.since = self.table_change(&checker, &found);
-                report.missing = invalidate;
+                report.missing = self.invalidate_instruction_name(address);
                 checker.report(report);
             }
         } else if let Some(newest) = checker.word(right) {
@@ -624,12 +643,24 @@ impl Memory {
                     newer,
                     checker.writer(right),
                     "the instruction that was fetched",
-                    &invalidate,
+                    &self.invalidate_instruction_name(address),
                 );
                 checker.report(report);
+            } else {
+                let context = self.context();
+                checker.verified_line = (checker.epoch, address & !31, slot, context);
             }
         }
         board.checker = Some(checker);
+    }
+
+    fn invalidate_instruction_name(&self, address: u32) -> String {
+        match self.kind {
+            mmulab_machine::ArmCoprocessor::Sa1100 => {
+                "invalidate the instruction cache (c7, c5, 0)".to_owned()
+            }
+            _ => format!("invalidate the instruction cache line of {address:#010x} (c7, c5, 1)"),
+        }
     }
 
     /// A load or store was refused.

@@ -259,7 +259,7 @@ impl Memory {
         let offset_mask = (1u32 << translation.page_shift) - 1;
         let physical = translation.physical & !offset_mask | address & offset_mask;
         let attributes = if cached { translation.attributes } else { 0 };
-        Ok((physical, attributes, translation.uniform() && !self.watched))
+        Ok((physical, attributes, translation.uniform()))
     }
 
     /// Reads one word into the scratch slot. Its decoded form is kept if the word is the same as

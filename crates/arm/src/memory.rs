@@ -644,10 +644,11 @@ impl Memory {
         if let Some(status) = refused(write) {
             return Err(Fault { address, status, domain: translation.domain });
         }
-        if translation.uniform() && !self.watched {
+        if translation.uniform() {
             let read_tag = if refused(false).is_none() { tag } else { NO_PAGE };
             let write_tag = if refused(true).is_none() { tag } else { NO_PAGE };
-            let cached = attributes & CACHEABLE != 0;
+            // While somebody looks, the tags that skip the slow path stay empty.
+            let cached = attributes & CACHEABLE != 0 && !self.watched;
             let written_back = cached && self.writes_back(attributes);
             self.pages[index] = Page {
                 load_tag: if cached { read_tag } else { NO_PAGE },
