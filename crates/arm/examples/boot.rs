@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = std::time::Instant::now();
     let stop = system.run(&mut Terminal, limit);
     let seconds = started.elapsed().as_secs_f64();
-    eprintln!("\n{stop:?} at {:#x}", system.cores[0].pc);
+    eprintln!("\n{stop:?} at {:#x}", system.cores[0].pc());
     let (instructions, cycles) = (system.instructions(), system.cycles());
     eprintln!(
         "{instructions} instructions, {cycles} cycles, {seconds:.2} s, {:.1} MIPS",

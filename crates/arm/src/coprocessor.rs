@@ -62,7 +62,7 @@ impl Memory {
         if self.unknown_operations.len() < 32
             && !self.unknown_operations.iter().any(|&(known, _)| known & !0xf000 == word & !0xf000)
         {
-            self.unknown_operations.push((word, 0));
+            self.unknown_operations.push((word, self.pc));
         }
     }
 

@@ -126,7 +126,7 @@ impl Exception {
 pub enum Flow {
     /// The next instruction follows.
     Next,
-    /// `Cpu::pc` says where execution goes on.
+    /// `Memory::pc` says where execution goes on.
     Jump,
     /// The slot has been decoded: dispatch it again.
     Decoded,
@@ -151,8 +151,6 @@ pub struct Cpu {
     /// R0 to R15 as the current mode sees them. While an instruction executes, R15 holds what the
     /// instruction reads: its own address plus 8 (ARM) or 4 (Thumb).
     pub registers: [u32; 16],
-    /// Address of the current instruction.
-    pub pc: u32,
     /// The condition flags, N in bit 3 to V in bit 0.
     pub flags: u32,
     /// CPSR less the condition flags.
@@ -190,7 +188,6 @@ impl Cpu {
             .then(|| crate::branch::BranchBuffer::new(branch_buffer_entries));
         Cpu {
             registers: [0; 16],
-            pc: 0,
             flags: 0,
             control: mode::SUPERVISOR | IRQ_MASKED | FIQ_MASKED,
             banked_13_14: [[0; 2]; 6],
@@ -205,6 +202,11 @@ impl Cpu {
             stop: None,
             branch_buffer,
         }
+    }
+
+    /// Address of the instruction that executes, or comes next.
+    pub fn pc(&self) -> u32 {
+        self.memory.pc
     }
 
     /// The current program status register.
@@ -318,11 +320,11 @@ impl Cpu {
         let base = if self.memory.high_vectors() { 0xffff_0000 } else { 0 };
         let vector = base + exception.vector();
         // The instruction at a vector that itself causes the vector's exception would do so forever.
-        if vector == self.pc && !matches!(exception, Exception::Irq | Exception::Fiq) {
+        if vector == self.memory.pc && !matches!(exception, Exception::Irq | Exception::Fiq) {
             self.stop = Some(crate::system::Stop::VectorLoop { exception, vector });
             self.memory.request_attention();
         }
-        self.pc = vector;
+        self.memory.pc = vector;
         self.memory.spend(Cause::Exception, self.timing.exception_cycles);
         self.memory.note_exception(exception);
         if old_mode != new_mode {
@@ -334,7 +336,7 @@ impl Cpu {
     #[cold]
     pub fn data_abort(&mut self, fault: Fault) -> Flow {
         self.memory.record_data_fault(fault);
-        self.take_exception(Exception::DataAbort, self.pc.wrapping_add(8));
+        self.take_exception(Exception::DataAbort, self.memory.pc.wrapping_add(8));
         Flow::Jump
     }
 
@@ -342,7 +344,7 @@ impl Cpu {
     #[cold]
     pub fn undefined(&mut self) -> Flow {
         let length = if self.thumb() { 2 } else { 4 };
-        self.take_exception(Exception::Undefined, self.pc.wrapping_add(length));
+        self.take_exception(Exception::Undefined, self.memory.pc.wrapping_add(length));
         Flow::Jump
     }
 
@@ -351,10 +353,10 @@ impl Cpu {
     pub fn branch_exchange(&mut self, target: u32) -> Flow {
         if target & 1 != 0 && self.architecture != Architecture::V4 {
             self.control |= THUMB;
-            self.pc = target & !1;
+            self.memory.pc = target & !1;
         } else {
             self.control &= !THUMB;
-            self.pc = target & !3;
+            self.memory.pc = target & !3;
         }
         Flow::Jump
     }
@@ -362,7 +364,7 @@ impl Cpu {
     /// Goes on at `target` in the present state.
     #[inline(always)]
     pub fn branch(&mut self, target: u32) -> Flow {
-        self.pc = if self.thumb() { target & !1 } else { target & !3 };
+        self.memory.pc = if self.thumb() { target & !1 } else { target & !3 };
         Flow::Jump
     }
 
@@ -388,7 +390,7 @@ impl Cpu {
     pub fn visible(&self) -> [u32; 18] {
         let mut all = [0; 18];
         all[..15].copy_from_slice(&self.registers[..15]);
-        all[15] = self.pc;
+        all[15] = self.memory.pc;
         all[16] = self.cpsr();
         all[17] = self.spsr();
         all

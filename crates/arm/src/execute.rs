@@ -92,7 +92,7 @@ impl Cpu {
                 self.memory.spend(Cause::Branch, self.timing.taken_branch_cycles);
             }
             Some(buffer) => {
-                if !buffer.taken(self.pc) {
+                if !buffer.taken(self.memory.pc) {
                     self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
                 }
             }
@@ -103,7 +103,7 @@ impl Cpu {
     #[inline(always)]
     pub fn skipped(&mut self, op: &Op) {
         if let Some(buffer) = &mut self.branch_buffer {
-            if op.word >> 25 & 7 == 5 && !buffer.not_taken(self.pc) {
+            if op.word >> 25 & 7 == 5 && !buffer.not_taken(self.memory.pc) {
                 self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
             }
         }
@@ -259,27 +259,27 @@ pub fn branch(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[15].wrapping_add(op.immediate);
     // A branch to itself with both interrupts masked can never end.
-    if target == cpu.pc && cpu.control & 0xc0 == 0xc0 {
+    if target == cpu.memory.pc && cpu.control & 0xc0 == 0xc0 {
         cpu.stop = Some(crate::system::Stop::Hang);
         cpu.memory.request_attention();
     }
-    cpu.pc = target;
+    cpu.memory.pc = target;
     Flow::Jump
 }
 
 /// BL in ARM state.
 pub fn branch_with_link(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
     cpu.taken_branch();
-    cpu.registers[14] = cpu.pc.wrapping_add(4);
-    cpu.pc = cpu.registers[15].wrapping_add(op.immediate);
+    cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
+    cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
     Flow::Jump
 }
 
 /// BLX with an immediate (A4.1.8): to Thumb state; the offset has the half-word bit in it.
 pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
     cpu.taken_branch();
-    cpu.registers[14] = cpu.pc.wrapping_add(4);
-    cpu.pc = cpu.registers[15].wrapping_add(op.immediate);
+    cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
+    cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
     cpu.control |= THUMB;
     Flow::Jump
 }
@@ -290,7 +290,7 @@ pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) 
     let target = cpu.register(op.rm);
     if LINK {
         cpu.registers[14] =
-            if cpu.thumb() { cpu.pc.wrapping_add(2) | 1 } else { cpu.pc.wrapping_add(4) };
+            if cpu.thumb() { cpu.memory.pc.wrapping_add(2) | 1 } else { cpu.memory.pc.wrapping_add(4) };
     }
     cpu.branch_exchange(target)
 }
@@ -305,12 +305,12 @@ pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
 pub fn thumb_link_suffix<const TO_ARM: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[14].wrapping_add(op.immediate);
-    cpu.registers[14] = cpu.pc.wrapping_add(2) | 1;
+    cpu.registers[14] = cpu.memory.pc.wrapping_add(2) | 1;
     if TO_ARM {
         cpu.control &= !THUMB;
-        cpu.pc = target & !3;
+        cpu.memory.pc = target & !3;
     } else {
-        cpu.pc = target & !1;
+        cpu.memory.pc = target & !1;
     }
     Flow::Jump
 }
@@ -856,14 +856,14 @@ pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
         }
     }
     let length = if cpu.thumb() { 2 } else { 4 };
-    cpu.take_exception(crate::cpu::Exception::SupervisorCall, cpu.pc.wrapping_add(length));
+    cpu.take_exception(crate::cpu::Exception::SupervisorCall, cpu.memory.pc.wrapping_add(length));
     Flow::Jump
 }
 
 /// BKPT: with no debugger it is a prefetch abort (A4.1.7).
 pub fn breakpoint(cpu: &mut Cpu, _: &mut Board, _: &Op) -> Flow {
     cpu.memory.record_breakpoint();
-    cpu.take_exception(crate::cpu::Exception::PrefetchAbort, cpu.pc.wrapping_add(4));
+    cpu.take_exception(crate::cpu::Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
     Flow::Jump
 }
 

@@ -241,7 +241,8 @@ pub struct Memory {
 
     /// Set while the checker or a watchpoint wants to see every access.
     pub(crate) watched: bool,
-    /// Address of the instruction that executes, while `watched`.
+    /// Address of the instruction that executes: it is here because everything that happens in
+    /// memory is reported with it.
     pub(crate) pc: u32,
     /// Watchpoints of the debugger: address, length, on load, on store.
     pub watchpoints: Vec<crate::gdb::Watchpoint>,

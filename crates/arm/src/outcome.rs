@@ -149,7 +149,7 @@ impl Stop {
 impl System {
     /// Why it ended, in a sentence with the PC.
     pub fn describe(&self, stop: Stop) -> String {
-        let pc = self.place(self.cores[0].pc);
+        let pc = self.place(self.cores[0].pc());
         match stop {
             Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
             Stop::Reboot => "the guest rebooted".to_owned(),
@@ -276,14 +276,15 @@ impl System {
             ));
         }
         for cpu in &self.cores {
-            for &(word, _) in &cpu.memory.unknown_operations {
+            for &(word, pc) in &cpu.memory.unknown_operations {
                 let direction = if word >> 20 & 1 != 0 { "MRC" } else { "MCR" };
                 notes.push(format!(
-                    "{direction} p15, {}, c{}, c{}, {} does not exist on this core and did nothing",
+                    "{direction} p15, {}, c{}, c{}, {} does not exist on this core and did nothing (at {})",
                     word >> 21 & 7,
                     word >> 16 & 15,
                     word & 15,
-                    word >> 5 & 7
+                    word >> 5 & 7,
+                    self.place(pc)
                 ));
             }
         }

@@ -162,7 +162,7 @@ impl System {
         for cpu in &mut self.cores {
             cpu.registers[1] = !0;
             cpu.registers[2] = image.device_tree.unwrap_or(0);
-            cpu.pc = 0;
+            cpu.memory.pc = 0;
             cpu.branch_exchange(image.entry);
         }
         if self.board.checker.is_some() {
@@ -310,9 +310,9 @@ impl System {
                 }
             }
             if fiq && cpu.control & FIQ_MASKED == 0 {
-                cpu.take_exception(Exception::Fiq, cpu.pc.wrapping_add(4));
+                cpu.take_exception(Exception::Fiq, cpu.memory.pc.wrapping_add(4));
             } else if irq && cpu.control & IRQ_MASKED == 0 {
-                cpu.take_exception(Exception::Irq, cpu.pc.wrapping_add(4));
+                cpu.take_exception(Exception::Irq, cpu.memory.pc.wrapping_add(4));
             }
             return None;
         }
@@ -395,16 +395,15 @@ fn run_core<const WATCHED: bool>(
     let mut first = true;
     while cpu.memory.now() < cpu.memory.attention_at {
         if WATCHED {
-            cpu.memory.pc = cpu.pc;
-            if cpu.memory.pending_instructions() >= left {
+                        if cpu.memory.pending_instructions() >= left {
                 return;
             }
         }
-        let slot = match cpu.memory.fetch_slot(board, cpu.pc) {
+        let slot = match cpu.memory.fetch_slot(board, cpu.memory.pc) {
             Ok(slot) => slot,
             Err(fault) => {
                 cpu.memory.record_fetch_fault(fault);
-                cpu.take_exception(Exception::PrefetchAbort, cpu.pc.wrapping_add(4));
+                cpu.take_exception(Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
                 continue;
             }
         };
@@ -427,7 +426,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
     first: &mut bool,
 ) {
     let (length, shift, per_line) = if THUMB { (2, 1, 16) } else { (4, 2, 8) };
-    let mut place = (cpu.pc >> shift) as usize & (per_line - 1);
+    let mut place = (cpu.memory.pc >> shift) as usize & (per_line - 1);
     let one_only = cpu.memory.is_scratch(slot);
     loop {
         let op = if THUMB {
@@ -436,28 +435,27 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
             cpu.memory.fetch.arm_op(slot, place)
         };
         if WATCHED {
-            cpu.memory.pc = cpu.pc;
-            if cpu.memory.pending_instructions() >= left || cpu.memory.attention_at == 0 {
+                        if cpu.memory.pending_instructions() >= left || cpu.memory.attention_at == 0 {
                 return;
             }
-            if !*first && (debugging.step || debugging.breakpoints.contains(&cpu.pc)) {
+            if !*first && (debugging.step || debugging.breakpoints.contains(&cpu.memory.pc)) {
                 cpu.stop = Some(Stop::Debugger);
                 cpu.memory.request_attention();
                 return;
             }
             *first = false;
             if board.checker.is_some() {
-                cpu.memory.check_fetch(board, cpu.pc, slot, length);
+                cpu.memory.check_fetch(board, cpu.memory.pc, slot, length);
             }
         }
-        cpu.registers[15] = cpu.pc.wrapping_add(2 * length);
+        cpu.registers[15] = cpu.memory.pc.wrapping_add(2 * length);
         if CONDITIONS[usize::from(op.condition & 15)] >> cpu.flags & 1 != 0 {
             cpu.memory.pending += u64::from(op.issue) | u64::from(op.stall) << 24 | 1 << 44;
             match (op.handler)(cpu, board, &op) {
                 Flow::Next => {}
                 Flow::Jump => return,
                 Flow::Synchronise => {
-                    cpu.pc = cpu.pc.wrapping_add(length);
+                    cpu.memory.pc = cpu.memory.pc.wrapping_add(length);
                     return;
                 }
                 Flow::Decoded => {
@@ -469,7 +467,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
             cpu.memory.pending += 1 | 1 << 44;
             cpu.skipped(&op);
         }
-        cpu.pc = cpu.pc.wrapping_add(length);
+        cpu.memory.pc = cpu.memory.pc.wrapping_add(length);
         place += 1;
         if place == per_line || one_only {
             return;
