@@ -430,8 +430,7 @@ impl Memory {
             checker.table_written_at.get((at >> GRANULE_SHIFT) as usize).copied().unwrap_or(0)
         };
         let first = (time(found.first.0), checker.writer(found.first.0).pc);
-        let second =
-            found.second.map_or((0, 0), |(at, _)| (time(at), checker.writer(at).pc));
+        let second = found.second.map_or((0, 0), |(at, _)| (time(at), checker.writer(at).pc));
         let register = (checker.table_register.1, checker.table_register.0);
         [first, second, register].into_iter().max().map_or(0, |(_, pc)| pc)
     }

@@ -289,8 +289,11 @@ pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) 
     cpu.written_pc();
     let target = cpu.register(op.rm);
     if LINK {
-        cpu.registers[14] =
-            if cpu.thumb() { cpu.memory.pc.wrapping_add(2) | 1 } else { cpu.memory.pc.wrapping_add(4) };
+        cpu.registers[14] = if cpu.thumb() {
+            cpu.memory.pc.wrapping_add(2) | 1
+        } else {
+            cpu.memory.pc.wrapping_add(4)
+        };
     }
     cpu.branch_exchange(target)
 }

@@ -395,7 +395,7 @@ fn run_core<const WATCHED: bool>(
     let mut first = true;
     while cpu.memory.now() < cpu.memory.attention_at {
         if WATCHED {
-                        if cpu.memory.pending_instructions() >= left {
+            if cpu.memory.pending_instructions() >= left {
                 return;
             }
         }
@@ -435,7 +435,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
             cpu.memory.fetch.arm_op(slot, place)
         };
         if WATCHED {
-                        if cpu.memory.pending_instructions() >= left || cpu.memory.attention_at == 0 {
+            if cpu.memory.pending_instructions() >= left || cpu.memory.attention_at == 0 {
                 return;
             }
             if !*first && (debugging.step || debugging.breakpoints.contains(&cpu.memory.pc)) {
