@@ -24,6 +24,7 @@ from mmulab.reach_result import ReachResult
 from mmulab.recording import TraceInformation, record, trace_information
 from mmulab.replaying import reach, replay
 from mmulab.results import MachineResult, ReplayResults
+from mmulab.study import Study, sweep
 
 __all__ = [
     "BootResult",
@@ -36,6 +37,7 @@ __all__ = [
     "ReachResult",
     "RecordError",
     "ReplayResults",
+    "Study",
     "StudyError",
     "TraceError",
     "TraceInformation",
@@ -47,5 +49,6 @@ __all__ = [
     "reach",
     "record",
     "replay",
+    "sweep",
     "trace_information",
 ]

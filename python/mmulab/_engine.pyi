@@ -56,3 +56,11 @@ def boot(
     symbols: str | None,
     console: object | None,
 ) -> dict[str, Any]: ...
+def sweep_units(machines: list[Machine]) -> list[list[int]]: ...
+def sweep_unit(
+    trace: str,
+    machines: list[Machine],
+    *,
+    seed: int,
+    progress: Callable[[int, int | None], None] | None,
+) -> list[dict[str, Any]]: ...

@@ -257,6 +257,37 @@ def reach(
 
 
 @app.command()
+def sweep(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study in TOML.")],
+    threads: ThreadsOption = 0,
+    format: FormatOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Replay a whole design space, in parallel, and go on where a killed sweep stopped.
+
+    Example: [bold]mmulab sweep examples/tlb_sizes.toml -o tlb_sizes.parquet[/]
+
+    With -o FILE.parquet finished parts are kept beside it until the whole is done. Rows do not
+    depend on threads or interruptions.
+    """
+    is_parquet = output is not None and format in (None, Format.parquet)
+    is_parquet = is_parquet and (format is Format.parquet or output.suffix == ".parquet")
+    with progress("Sweeping") as report:
+        table = mmulab.sweep(
+            study, output if is_parquet else None, threads=threads, progress=report
+        )
+    if is_parquet:
+        return note(f"{table.num_rows:,} rows in {output}")
+    emit(
+        data=table.to_pylist(),
+        table=lambda: table,
+        view=lambda: views.sweep(table),
+        format=format,
+        output=output,
+    )
+
+
+@app.command()
 def machines(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Show this one, with its sources.")

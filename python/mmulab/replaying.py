@@ -47,7 +47,9 @@ def replay(
     )
     seconds = time.perf_counter() - start
     pairs = zip(outcomes, loaded, strict=True)
-    return ReplayResults([_row(outcome, machine.label, seconds) for outcome, machine in pairs])
+    return ReplayResults(
+        [outcome_row(outcome, machine.label, seconds) for outcome, machine in pairs]
+    )
 
 
 def reach(
@@ -80,7 +82,7 @@ def load_machines(machines: str | Machine | Iterable[str | Machine]) -> list[Mac
     ]
 
 
-def _row(outcome: dict[str, Any], label: str, seconds: float) -> dict[str, Any]:
+def outcome_row(outcome: dict[str, Any], label: str, seconds: float) -> dict[str, Any]:
     """The engine's outcome in the form of the JSON contract: lists of named things become maps."""
     interrupts = outcome["interrupts"]
     return {

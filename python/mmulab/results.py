@@ -137,7 +137,7 @@ class ReplayResults(Sequence[MachineResult]):
     @property
     def table(self) -> pa.Table:
         """One row per machine: totals, ratios, TLB and cache misses, and all causes as columns."""
-        return pa.Table.from_pylist([flatten(row) for row in self._rows])
+        return table_of([flatten(row) for row in self._rows])
 
     @property
     def causes(self) -> pa.Table:
@@ -202,3 +202,19 @@ def flatten(row: MachineResult) -> dict[str, Any]:
         flat[f"{name}.cycles"] = account["cycles"]
     flat["seconds"] = data["seconds"]
     return flat
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows as a table with all columns of all rows, in order of appearance.
+
+    Machines differ in TLBs, caches and causes; what one does not have is null.
+    """
+    columns: dict[str, pa.DataType] = {}
+    for row in rows:
+        for name, value in row.items():
+            kind = pa.scalar(value).type
+            known = columns.setdefault(name, kind)
+            widens = pa.types.is_floating(kind) and pa.types.is_integer(known)
+            if pa.types.is_null(known) or widens:
+                columns[name] = kind
+    return pa.Table.from_pylist(rows, schema=pa.schema(list(columns.items())))

@@ -314,3 +314,24 @@ def _boot_reports(result: BootResult) -> RenderableType:
         Text(f"The checker reports {len(result.reports)}:", style="bold red"),
         *(Text(f"{number}. {report['text']}") for number, report in enumerate(result.reports, 1)),
     )
+
+
+def sweep(table: pa.Table) -> RenderableType:
+    """What was varied and what it did, a line for each configuration."""
+    first = table.column_names.index("instructions")
+    shown = [*table.column_names[:first], "cpi", "mcpi", "vmcpi", "mean_free_path"]
+    drawn = _table(f"{table.num_rows:,} configurations")
+    drawn.padding = 0
+    for name in shown:
+        numbers = not pa.types.is_string(table[name].type)
+        heading = name.replace(".", "\n").replace("_", "\n")
+        drawn.add_column(heading, justify="right" if numbers else "left", no_wrap=True)
+    for row in table.select(shown).to_pylist():
+        drawn.add_row(*(_cell(value) for value in row.values()))
+    return drawn
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

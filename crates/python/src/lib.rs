@@ -7,6 +7,7 @@ mod errors;
 mod machine;
 mod reach;
 mod replay;
+mod sweep;
 mod trace;
 mod watch;
 
@@ -26,6 +27,8 @@ mod _engine {
     use crate::reach::reach;
     #[pymodule_export]
     use crate::replay::replay;
+    #[pymodule_export]
+    use crate::sweep::{sweep_unit, sweep_units};
     #[pymodule_export]
     use crate::trace::{record, trace_information};
 }

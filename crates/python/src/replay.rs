@@ -25,13 +25,7 @@ pub(crate) fn replay<'py>(
     partial: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let machines = machines
-        .iter()
-        .map(|machine| match &machine.0 {
-            mmulab_machine::Machine::Replay(machine) => Ok((**machine).clone()),
-            mmulab_machine::Machine::System(machine) => Err(not_for_replay(&machine.name)),
-        })
-        .collect::<PyResult<Vec<ReplayMachine>>>()?;
+    let machines = replay_machines(&machines)?;
     let options = OpenOptions { partial };
     let watch = Mutex::new(Watch::new(progress));
     let outcomes = python.detach(|| {
@@ -52,6 +46,17 @@ pub(crate) fn replay<'py>(
     finish(watch)?;
     let outcomes = outcomes.map_err(ReplayError::into_python)?;
     Ok(pythonize::pythonize(python, &outcomes)?)
+}
+
+/// The machines, all of which must be for replay.
+pub(crate) fn replay_machines(machines: &[PyRef<'_, Machine>]) -> PyResult<Vec<ReplayMachine>> {
+    machines
+        .iter()
+        .map(|machine| match &machine.0 {
+            mmulab_machine::Machine::Replay(machine) => Ok((**machine).clone()),
+            mmulab_machine::Machine::System(machine) => Err(not_for_replay(&machine.name)),
+        })
+        .collect()
 }
 
 /// How long a trace is, for those that say so.

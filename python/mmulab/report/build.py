@@ -283,12 +283,52 @@ def _reach(curves: ReachResult) -> dict[str, Any]:
 
 
 def _sweep(path: Path) -> dict[str, Any]:
-    """A sweep's table, with plots over what it varied."""
+    """A sweep's table, with a plot over each parameter that it varied."""
     try:
         table = pa.parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: is not Parquet that can be read: {error}") from error
-    return {"name": path.stem, "rows": table.num_rows, "plots": [], "table": table}
+    columns = table.column_names
+    if "instructions" not in columns or "machine" not in columns:
+        raise InputError(f"{path}: is not a sweep: it has no columns machine and instructions")
+    varied = [
+        name
+        for name in columns[columns.index("machine") + 1 : columns.index("instructions")]
+        if len(table[name].unique()) > 1
+    ]
+    figures = []
+    for along in _leaders(table, varied):
+        others = [name for name in varied if name not in _same_steps(table, along, varied)]
+        averaged = f" The mean over all values of {', '.join(others)}." if others else ""
+        for metric, title in (("vmcpi", "VMCPI"), ("mcpi", "MCPI")):
+            figures.append(
+                {
+                    "title": f"{title} over {along}",
+                    "svg": plots.sweep(table, metric, along, "machine"),
+                    "caption": f"Cycles per instruction.{averaged}",
+                }
+            )
+    return {"name": path.stem, "rows": table.num_rows, "plots": figures}
+
+
+def _same_steps(table: pa.Table, along: str, varied: list[str]) -> list[str]:
+    """The parameters that step together with `along`, itself included."""
+    steps = table[along].to_pylist()
+    together = []
+    for name in varied:
+        pairs = set(zip(steps, table[name].to_pylist(), strict=True))
+        if len(pairs) == len(set(steps)) == len(set(table[name].to_pylist())):
+            together.append(name)
+    return together
+
+
+def _leaders(table: pa.Table, varied: list[str]) -> list[str]:
+    """One parameter for each group of those that step together."""
+    leaders: list[str] = []
+    for name in varied:
+        if not any(name in _same_steps(table, leader, varied) for leader in leaders):
+            leaders.append(name)
+    return leaders
 
 
 def _size(size_bytes: float) -> str:

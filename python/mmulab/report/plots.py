@@ -18,6 +18,7 @@ from mmulab.results import ReplayResults
 
 INK = "#1f2328"
 RULE = "#d4d8dd"
+WIDTH = 800
 FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', sans-serif"
 
 GROUP_COLOURS = {
@@ -136,7 +137,7 @@ def _stacked(
 ) -> alt.Chart:
     present = [name for name in names if any(row["cause"] == name for row in rows)]
     return (
-        alt.Chart(alt.InlineData(rows), width=620, height=alt.Step(26))
+        alt.Chart(alt.InlineData(rows), width=WIDTH, height=alt.Step(26))
         .mark_bar(height=alt.RelativeBandSize(0.72))
         .encode(
             x=alt.X("cpi:Q", title=title, stack="zero", axis=alt.Axis(format="~g")),
@@ -145,7 +146,7 @@ def _stacked(
                 "cause:N",
                 title=None,
                 scale=alt.Scale(domain=present, range=[CAUSE_COLOURS[name] for name in present]),
-                legend=alt.Legend(orient="bottom", columns=7),
+                legend=alt.Legend(orient="bottom", columns=9),
             ),
             order=alt.Order("order:Q"),
             description="text:N",
@@ -177,7 +178,7 @@ def interrupts(results: ReplayResults) -> str:
                 )
     groups = ["cache", "translation", "interrupt"]
     chart = (
-        alt.Chart(alt.InlineData(rows), width=560, height=alt.Step(13))
+        alt.Chart(alt.InlineData(rows), width=WIDTH - 60, height=alt.Step(13))
         .mark_bar(height=alt.RelativeBandSize(0.85))
         .encode(
             x=alt.X(
@@ -227,7 +228,7 @@ def mean_free_path(results: ReplayResults) -> str:
         if row.mean_free_path
     ]
     chart = (
-        alt.Chart(alt.InlineData(rows), width=620, height=alt.Step(22))
+        alt.Chart(alt.InlineData(rows), width=WIDTH, height=alt.Step(22))
         .mark_circle(size=110, color=GROUP_COLOURS["translation"], opacity=1)
         .encode(
             x=alt.X(
@@ -266,7 +267,7 @@ def reach(curves: ReachResult) -> str:
                         f"{rate:.4f} misses per thousand instructions",
                     }
                 )
-        base = alt.Chart(alt.InlineData(rows), title=title, width=360, height=260).encode(
+        base = alt.Chart(alt.InlineData(rows), title=title, width=420, height=280).encode(
             x=alt.X(
                 "entries:Q",
                 title="TLB entries",
@@ -320,7 +321,7 @@ def sweep(table: pa.Table, metric: str, along: str, series: str | None) -> str:
         )
     numeric = all(isinstance(row["along"], int | float) for row in rows)
     names = sorted({row["series"] for row in rows}, key=_natural)
-    base = alt.Chart(alt.InlineData(rows), width=620, height=260).encode(
+    base = alt.Chart(alt.InlineData(rows), width=WIDTH - 100, height=260).encode(
         x=alt.X(
             "along:O",
             title=along,

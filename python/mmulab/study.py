@@ -1,0 +1,323 @@
+"""Studies: a design space described in a file, replayed in parallel, resumed where it stopped.
+
+title = "L1 size against TLB size"
+traces = ["gcc.mmt"]
+machines = ["ultrix", "intel"]
+
+[[vary]]                                  # the lists of one table go together, step by step
+"l1i.size_bytes" = ["16K", "64K"]
+"l1d.size_bytes" = ["16K", "64K"]
+
+[[vary]]                                  # tables are crossed
+"dtlb.entries" = [64, 128]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import os
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from mmulab import _engine
+from mmulab.errors import InputError, MmulabError, StudyError, TraceError
+from mmulab.files import replacing
+from mmulab.machine import Machine, Value
+from mmulab.recording import trace_information
+from mmulab.replaying import ProgressCallback, outcome_row
+from mmulab.results import MachineResult, flatten, table_of
+
+_KEYS = {"title", "traces", "machines", "seed", "vary", "set"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A design space: machines, what varies in them, and the traces they replay."""
+
+    traces: list[Path]
+    machines: list[str | Machine]
+    vary: list[dict[str, list[Value]]] = dataclasses.field(default_factory=list)
+    """Axes, crossed with each other; the lists of one axis are stepped through together."""
+    set: dict[str, Value] = dataclasses.field(default_factory=dict)
+    """Changes to every machine, by dotted path."""
+    seed: int = 1
+    title: str = ""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Study:
+        """Reads a study file; paths in it are relative to its folder.
+
+        Raises `StudyError` with the file, the key and the mend.
+        """
+        path = Path(path)
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise StudyError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        except ValueError as error:
+            raise StudyError(f"{path}: is not TOML: {error}") from error
+        try:
+            return cls._from_values(values, path.parent)
+        except StudyError as error:
+            raise StudyError(f"{path}: {error}") from error
+
+    @classmethod
+    def _from_values(cls, values: dict[str, Any], folder: Path) -> Study:
+        for key in values:
+            if key not in _KEYS:
+                raise StudyError(f"{key}: unknown key; known: {', '.join(sorted(_KEYS))}")
+        for key in ("traces", "machines"):
+            if not _is_list_of_text(values.get(key)):
+                raise StudyError(f'{key}: give a list of at least one, as in {key} = ["..."]')
+        axes = values.get("vary", [])
+        if not isinstance(axes, list) or not all(isinstance(axis, dict) for axis in axes):
+            raise StudyError('vary: write [[vary]] and lines such as "dtlb.entries" = [64, 128]')
+        for axis in axes:
+            _check_axis(axis)
+        if not isinstance(values.get("set", {}), dict):
+            raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
+        if not isinstance(values.get("seed", 1), int):
+            raise StudyError("seed: give a whole number")
+        return cls(
+            traces=[folder / trace for trace in values["traces"]],
+            machines=[
+                str(folder / name) if name.endswith(".toml") else name
+                for name in values["machines"]
+            ],
+            vary=axes,
+            set=values.get("set", {}),
+            seed=values.get("seed", 1),
+            title=values.get("title", ""),
+        )
+
+    def configurations(self) -> list[tuple[Machine, dict[str, Value]]]:
+        """Every machine of the design space with the values that it varies, in a fixed order."""
+        points = [
+            {path: value for step in steps for path, value in step.items()}
+            for steps in itertools.product(*(list(_steps(axis)) for axis in self.vary))
+        ]
+        found = []
+        for chosen in self.machines:
+            machine = chosen if isinstance(chosen, Machine) else Machine.load(chosen)
+            for point in points:
+                changes = {**self.set, **point}
+                varied = machine.with_changes(changes) if changes else machine
+                # As the machine has them: 65536 where the study says "64K".
+                found.append((varied, {path: varied.get(path) for path in point}))
+        return found
+
+
+def _is_list_of_text(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _check_axis(axis: dict[str, Any]) -> None:
+    lengths = {}
+    for path, values in axis.items():
+        if not isinstance(values, list) or not values:
+            hint = (
+                ' (dotted paths stand in quotes: "dtlb.entries")'
+                if isinstance(values, dict)
+                else ""
+            )
+            raise StudyError(f"vary: {path}: give a list of values{hint}")
+        lengths[path] = len(values)
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+        raise StudyError(f"vary: lists of one table go together and must be equally long; {listed}")
+
+
+def _steps(axis: dict[str, list[Value]]) -> Iterator[dict[str, Value]]:
+    for values in zip(*axis.values(), strict=True):
+        yield dict(zip(axis, values, strict=True))
+
+
+def sweep(
+    study: Study | str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    threads: int = 0,
+    progress: ProgressCallback | None = None,
+) -> pa.Table:
+    """Replays every trace of a study on every configuration; one row for each pair.
+
+    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table` without
+    `seconds`. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
+    whole is written, so that a killed sweep goes on where it stopped. Rows, and the bytes of the
+    file, depend neither on `threads` (0: one for each core) nor on interruptions.
+
+    Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`.
+    """
+    if not isinstance(study, Study):
+        study = Study.load(study)
+    configurations = study.configurations()
+    units = _engine.sweep_units([machine._engine for machine, _ in configurations])
+    jobs = [
+        _Job(trace, unit, configurations, study.seed) for trace in study.traces for unit in units
+    ]
+    parts = _Parts(Path(f"{os.fspath(output)}.parts") if output is not None else None)
+    _run(jobs, parts, threads or os.cpu_count() or 1, progress)
+    rows = [row for trace in study.traces for row in _in_order(jobs, trace, parts)]
+    table = table_of(rows)
+    if output is not None:
+        with replacing(output) as file:
+            pa.parquet.write_table(table, file, compression="zstd")
+        parts.forget()
+    return table
+
+
+class _Job:
+    """Configurations that one pass over a trace serves together."""
+
+    def __init__(
+        self,
+        trace: Path,
+        places: Sequence[int],
+        configurations: Sequence[tuple[Machine, dict[str, Value]]],
+        seed: int,
+    ):
+        self.trace = trace
+        self.places = places
+        self.machines = [configurations[place][0] for place in places]
+        self.points = [configurations[place][1] for place in places]
+        self.seed = seed
+        self.done = 0
+
+    def key(self) -> str:
+        """Names the job by all that its result depends on."""
+        digest = hashlib.sha256(f"{_engine.VERSION} {self.seed} {_digest(self.trace)}".encode())
+        for machine, place in zip(self.machines, self.places, strict=True):
+            digest.update(f"{place} {machine.label}\n{machine._engine.toml()}".encode())
+        return digest.hexdigest()[:32]
+
+    def run(self, progress: ProgressCallback) -> list[dict[str, Any]]:
+        outcomes = _engine.sweep_unit(
+            os.fspath(self.trace),
+            [machine._engine for machine in self.machines],
+            seed=self.seed,
+            progress=progress,
+        )
+        rows = []
+        for outcome, machine, point in zip(outcomes, self.machines, self.points, strict=True):
+            row = flatten(MachineResult(outcome_row(outcome, machine.name, 0.0)))
+            del row["seconds"]
+            rows.append({"trace": self.trace.name, "machine": row.pop("machine"), **point, **row})
+        return rows
+
+
+_DIGESTS: dict[tuple[str, int, int], str] = {}
+
+
+def _digest(trace: Path) -> str:
+    """Of a trace's content, computed once for each state of the file."""
+    try:
+        state = trace.stat()
+        key = (str(trace), state.st_size, state.st_mtime_ns)
+        if key not in _DIGESTS:
+            with trace.open("rb") as file:
+                _DIGESTS[key] = hashlib.file_digest(file, "sha256").hexdigest()
+        return _DIGESTS[key]
+    except OSError as error:
+        raise TraceError(f"{trace}: {(error.strerror or str(error)).lower()}") from error
+
+
+class _Parts:
+    """Results of finished jobs: in memory, and in a folder where there is one."""
+
+    def __init__(self, folder: Path | None):
+        self.folder = folder
+        self.rows: dict[_Job, list[dict[str, Any]]] = {}
+        if folder is not None:
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{folder}: {(error.strerror or str(error)).lower()}") from error
+
+    def recall(self, job: _Job) -> bool:
+        """Whether an earlier sweep has done this job."""
+        if self.folder is None:
+            return False
+        try:
+            self.rows[job] = pa.parquet.read_table(self._path(job)).to_pylist()
+        except (OSError, pa.ArrowException):
+            return False
+        return True
+
+    def add(self, job: _Job, rows: list[dict[str, Any]]) -> None:
+        self.rows[job] = rows
+        if self.folder is not None:
+            table = table_of(rows)
+            with replacing(self._path(job)) as file:
+                pa.parquet.write_table(table, file)
+
+    def forget(self) -> None:
+        """Removes the folder; the result is written."""
+        if self.folder is not None:
+            for path in self.folder.glob("*.parquet"):
+                path.unlink()
+            self.folder.rmdir()
+
+    def _path(self, job: _Job) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{job.key()}.parquet"
+
+
+def _run(jobs: list[_Job], parts: _Parts, threads: int, progress: ProgressCallback | None) -> None:
+    """Runs what earlier sweeps have not; an interrupt or a failure stops the others soon."""
+    waiting = [job for job in jobs if not parts.recall(job)]
+    lengths = {job.trace: _length(job.trace) for job in jobs}
+    known = all(length is not None for length in lengths.values())
+    total = sum((lengths[job.trace] or 0) * len(job.places) for job in waiting) if known else None
+    stop = threading.Event()
+
+    def work(job: _Job) -> list[dict[str, Any]]:
+        def watch(done: int, _total: int | None) -> None:
+            if stop.is_set():
+                raise MmulabError("stopped")
+            job.done = done * len(job.places)
+
+        rows = job.run(watch)
+        job.done = (lengths[job.trace] or 0) * len(job.places)
+        return rows
+
+    with ThreadPoolExecutor(threads) as pool:
+        running = {pool.submit(work, job): job for job in waiting}
+        try:
+            pending = set(running)
+            while pending:
+                finished, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    parts.add(running[future], future.result())
+                if progress is not None:
+                    progress(sum(job.done for job in waiting), total)
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _length(trace: Path) -> int | None:
+    try:
+        return trace_information(trace).instructions
+    except TraceError:
+        return None
+
+
+def _in_order(jobs: list[_Job], trace: Path, parts: _Parts) -> list[dict[str, Any]]:
+    """The rows of a trace in the order of the configurations."""
+    placed = {
+        place: row
+        for job in jobs
+        if job.trace == trace
+        for place, row in zip(job.places, parts.rows[job], strict=True)
+    }
+    return [placed[place] for place in sorted(placed)]
