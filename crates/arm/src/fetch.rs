@@ -205,6 +205,7 @@ impl Memory {
                 self.fetch.page_attributes = entry.attributes;
             } else {
                 let (physical, attributes, uniform) = self.translate_fetch(board, address)?;
+                self.fetch.page = 0; // what follows is of this page
                 self.fetch.page_physical = physical & !0xfff;
                 self.fetch.page_attributes = attributes;
                 if uniform && attributes & CACHEABLE != 0 {
