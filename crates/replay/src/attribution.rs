@@ -1,14 +1,14 @@
 //! Which pages and which parts of the program its translation costs belong to.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use mmulab_trace::Event;
 
 /// Walks and their cycles by page. A walk belongs to the page whose translation was sought.
 #[derive(Clone, Debug)]
 pub struct Attribution<P> {
-    index: HashMap<P, usize>,
+    index: HashMap<P, usize, BuildHasherDefault<PageHasher>>,
     pages: Vec<(P, PageWalks)>,
 }
 
@@ -23,9 +23,35 @@ pub struct PageWalks {
     pub cycles: u64,
 }
 
+/// A hash of page numbers. A walk is short enough for the standard library's hash to show.
+#[derive(Clone, Copy, Debug, Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its slot from the low bits and its check from the high ones: a
+        // multiplication fills the high ones, and turning the word brings them down too.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+}
+
 impl<P> Default for Attribution<P> {
     fn default() -> Self {
-        Self { index: HashMap::new(), pages: Vec::new() }
+        Self { index: HashMap::default(), pages: Vec::new() }
     }
 }
 

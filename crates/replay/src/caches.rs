@@ -205,19 +205,18 @@ impl Tags {
     }
 }
 
-impl Tags {
-    /// A reference that missed the first level comes to this, the second.
-    fn miss_above(
-        &mut self,
-        role: Role,
-        address: u32,
-        miss_cycles: [u64; 2],
-        ledger: &mut Ledger<Cause>,
-    ) {
-        ledger.charge(role.miss(0, 2), miss_cycles[0]);
-        if self.misses(address) {
-            ledger.charge(role.miss(1, 2), miss_cycles[1]);
-        }
+/// Misses of one role that are still to be charged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Misses {
+    first: u64,
+    second: u64,
+}
+
+impl Misses {
+    #[inline]
+    fn charge(self, role: Role, miss_cycles: [u64; 2], ledger: &mut Ledger<Cause>) {
+        ledger.charge_many(role.miss(0, 2), self.first, self.first * miss_cycles[0]);
+        ledger.charge_many(role.miss(1, 2), self.second, self.second * miss_cycles[1]);
     }
 }
 
@@ -307,7 +306,8 @@ impl Caches for SplitDirectMapped {
             Side::Data => &mut self.data,
         };
         if first.misses(address) {
-            second.miss_above(role, address, self.miss_cycles, ledger);
+            let misses = Misses { first: 1, second: u64::from(second.misses(address)) };
+            misses.charge(role, self.miss_cycles, ledger);
         }
     }
 
@@ -324,19 +324,24 @@ impl Caches for SplitDirectMapped {
         let shift = first.shift;
         let lines = &mut first.lines[..];
         let mask = lines.len() - 1;
-        for (count, &address) in addresses.iter().enumerate() {
+        let mut misses = Misses::default();
+        let mut count = 0;
+        for &address in addresses {
             if !goes_on(address) {
-                return count;
+                break;
             }
+            count += 1;
             let line = address >> shift;
             let held = &mut lines[line as usize & mask];
             if *held != line {
                 *held = line;
-                first.misses += 1;
-                second.miss_above(Role::Data, address, self.miss_cycles, ledger);
+                misses.first += 1;
+                misses.second += u64::from(second.misses(address));
             }
         }
-        addresses.len()
+        first.misses += misses.first;
+        misses.charge(Role::Data, self.miss_cycles, ledger);
+        count
     }
 
     #[inline]
@@ -345,6 +350,7 @@ impl Caches for SplitDirectMapped {
         let shift = first.shift;
         let lines = &mut first.lines[..];
         let mask = lines.len() - 1;
+        let mut misses = Misses::default();
         for block in blocks {
             let mut address = block.first;
             loop {
@@ -352,8 +358,8 @@ impl Caches for SplitDirectMapped {
                 let held = &mut lines[line as usize & mask];
                 if *held != line {
                     *held = line;
-                    first.misses += 1;
-                    second.miss_above(Role::Fetch, address, self.miss_cycles, ledger);
+                    misses.first += 1;
+                    misses.second += u64::from(second.misses(address));
                 }
                 if line >= block.last >> shift {
                     break;
@@ -361,6 +367,8 @@ impl Caches for SplitDirectMapped {
                 address = (line + 1) << shift;
             }
         }
+        first.misses += misses.first;
+        misses.charge(Role::Fetch, self.miss_cycles, ledger);
     }
 
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {

@@ -5,7 +5,7 @@ use mmulab_trace::{AccessKind, Batch, Block, Event};
 use crate::fold::{DoesNotFit, Fold};
 
 /// An address as a machine sees it: folded to 32 bits, or as recorded.
-pub trait Address: Copy + Into<u64> + Send + Sync + 'static {
+pub trait Address: Copy + Default + Into<u64> + Send + Sync + 'static {
     /// The address `bytes` further on.
     fn plus(self, bytes: u64) -> Self;
 
@@ -104,7 +104,7 @@ impl<A: Address> Program<A> {
 }
 
 /// A block that was executed: what a replay needs of most of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Executed<A> {
     /// First byte of its code.
     pub first: A,
@@ -181,6 +181,22 @@ pub trait AddressSpace: Send {
     /// # Errors
     /// The space has no room left.
     fn place(&mut self, address: u64) -> Result<Self::Address, DoesNotFit>;
+
+    /// Where each of `addresses` is.
+    ///
+    /// # Errors
+    /// The space has no room left.
+    fn place_all(
+        &mut self,
+        addresses: &[u64],
+        placed: &mut Vec<Self::Address>,
+    ) -> Result<(), DoesNotFit> {
+        placed.resize(addresses.len(), Self::Address::default());
+        for (placed, &address) in placed.iter_mut().zip(addresses) {
+            *placed = self.place(address)?;
+        }
+        Ok(())
+    }
 }
 
 impl AddressSpace for Fold {
@@ -278,11 +294,7 @@ impl<S: AddressSpace> Feed<S> {
         }
         self.lay_out(batch);
         let Execution { addresses, straddles, .. } = &mut self.execution;
-        addresses.clear();
-        addresses.reserve(batch.addresses.len());
-        for &address in &batch.addresses {
-            addresses.push(self.space.place(address)?);
-        }
+        self.space.place_all(&batch.addresses, addresses)?;
         straddles.clear();
         let shift = self.shortest_line_shift;
         let mut first = 0;
@@ -327,23 +339,25 @@ impl<S: AddressSpace> Feed<S> {
         // block overwrites the excess, spares a jump that could not be foretold.
         self.reaches.resize(batch.addresses.len() + COPIED, 0);
         let Execution { executed, instructions, .. } = &mut self.execution;
-        executed.clear();
-        executed.reserve(batch.blocks.len());
-        *instructions = 0;
+        executed.resize(batch.blocks.len(), Executed::default());
+        let (known, last_bytes, reaches) =
+            (&self.known[..], &self.last_bytes[..], &mut self.reaches[..]);
+        let mut sum = 0;
         let mut end = 0;
-        for &number in &batch.blocks {
-            let block = self.known[number as usize];
-            let (from, count) = (block.first_access as usize, block.accesses as usize);
-            self.reaches[end..end + COPIED].copy_from_slice(&self.last_bytes[from..from + COPIED]);
+        for (executed, &number) in executed.iter_mut().zip(&batch.blocks) {
+            let Known { first, last, first_access, accesses, instructions } =
+                known[number as usize];
+            let (from, count) = (first_access as usize, accesses as usize);
+            reaches[end..end + COPIED].copy_from_slice(&last_bytes[from..from + COPIED]);
             if count > COPIED {
-                let rest = &self.last_bytes[from + COPIED..from + count];
-                self.reaches[end + COPIED..end + count].copy_from_slice(rest);
+                let rest = &last_bytes[from + COPIED..from + count];
+                reaches[end + COPIED..end + count].copy_from_slice(rest);
             }
             end += count;
-            *instructions += u64::from(block.instructions);
-            let Known { first, last, .. } = block;
-            executed.push(Executed { first, last, accesses_end: end as u32 });
+            sum += u64::from(instructions);
+            *executed = Executed { first, last, accesses_end: end as u32 };
         }
+        *instructions = sum;
     }
 
     /// Hands over what was prepared.
