@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from mmulab import _engine
-from mmulab.errors import InputError, MmulabError, StudyError, TraceError
-from mmulab.files import replacing
+from mmulab.errors import MmulabError, StudyError, TraceError
+from mmulab.files import replacing, telling_where
 from mmulab.machine import Machine, Value
 from mmulab.recording import trace_information
 from mmulab.replaying import ProgressCallback, outcome_row
@@ -236,11 +236,6 @@ class _Parts:
     def __init__(self, folder: Path | None):
         self.folder = folder
         self.rows: dict[_Job, list[dict[str, Any]]] = {}
-        if folder is not None:
-            try:
-                folder.mkdir(exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: {(error.strerror or str(error)).lower()}") from error
 
     def recall(self, job: _Job) -> bool:
         """Whether an earlier sweep has done this job."""
@@ -256,12 +251,14 @@ class _Parts:
         self.rows[job] = rows
         if self.folder is not None:
             table = table_of(rows)
+            with telling_where(self.folder):
+                self.folder.mkdir(exist_ok=True)
             with replacing(self._path(job)) as file:
                 pa.parquet.write_table(table, file)
 
     def forget(self) -> None:
         """Removes the folder; the result is written."""
-        if self.folder is not None:
+        if self.folder is not None and self.folder.is_dir():
             for path in self.folder.glob("*.parquet"):
                 path.unlink()
             self.folder.rmdir()

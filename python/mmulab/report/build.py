@@ -298,12 +298,13 @@ def _sweep(path: Path) -> dict[str, Any]:
     ]
     figures = []
     for along in _leaders(table, varied):
-        others = [name for name in varied if name not in _same_steps(table, along, varied)]
+        together = _same_steps(table, along, varied)
+        others = [name for name in varied if name not in together]
         averaged = f" The mean over all values of {', '.join(others)}." if others else ""
         for metric, title in (("vmcpi", "VMCPI"), ("mcpi", "MCPI")):
             figures.append(
                 {
-                    "title": f"{title} over {along}",
+                    "title": f"{title} over {' and '.join(together)}",
                     "svg": plots.sweep(table, metric, along, "machine"),
                     "caption": f"Cycles per instruction.{averaged}",
                 }

@@ -278,7 +278,7 @@ def reach(curves: ReachResult) -> str:
                 "rate:Q",
                 title="misses per thousand instructions" if stream == "data" else None,
                 scale=alt.Scale(type="symlog", constant=0.01),
-                axis=alt.Axis(format="~g", values=[0, 0.01, 0.1, 1, 10, 100, 1000]),
+                axis=alt.Axis(format=",.2~f", values=[0, 0.01, 0.1, 1, 10, 100, 1000]),
             ),
             color=alt.Color(
                 "pages:N",

@@ -1,0 +1,107 @@
+"""The report: self-contained, complete, and made of what a folder holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import mmulab as command
+
+import mmulab
+from mmulab.errors import InputError
+from mmulab.report import write_report
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Balance(HTMLParser):
+    """Fails where an element is not closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page(trace: Path, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    results = mmulab.replay(trace, ["base", "ultrix", "intel", "x86-64"])
+    (folder / "replay.json").write_text(json.dumps(results.to_dicts()))
+    (folder / "reach.json").write_text(json.dumps(mmulab.reach(trace).to_dict()))
+    study = mmulab.Study([trace], ["ultrix"], [{"dtlb.entries": [32, 64]}])
+    mmulab.sweep(study, folder / "tlb.parquet")
+    return write_report(folder).read_text()
+
+
+def test_the_page_is_balanced_html(page):
+    balance = Balance()
+    balance.feed(page)
+    assert balance.open == []
+
+
+def test_the_page_loads_nothing(page):
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#)""", page)
+    assert "url(" not in page and "@import" not in page
+    assert set(re.findall(r"https?://[^\"' <)]+", page)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_the_page_says_what_was_found(page, trace):
+    results = mmulab.replay(trace, ["ultrix"])
+    assert f"{results['ultrix'].vmcpi:.4f}" in page
+    for expected in (
+        "Where every cycle goes",
+        "upte-MEM",
+        "Huge pages would",
+        "Sweep tlb",
+        "[heap]",
+    ):
+        assert expected in page
+
+
+def test_marks_of_plots_describe_themselves(page):
+    labels = re.findall(r'aria-label="(ultrix: [^"]*)"', page)
+    assert any("upte-L2" in label for label in labels)
+
+
+def test_the_same_results_give_the_same_page(trace, tmp_path):
+    (tmp_path / "replay.json").write_text(
+        json.dumps(mmulab.replay(trace, ["ultrix", "base"]).to_dicts())
+    )
+    first = write_report(tmp_path).read_bytes()
+    assert write_report(tmp_path, tmp_path / "again.html").read_bytes() == first
+
+
+def test_a_machine_without_translation_alone_makes_a_page(trace, tmp_path):
+    (tmp_path / "replay.json").write_text(json.dumps(mmulab.replay(trace, "base").to_dicts()))
+    assert "None of these machines translates" in write_report(tmp_path).read_text()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "[1]", '[{"machine": "x"}]', "null", "3"])
+def test_a_damaged_result_is_refused_by_name(content, tmp_path):
+    (tmp_path / "replay.json").write_text(content)
+    with pytest.raises(InputError, match=r"replay\.json: "):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 no PAR1")
+    finished = command("report", tmp_path)
+    assert finished.status == 2
+    assert "x.parquet" in finished.error_line

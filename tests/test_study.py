@@ -1,0 +1,141 @@
+"""Studies: what they say, what they refuse, and that they go on where they stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+from conftest import MMULAB, ROOT
+from conftest import mmulab as command
+
+import mmulab
+from mmulab import StudyError
+
+STUDY = """
+traces = ["{trace}"]
+machines = ["ultrix", "base"]
+
+[[vary]]
+"l1i.size_bytes" = ["8K", "64K"]
+"l1d.size_bytes" = ["8K", "64K"]
+
+[[vary]]
+"memory.latency_cycles" = [100, 200, 500]
+"""
+
+
+@pytest.fixture
+def study(trace: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.format(trace=trace))
+    return path
+
+
+def test_lists_of_one_table_step_together_and_tables_are_crossed(study):
+    points = [point for _, point in mmulab.Study.load(study).configurations()]
+    assert len(points) == 2 * 2 * 3
+    assert points[0] == {
+        "l1i.size_bytes": 8192,
+        "l1d.size_bytes": 8192,
+        "memory.latency_cycles": 100,
+    }
+    assert all(point["l1i.size_bytes"] == point["l1d.size_bytes"] for point in points)
+
+
+def test_a_sweep_agrees_with_replay(study, trace):
+    table = mmulab.sweep(study).to_pylist()
+    row = next(
+        row
+        for row in table
+        if row["machine"] == "ultrix"
+        and row["l1i.size_bytes"] == 8192
+        and row["memory.latency_cycles"] == 200
+    )
+    changes = {
+        "l1i.size_bytes": 8192,
+        "l1d.size_bytes": 8192,
+        "memory.latency_cycles": 200,
+    }
+    [alone] = mmulab.replay(trace, mmulab.Machine.load("ultrix").with_changes(changes))
+    assert row["cycles"] == alone.cycles
+    for name, account in alone.data["causes"].items():
+        assert row[f"{name}.cycles"] == account["cycles"]
+
+
+def test_the_file_is_the_same_for_any_number_of_threads(study, tmp_path):
+    for threads in (1, 3):
+        mmulab.sweep(study, tmp_path / f"{threads}.parquet", threads=threads)
+    assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "3.parquet").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["1.parquet", "3.parquet", "study.toml"]
+
+
+def test_a_killed_sweep_goes_on_where_it_stopped(study, tmp_path):
+    """The parts of finished units are found again, and the result is that of an unbroken sweep."""
+    long = study.read_text().replace('["ultrix", "base"]', '["ultrix", "base", "notlb", "mach"]')
+    study.write_text(long)
+    output = tmp_path / "t.parquet"
+    process = subprocess.Popen([MMULAB, "sweep", study, "--threads", "1", "-o", output], cwd=ROOT)
+    parts = tmp_path / "t.parquet.parts"
+    while process.poll() is None and not list(parts.glob("*.parquet")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if not output.exists():
+        assert len(list(parts.glob("*.parquet"))) >= 1
+    assert command("sweep", study, "-o", output).status == 0
+    assert not parts.exists()
+    assert parquet.read_table(output).equals(mmulab.sweep(study))
+
+
+BAD_STUDIES = {
+    "no TOML": ("traces = ", "is not TOML"),
+    "an unknown key": ('trace = ["a"]', "trace: unknown key"),
+    "no machines": ('traces = ["a"]', "machines: give a list"),
+    "an unknown machine": ('traces = ["a.mmt"]\nmachines = ["ultrx"]', "did you mean ultrix?"),
+    "no such trace": ('traces = ["a.mmt"]\nmachines = ["ultrix"]', "a.mmt"),
+    "a list of one value": (
+        'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entries" = 64',
+        "give a list of values",
+    ),
+    "a path without quotes": (
+        'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\ndtlb.entries = [64]',
+        "dotted paths stand in quotes",
+    ),
+    "lists of different length": (
+        'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entries" = [64, 128]\n'
+        '"itlb.entries" = [64]',
+        "equally long",
+    ),
+    "an unknown path": (
+        'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entry" = [64]',
+        'did you mean "entries"?',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STUDIES)
+def test_a_wrong_study_gets_one_line(case, tmp_path):
+    text, expected = BAD_STUDIES[case]
+    (tmp_path / "study.toml").write_text(text)
+    finished = command("sweep", tmp_path / "study.toml", "-o", tmp_path / "out.parquet")
+    assert finished.status == 2
+    assert expected in finished.error_line
+    assert os.listdir(tmp_path) == ["study.toml"]
+
+
+def test_a_study_may_be_made_in_python(trace):
+    study = mmulab.Study([trace], ["base"], [{"memory.latency_cycles": [100, 200]}])
+    cheap, dear = mmulab.sweep(study)["cycles"].to_pylist()
+    assert cheap < dear
+    with pytest.raises(StudyError, match="no such file"):
+        mmulab.Study.load("no-such-study.toml")
+
+
+def test_the_shipped_studies_can_be_read():
+    for path in sorted((ROOT / "examples").glob("*.toml")):
+        assert mmulab.Study.load(path).configurations(), path

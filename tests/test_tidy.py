@@ -1,0 +1,63 @@
+"""House rules that a machine can check."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+TEXT = {".rs", ".py", ".pyi", ".toml", ".md", ".c", ".h", ".S", ".s", ".sh", ".j2", ".ipynb", ".csv"}
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a Git checkout")
+    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def sources() -> list[tuple[Path, str]]:
+    return [
+        (path, path.read_text(encoding="utf-8"))
+        for path in tracked()
+        if (path.suffix in TEXT or path.name == "Makefile") and path != Path(__file__)
+    ]
+
+
+def test_no_unfinished_work_is_marked():
+    for path, text in sources():
+        assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", text), path
+
+
+def test_no_path_of_a_developers_machine():
+    for path, text in sources():
+        assert not re.search(r"(/home/\w|/root/|/work/|/Users/\w)", text), path
+
+
+def test_files_end_with_a_newline_and_have_no_trailing_blanks():
+    for path, text in sources():
+        if path.suffix in {".rs", ".py", ".toml", ".md", ".sh"}:
+            assert text == "" or text.endswith("\n"), path
+            assert not re.search(r"[ \t]$", text, re.MULTILINE), path
+
+
+def test_no_large_file_is_in_the_repository():
+    for path in tracked():
+        assert path.stat().st_size < 4 << 20, path
+
+
+def test_units_stand_last_in_names():
+    """`latency_cycles`, never `cycles_latency`; sizes in bytes say so."""
+    for path in sorted((ROOT / "machines").glob("*.toml")):
+        for name in re.findall(r"^(\w+)\s*=", path.read_text(), re.MULTILINE):
+            assert not re.match(r"(bytes|cycles|instructions|seconds)_(?!per_)", name), (path, name)
+            assert not re.search(r"(size|latency|cost|penalty)$", name), (path, name)
+
+
+def test_papers_use_only_what_a_user_can():
+    for path in sorted((ROOT / "python/mmulab/papers").glob("*.py")):
+        assert "_engine" not in path.read_text(), path
