@@ -1,0 +1,167 @@
+"""Runs the mutants: each must be reported, with the right cause and place; its twin must be silent.
+
+    run.py [NAME...]          all, or those named; one line each, and a table at the end
+
+Exit status 1 if any does not come out as expected.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import oracle
+
+import mmulab
+
+# Our machine: the number of CORE in machine.h, and the compiler's name of the core.
+CORES = {
+    "arm926ej-s": (1, "arm926ej-s"),
+    "at91rm9200": (2, "arm920t"),
+    "sa1100": (3, "strongarm"),
+    "ixp425": (4, "xscale"),
+}
+ALL = tuple(CORES)
+WITH_LOCKDOWN = ("arm926ej-s", "at91rm9200", "ixp425")
+SPLIT_TLB = ("at91rm9200", "sa1100", "ixp425")
+FCSE_OF_32_MB = ALL
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A program, where it runs, and the report it must give."""
+
+    name: str
+    source: str
+    machines: tuple
+    kinds: tuple  # any of these
+    access: str
+    place: str  # function that the report's PC is in, or the address of code without a symbol
+    since: str  # function that made something stale
+
+
+VIEW = 0x40000000
+MUTANTS = [
+    Mutant("remap_without_invalidate", "tlb", ALL, ("stale-tlb-entry",), "load", "use", "set_entry"),
+    Mutant("unmap_without_invalidate", "tlb", ALL, ("stale-tlb-entry",), "load", "use", "set_entry"),
+    Mutant(
+        "downgrade_without_invalidate", "tlb", ALL, ("stale-tlb-entry",), "store", "use_store", "set_entry",
+    ),
+    Mutant(
+        "upgrade_without_invalidate", "tlb", ALL, ("spurious-fault", "stale-tlb-entry"), "store", "use_store", "set_entry",
+    ),
+    Mutant(
+        "invalidate_the_wrong_tlb", "tlb", SPLIT_TLB, ("stale-tlb-entry",), "fetch", hex(VIEW), "set_entry",
+    ),
+    Mutant(
+        "invalidate_by_unmodified_address", "tlb", ALL, ("stale-tlb-entry",), "load", "use", "set_entry",
+    ),
+    Mutant(
+        "switch_tables_without_invalidate", "tlb", ALL, ("stale-tlb-entry",), "load", "use", "set_table",
+    ),
+    Mutant(
+        "reuse_domain_without_invalidate", "tlb", ALL, ("stale-tlb-entry",), "load", "use", "set_entry",
+    ),
+    Mutant(
+        "split_section_without_invalidate", "tlb", ALL, ("stale-tlb-entry",), "load", "use", "set_entry",
+    ),
+    Mutant(
+        "locked_entry_survives", "tlb", WITH_LOCKDOWN, ("stale-tlb-entry",), "load", "use", "set_entry",
+    ),
+    Mutant("descriptor_dirty_in_cache", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
+    Mutant("first_level_dirty_in_cache", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
+    Mutant("clean_of_the_wrong_descriptor", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
+    Mutant(
+        "new_code_without_icache_invalidate", "code", ALL, ("stale-instruction",), "fetch", hex(VIEW), "put",
+    ),
+    Mutant(
+        "new_code_without_dcache_clean", "code", ALL, ("stale-instruction",), "fetch", hex(VIEW), "put",
+    ),
+    Mutant(
+        "remap_code_without_icache_invalidate", "code", ALL, ("instruction-homonym",), "fetch", hex(VIEW), "",
+    ),
+    Mutant(
+        "new_code_over_two_lines", "code", WITH_LOCKDOWN, ("stale-instruction",), "fetch", hex(VIEW + 32), "put",
+    ),
+    Mutant("synonym", "data", ALL, ("stale-data-line", "stale-memory"), "load", "use", "put"),
+    Mutant("remap_without_clean", "data", ALL, ("data-homonym",), "load", "use", ""),
+    Mutant(
+        "device_writes_without_invalidate", "data", ALL, ("stale-data-line",), "load", "use", "put",
+    ),
+    Mutant("device_reads_without_clean", "data", ALL, ("stale-memory",), "load", "use", "put"),
+    Mutant("invalidate_instead_of_clean", "data", ALL, ("stale-memory",), "load", "use", "put"),
+    Mutant("late_write_back_over_device", "data", ALL, ("stale-memory",), "load", "use", "put"),
+    Mutant("process_id_reused_without_clean", "data", ALL, ("data-homonym",), "load", "use", ""),
+    Mutant("clean_by_unmodified_address", "data", ALL, ("stale-memory",), "load", "use", "put"),
+    Mutant("whole_clean_cut_short", "data", ALL, ("stale-memory",), "load", "use", "put"),
+    Mutant("minicache_not_cleaned", "data", ("sa1100", "ixp425"), ("stale-memory",), "load", "use", "put"),
+]  # fmt: skip
+
+
+def build(mutant, machine, correct):
+    """The ELF of a mutant, or of its twin."""
+    number, cpu = CORES[machine]
+    flags = [f"-mcpu={cpu}", "-marm", "-O1", f"-DCORE={number}", f"-Wl,--defsym=program={mutant.name}"]
+    return oracle.compile(
+        f"mutants/{mutant.name}.{machine}{'.correct' if correct else ''}",
+        [HERE / "start.S", HERE / "set_up.c", HERE / f"{mutant.source}.c"],
+        flags + (["-DCORRECT"] if correct else []),
+        HERE / "link.ld",
+    )  # fmt: skip
+
+
+def fits(report, mutant):
+    """Whether a report names the mutant's cause and place."""
+    place, since = report["pc_place"], report["since_place"]
+    if mutant.place.startswith("0x"):
+        placed = report["pc"] == int(mutant.place, 16)
+    else:
+        placed = named(place, mutant.place)
+    return (
+        report["kind"] in mutant.kinds
+        and report["access"] == mutant.access
+        and placed
+        and (not mutant.since or named(since, mutant.since) or mutant.since in ("set_table",))
+        and report["missing"] != ""
+    )
+
+
+def named(place, function):
+    """Whether `place`, as "0x1234 function+8 (file:line)", lies in the function."""
+    return any(word.split("+")[0].strip("()<>,") == function for word in place.split())
+
+
+def judge(mutant, machine):
+    """None if all is as it must be, else what is wrong, in words."""
+    twin = mmulab.boot(build(mutant, machine, True), machine, check=True, max_instructions=2_000_000)
+    if twin.exit != 0:
+        return f"the twin does not end well: {twin.end}"
+    if twin.reports:
+        return f"the twin is reported: {twin.reports[0]['text']}"
+    run = mmulab.boot(build(mutant, machine, False), machine, check=True, max_instructions=2_000_000)
+    if not run.reports:
+        return f"not reported ({run.end})"
+    if not any(fits(report, mutant) for report in run.reports):
+        return "reported otherwise: " + " | ".join(report["text"] for report in run.reports[:3])
+    return None
+
+
+def main():
+    chosen = [m for m in MUTANTS if not sys.argv[1:] or m.name in sys.argv[1:]]
+    available = mmulab.machine_names("system")
+    bad = 0
+    for mutant in chosen:
+        for machine in mutant.machines:
+            if machine not in available:
+                continue
+            wrong = judge(mutant, machine)
+            bad += wrong is not None
+            print(f"{'ok ' if wrong is None else 'BAD'} {mutant.name} on {machine}", wrong or "", flush=True)
+    print(f"{len(chosen)} mutants, {bad} wrong")
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()
