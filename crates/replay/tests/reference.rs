@@ -15,7 +15,7 @@ use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use slow_replay::{Counts, Instruction, Slow};
+use slow_replay::{Counts, Slow};
 
 /// A random program: blocks, the order in which they run, and where their accesses go.
 #[derive(Clone, Debug)]
@@ -167,31 +167,10 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
 fn slowly(machine: &ReplayMachine, program: &Random, seed: u64) -> Counts {
     let mut slow = Slow::new(machine, seed);
     for event in &program.mappings {
-        if let Event::Map { address, length_bytes, name, .. } = event {
-            slow.fold.map(*address, *length_bytes);
-            if name.starts_with('[') {
-                slow.anonymous.push((*address, address + length_bytes));
-            }
-        }
+        slow.map(event);
     }
-    // A block is folded by its first byte when it is first seen, and stays whole.
     for (number, addresses) in &program.executed {
-        let block = &program.blocks[*number];
-        let mut address = block.address;
-        let mut addresses = addresses.iter();
-        for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
-            let accesses = block
-                .accesses
-                .iter()
-                .filter(|access| usize::from(access.instruction) == index)
-                .map(|access| {
-                    let is_store = access.kind != AccessKind::Load;
-                    (*addresses.next().unwrap(), u64::from(access.size_bytes), is_store)
-                })
-                .collect();
-            slow.execute(&Instruction { address, size: u64::from(size), accesses });
-            address += u64::from(size);
-        }
+        slow.execute_block(&program.blocks[*number], addresses);
     }
     slow.finish();
     slow.counts
@@ -278,4 +257,38 @@ fn results_depend_on_the_seed_and_not_on_the_threads() {
     let one = run(1, 1);
     assert_eq!(one, run(1, 3));
     assert_eq!(one.iter().map(|outcome| outcome.machine.as_str()).collect::<Vec<_>>(), names);
+}
+
+/// A real program: the start of the recording that is shipped as an example.
+#[test]
+fn a_recorded_program() {
+    let trace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/small.mmt");
+    let mut source = mmulab_trace::open(&trace).unwrap();
+    let (mut batch, mut blocks, mut executed) = (mmulab_trace::Batch::default(), vec![], vec![]);
+    let mut mappings = Vec::new();
+    while executed.len() < 40_000 && source.next_batch(&mut batch).unwrap() {
+        blocks = source.table().blocks().to_vec();
+        let mut addresses = batch.addresses.iter().copied();
+        for &block in &batch.blocks {
+            let own = addresses.by_ref().take(blocks[block as usize].accesses.len()).collect();
+            executed.push((block as usize, own));
+        }
+        mappings.extend(batch.events.drain(..).map(|(_, event)| event));
+    }
+    let program = Random { blocks, executed, mappings };
+    let small = |name: &str| {
+        let mut set = vec![("l2.size_bytes", "65536"), ("l1i.size_bytes", "4096")];
+        set.push(("l1d.size_bytes", "4096"));
+        match name {
+            "x86-64" => set.extend([("organisation.pages", "mixed"), ("dtlb.entries", "8")]),
+            "base" | "notlb" => {}
+            "ultrix" => set.extend([("dtlb.entries", "24"), ("itlb.entries", "20")]),
+            _ => set.extend([("dtlb.entries", "12"), ("itlb.entries", "6")]),
+        }
+        let set: Vec<_> = set.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
+        machine(name, &set)
+    };
+    for name in ["ultrix", "intel", "pa-risc", "notlb", "base", "x86-64"] {
+        compare(&small(name), &program, 3).unwrap();
+    }
 }

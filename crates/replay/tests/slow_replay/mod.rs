@@ -10,16 +10,16 @@ use mmulab_hardware::{Partition, Random, Replacement};
 use mmulab_machine as machine;
 use mmulab_machine::{Addressing, CacheLevel, Organisation, Pages, ReplayMachine, WalkStart};
 use mmulab_replay::{Fold, Frames};
+use mmulab_trace::{AccessKind, Block, Event};
 
 use crate::slow::SlowSets;
 
-/// An instruction of the program, executed once.
-#[derive(Clone, Debug)]
-pub struct Instruction {
-    pub address: u64,
-    pub size: u64,
+/// An instruction of the program, executed once, at folded addresses where the machine folds.
+struct Instruction {
+    address: u64,
+    size: u64,
     /// (address, size, whether it writes).
-    pub accesses: Vec<(u64, u64, bool)>,
+    accesses: Vec<(u64, u64, bool)>,
 }
 
 /// What is counted: (count, cycles) by cause, and misses by structure.
@@ -150,14 +150,14 @@ pub struct Slow {
     dtlb: Vec<SlowTlb>,
     stlb: Vec<SlowTlb>,
     walk_caches: BTreeMap<u32, SlowTlb>,
-    pub fold: Fold,
+    fold: Fold,
     frames: Frames,
     has_physical: bool,
     chains: HashMap<u64, Vec<(u64, u64)>>,
     collisions: u64,
     tables: HashMap<(u32, u64), u64>,
     /// Anonymous mappings, for mixed pages.
-    pub anonymous: Vec<(u64, u64)>,
+    anonymous: Vec<(u64, u64)>,
     large: HashMap<u64, bool>,
     instructions: u64,
 }
@@ -268,8 +268,48 @@ impl Slow {
         }
     }
 
+    /// Learns of a mapping.
+    pub fn map(&mut self, event: &Event) {
+        if let Event::Map { address, length_bytes, name, .. } = event {
+            self.fold.map(*address, *length_bytes);
+            if name.is_empty() || name.starts_with('[') {
+                self.anonymous.push((*address, address + length_bytes));
+            }
+        }
+    }
+
+    /// Executes a block. It is folded by its first byte and stays whole.
+    pub fn execute_block(&mut self, block: &Block, addresses: &[u64]) {
+        let is_radix = matches!(self.machine.organisation, Organisation::Radix(_));
+        let mut address = if is_radix {
+            block.address
+        } else {
+            u64::from(self.fold.fold(block.address).unwrap())
+        };
+        let mut addresses = addresses.iter();
+        for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
+            let accesses = block
+                .accesses
+                .iter()
+                .filter(|access| usize::from(access.instruction) == index)
+                .map(|access| {
+                    let address = *addresses.next().unwrap();
+                    let address = if is_radix {
+                        address
+                    } else {
+                        u64::from(self.fold.fold(address).unwrap())
+                    };
+                    let is_store = access.kind != AccessKind::Load;
+                    (address, u64::from(access.size_bytes), is_store)
+                })
+                .collect();
+            self.execute(&Instruction { address, size: u64::from(size), accesses });
+            address += u64::from(size);
+        }
+    }
+
     /// `while (i = get_next_instruction())` of the study, section 3.1.
-    pub fn execute(&mut self, instruction: &Instruction) {
+    fn execute(&mut self, instruction: &Instruction) {
         self.instructions += 1;
         self.pieces(instruction.address, instruction.size, false, true);
         for &(address, size, is_store) in &instruction.accesses {
@@ -280,7 +320,7 @@ impl Slow {
     /// A reference to each line that an instruction or an access touches, lower first.
     fn pieces(&mut self, address: u64, size: u64, is_store: bool, is_fetch: bool) {
         let radix = matches!(self.machine.organisation, Organisation::Radix(_));
-        let first = if radix { address } else { u64::from(self.fold.fold(address).unwrap()) };
+        let first = address;
         let line = self.caches[self.paths[usize::from(!is_fetch)][0]].line;
         let mut byte = first;
         while byte < first + size.max(1) {
