@@ -17,7 +17,7 @@ fn processor_seconds() -> f64 {
 
 fn main() -> Result<(), TraceError> {
     let path = std::env::var_os("MMULAB_TRACE").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces/cc1.mmt"),
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/small.mmt"),
         PathBuf::from,
     );
     let mut batch = Batch::default();
