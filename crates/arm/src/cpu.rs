@@ -169,6 +169,8 @@ pub struct Cpu {
     pub memory: Memory,
     /// Set by a wait for interrupt.
     pub waiting: bool,
+    /// The vector of an exception that was taken just now, other than interrupts and calls.
+    pub entered_vector: Option<(Exception, u32)>,
     /// Why the run has to stop, if it has to.
     pub stop: Option<crate::system::Stop>,
     /// The branch target buffer, on cores that have one.
@@ -199,6 +201,7 @@ impl Cpu {
             timing,
             memory,
             waiting: false,
+            entered_vector: None,
             stop: None,
             branch_buffer,
         }
@@ -324,7 +327,16 @@ impl Cpu {
             self.stop = Some(crate::system::Stop::VectorLoop { exception, vector });
             self.memory.request_attention();
         }
+        if matches!(
+            exception,
+            Exception::Undefined | Exception::PrefetchAbort | Exception::DataAbort
+        ) {
+            // The loop looks whether there is a handler at all.
+            self.entered_vector = Some((exception, vector));
+            self.memory.request_attention();
+        }
         self.memory.pc = vector;
+        self.memory.fetch.late = 0;
         self.memory.spend(Cause::Exception, self.timing.exception_cycles);
         self.memory.note_exception(exception);
         if old_mode != new_mode {

@@ -8,6 +8,10 @@ use mmulab_machine::ArmTiming;
 use crate::cpu::Architecture;
 use crate::execute::{self as ex, *};
 
+/// Set in the condition of an instruction at the end of its line whose result comes late: whether
+/// that stalls is known when the next line is.
+pub const LATE: u8 = 0x10;
+
 /// What decoding depends on.
 #[derive(Clone)]
 pub struct Decoder {
@@ -110,8 +114,10 @@ impl Decoder {
                 _ => {}
             }
         }
-        if let Some(following) = following {
-            op.stall = self.stall(word, following);
+        match following {
+            Some(following) => op.stall = self.stall(word, following),
+            None if self.results(word).1 > 0 => op.condition |= LATE,
+            None => {}
         }
         op
     }
@@ -349,6 +355,11 @@ impl Decoder {
         if results & sources(following) != 0 { cycles } else { 0 }
     }
 
+    /// As above, where a Thumb instruction follows.
+    pub fn stall_thumb(&self, word: u32, following: u16) -> u8 {
+        thumb_as_arm(following).map_or(0, |following| self.stall(word, following))
+    }
+
     /// Registers that `word` delivers late, and by how many cycles.
     fn results(&self, word: u32) -> (u32, u8) {
         let timing = &self.timing;
@@ -391,8 +402,9 @@ impl Decoder {
         let mut op = match thumb_as_arm(half) {
             Some(equivalent) => {
                 let mut op = self.arm(equivalent, None);
-                if let Some(next) = following.and_then(thumb_as_arm) {
-                    op.stall = self.stall(equivalent, next);
+                if let Some(following) = following {
+                    op.condition &= !LATE;
+                    op.stall = self.stall_thumb(equivalent, following);
                 }
                 op
             }
@@ -404,8 +416,12 @@ impl Decoder {
                 if word >> 11 == 0b01001 {
                     // A literal load is an LDR relative to R15 for what follows.
                     let equivalent = 0xe59f_0000 | (word & 0x700) << 4;
-                    if let Some(next) = following.and_then(thumb_as_arm) {
-                        op.stall = self.stall(equivalent, next);
+                    match following {
+                        Some(following) => op.stall = self.stall_thumb(equivalent, following),
+                        None => {
+                            op.word = equivalent;
+                            op.condition |= LATE;
+                        }
                     }
                 }
                 op

@@ -20,7 +20,7 @@ pub struct Op {
     pub immediate: u32,
     /// The instruction word (of the ARM equivalent, for Thumb).
     pub word: u32,
-    /// Condition; 14 is always.
+    /// Condition, 14 being always, and [`crate::decode::LATE`].
     pub condition: u8,
     /// Register fields.
     pub rd: u8,

@@ -42,6 +42,9 @@ pub struct InstructionSide {
     page: u32,
     page_physical: u32,
     page_attributes: u8,
+    /// The last instruction of the line that execution just left at its end, if its result comes
+    /// late; else 0.
+    pub(crate) late: u32,
     /// Where words from uncached memory are decoded: one more slot.
     scratch: usize,
 }
@@ -85,6 +88,7 @@ impl InstructionSide {
             page: 0,
             page_physical: 0,
             page_attributes: 0,
+            late: 0,
             scratch: slots - 1,
             cache,
         }
@@ -155,6 +159,17 @@ impl InstructionSide {
         Some(slot)
     }
 
+    /// Changes a word in every copy of a line, for the debugger.
+    pub(crate) fn poke(&mut self, line: u32, index: usize, put: impl Fn(&mut u32)) {
+        for slot in 0..self.lines.len() {
+            if self.line_physical[slot] == line {
+                let mut words = self.lines[slot];
+                put(&mut words[index]);
+                self.install(slot, words);
+            }
+        }
+    }
+
     /// Empties the slot of an address.
     pub(crate) fn invalidate(&mut self, address: u32) {
         if let Some(slot) = self.find(address) {
@@ -173,10 +188,17 @@ impl InstructionSide {
         self.cache.invalidate_all();
     }
 
-    /// The stall of the last instruction of one line for the first of the next, which decoding one
-    /// line could not see.
-    pub(crate) fn stall_across(&self, last: &Op, slot: usize) -> u8 {
-        self.decoder.stall(last.word, self.lines[slot][0])
+    /// The stall of the instruction at `pc`, in `slot`, for the last one of the line before, whose
+    /// result decoding that line could not see used.
+    #[inline(never)]
+    pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, thumb: bool) -> u8 {
+        let before = std::mem::take(&mut self.late);
+        let word = self.lines[slot][(pc >> 2 & 7) as usize];
+        if thumb {
+            self.decoder.stall_thumb(before, (word >> (8 * (pc & 2))) as u16)
+        } else {
+            self.decoder.stall(before, word)
+        }
     }
 }
 

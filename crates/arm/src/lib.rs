@@ -11,12 +11,14 @@ pub mod device_tree;
 mod execute;
 mod fetch;
 pub mod gdb;
+mod inspect;
 pub mod loader;
 pub mod memory;
 pub mod mmu;
 pub mod outcome;
 mod symbols;
 pub mod system;
+pub mod timeline;
 mod timing;
 
 pub use loader::{File, LoadError, Loaded, Request, load};

@@ -95,7 +95,8 @@ pub struct Outcome {
     pub machine: String,
     /// Why it ended, in a sentence.
     pub end: String,
-    /// A word for why: exit, reboot, limit, interrupted, hang, deadlock, vector-loop, lost-fetch.
+    /// A word for why: exit, reboot, limit, interrupted, hang, deadlock, vector-loop,
+    /// empty-vector, lost-fetch.
     pub reason: &'static str,
     /// The status that the guest gave; 0 for a reboot; none if it did not end by itself.
     pub exit: Option<u8>,
@@ -140,6 +141,7 @@ impl Stop {
             Stop::Hang => "hang",
             Stop::Deadlock => "deadlock",
             Stop::VectorLoop { .. } => "vector-loop",
+            Stop::EmptyVector { .. } => "empty-vector",
             Stop::LostFetch { .. } => "lost-fetch",
             Stop::Debugger => "debugger",
         }
@@ -168,6 +170,16 @@ impl System {
                  such exception returned to {}",
                 exception.name(),
                 self.place(self.cores[0].registers[14])
+            ),
+            Stop::EmptyVector { exception, vector } => format!(
+                "the guest is lost: a {} at {} went to the vector {vector:#010x}, which holds zero",
+                exception.name(),
+                self.place(match exception {
+                    crate::cpu::Exception::DataAbort => {
+                        self.cores[0].registers[14].wrapping_sub(8)
+                    }
+                    _ => self.cores[0].registers[14].wrapping_sub(4),
+                })
             ),
             Stop::LostFetch { address, physical } => format!(
                 "the guest executes from {}, physical {physical:#010x}, where nothing is",

@@ -5,7 +5,7 @@ use mmulab_machine::{AbortModel, ArmArchitecture, ArmCoprocessor, SystemMachine}
 
 use crate::board::Board;
 use crate::cpu::{Architecture, Cpu, Exception, FIQ_MASKED, Flow, IRQ_MASKED};
-use crate::decode::CONDITIONS;
+use crate::decode::{CONDITIONS, LATE};
 use crate::loader::Loaded;
 use crate::memory::{Memory, Space};
 use crate::timing::Cause;
@@ -34,6 +34,13 @@ pub enum Stop {
     Deadlock,
     /// The instruction at an exception vector causes that exception.
     VectorLoop {
+        /// The exception.
+        exception: Exception,
+        /// Its vector.
+        vector: u32,
+    },
+    /// An exception was taken whose vector holds zero: nobody put a handler there.
+    EmptyVector {
         /// The exception.
         exception: Exception,
         /// Its vector.
@@ -111,6 +118,10 @@ pub struct System {
     pub debugging: Debugging,
     /// Names for addresses.
     pub symbols: Option<crate::symbols::Symbols>,
+    /// The timeline being drawn.
+    pub timeline: Option<crate::timeline::Timeline>,
+    /// No instruction was executed since the run began: it may start at a breakpoint.
+    fresh: bool,
     host_at: u64,
 }
 
@@ -149,6 +160,8 @@ impl System {
             ),
             debugging: Debugging::default(),
             symbols: None,
+            timeline: None,
+            fresh: true,
             host_at: 0,
         })
     }
@@ -190,6 +203,7 @@ impl System {
 
     /// Runs until something ends it; `limit` is in instructions of all cores together.
     pub fn run(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
+        self.fresh = true;
         let stop = self.run_until_stop(host, limit);
         for cpu in &mut self.cores {
             cpu.memory.settle();
@@ -216,13 +230,15 @@ impl System {
             let cpu = &mut self.cores[turn];
             cpu.memory.attention_at = horizon;
             let before = cpu.memory.pending_instructions();
-            if cpu.memory.watched || self.debugging.step || !self.debugging.breakpoints.is_empty() {
-                run_core::<true>(cpu, &mut self.board, left, &self.debugging);
-            } else if left < LONGEST_RUN_CYCLES {
-                run_core::<true>(cpu, &mut self.board, left, &self.debugging);
+            let debugged = self.debugging.step || !self.debugging.breakpoints.is_empty();
+            // An instruction takes a cycle at least, so that the limit is not passed before the end
+            // of the longest stretch.
+            let run = if cpu.memory.watched || debugged || left < LONGEST_RUN_CYCLES {
+                run_core::<true>
             } else {
-                run_core::<false>(cpu, &mut self.board, left, &self.debugging);
-            }
+                run_core::<false>
+            };
+            run(cpu, &mut self.board, left, &self.debugging, &mut self.fresh);
             executed += self.cores[turn].memory.pending_instructions() - before;
         }
     }
@@ -256,8 +272,18 @@ impl System {
             let cpu = &mut self.cores[turn];
             cpu.memory.settle();
             let now = cpu.memory.now();
+            self.draw(turn);
+            let cpu = &mut self.cores[turn];
             if let Some(stop) = cpu.stop.take() {
                 return Some(stop);
+            }
+            if let Some((exception, vector)) = cpu.entered_vector.take() {
+                if cpu.memory.peek_instruction(&self.board, vector) == Some(0) {
+                    return Some(Stop::EmptyVector { exception, vector });
+                }
+            }
+            if cpu.memory.watch_hit.is_some() {
+                return Some(Stop::Debugger);
             }
             if let Some((address, physical)) = cpu.memory.lost_fetch.take() {
                 return Some(Stop::LostFetch { address, physical });
@@ -316,6 +342,45 @@ impl System {
             }
             return None;
         }
+    }
+
+    /// Hands what happened to the timeline.
+    fn draw(&mut self, turn: usize) {
+        let memory = &mut self.cores[turn].memory;
+        let marks = &mut self.board.lab.marks;
+        let Some(timeline) = &mut self.timeline else {
+            marks.clear();
+            return;
+        };
+        if let Some(events) = &mut memory.events {
+            timeline.draw(turn, events);
+            events.clear();
+        }
+        for (at, core, mark) in std::mem::take(marks) {
+            let name = self.board.lab.mark_name(mark);
+            timeline.mark(at, core, mark, &name);
+        }
+        timeline.count(turn, memory.now(), &memory.counters);
+    }
+
+    /// Draws a timeline from here on.
+    pub fn start_timeline(&mut self, timeline: crate::timeline::Timeline) {
+        for cpu in &mut self.cores {
+            cpu.memory.events = Some(Vec::new());
+        }
+        self.timeline = Some(timeline);
+    }
+
+    /// Completes the timeline, if one is drawn.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn finish_timeline(&mut self) -> std::io::Result<()> {
+        for turn in 0..self.cores.len() {
+            self.draw(turn);
+        }
+        let now = self.cycles();
+        self.timeline.take().map_or(Ok(()), |timeline| timeline.finish(now))
     }
 
     fn talk(&mut self, host: &mut dyn Host) {
@@ -391,8 +456,8 @@ fn run_core<const WATCHED: bool>(
     board: &mut Board,
     left: u64,
     debugging: &Debugging,
+    first: &mut bool,
 ) {
-    let mut first = true;
     while cpu.memory.now() < cpu.memory.attention_at {
         if WATCHED {
             if cpu.memory.pending_instructions() >= left {
@@ -407,10 +472,14 @@ fn run_core<const WATCHED: bool>(
                 continue;
             }
         };
+        if cpu.memory.fetch.late != 0 {
+            let stall = cpu.memory.fetch.stall_across(slot, cpu.memory.pc, cpu.thumb());
+            cpu.memory.pending += u64::from(stall) << 24;
+        }
         if cpu.thumb() {
-            run_line::<WATCHED, true>(cpu, board, slot, left, debugging, &mut first);
+            run_line::<WATCHED, true>(cpu, board, slot, left, debugging, first);
         } else {
-            run_line::<WATCHED, false>(cpu, board, slot, left, debugging, &mut first);
+            run_line::<WATCHED, false>(cpu, board, slot, left, debugging, first);
         }
     }
 }
@@ -452,6 +521,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
         if CONDITIONS[usize::from(op.condition & 15)] >> cpu.flags & 1 != 0 {
             cpu.memory.pending += u64::from(op.issue) | u64::from(op.stall) << 24 | 1 << 44;
             match (op.handler)(cpu, board, &op) {
+                Flow::Next if op.condition & LATE != 0 => cpu.memory.fetch.late = op.word,
                 Flow::Next => {}
                 Flow::Jump => return,
                 Flow::Synchronise => {

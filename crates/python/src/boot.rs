@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use mmulab_arm::timeline::Timeline;
 use mmulab_arm::{File, Host, LoadError, Request, Stop, Symbols, System};
 use pyo3::prelude::*;
 
-use crate::errors::{IntoPython, impossible_machine, not_for_boot};
+use crate::errors::{
+    IntoPython, cannot_write, impossible_machine, not_for_boot, refused_by_debugger,
+};
 use crate::machine::Machine;
 
 /// The console: an object of Python's with `write(bytes)` and `read(wait) -> bytes | None`.
@@ -116,14 +119,25 @@ pub(crate) fn boot<'py>(
     if check {
         system.start_checking();
     }
-    let _ = (timeline, gdb_port);
+    if let Some(path) = &timeline {
+        let clock_hz = machine.core.clock_hz;
+        let drawn = Timeline::create(path, clock_hz, machine.cores as usize);
+        system.start_timeline(drawn.map_err(|error| cannot_write(path, &error))?);
+    }
     let mut console = Console { object: console, stopped: None, ended: false, kept: Vec::new() };
     let limit = max_instructions.unwrap_or(u64::MAX);
     let (stop, seconds) = python.detach(|| {
         let started = std::time::Instant::now();
-        let stop: Stop = system.run(&mut console, limit);
+        let stop: Result<Stop, String> = match gdb_port {
+            Some(port) => mmulab_arm::gdb::serve(&mut system, &mut console, port, limit),
+            None => Ok(system.run(&mut console, limit)),
+        };
         (stop, started.elapsed().as_secs_f64())
     });
+    let stop = stop.map_err(refused_by_debugger)?;
+    if let Some(path) = &timeline {
+        system.finish_timeline().map_err(|error| cannot_write(path, &error))?;
+    }
     match console.stopped {
         Some(error) if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(python) => {
             return Err(error);

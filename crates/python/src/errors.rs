@@ -13,6 +13,7 @@ mod python {
     pyo3::import_exception!(mmulab.errors, InputError);
     pyo3::import_exception!(mmulab.errors, MachineError);
     pyo3::import_exception!(mmulab.errors, MmulabError);
+    pyo3::import_exception!(mmulab.errors, OutputError);
     pyo3::import_exception!(mmulab.errors, RecordError);
     pyo3::import_exception!(mmulab.errors, TraceError);
 }
@@ -77,4 +78,14 @@ pub(crate) fn not_for_boot(name: &str) -> PyErr {
 /// A machine whose caches or TLBs cannot be built.
 pub(crate) fn impossible_machine(name: &str, error: &dyn std::fmt::Display) -> PyErr {
     python::MachineError::new_err(format!("machine {name}: {error}"))
+}
+
+/// A file that a run writes beside its result cannot be written.
+pub(crate) fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> PyErr {
+    python::OutputError::new_err(format!("{}: {error}", path.display()))
+}
+
+/// The debugger's connection failed.
+pub(crate) fn refused_by_debugger(message: String) -> PyErr {
+    python::InputError::new_err(message)
 }

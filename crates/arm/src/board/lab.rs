@@ -68,6 +68,18 @@ impl Lab {
             .map_or_else(|| phase.to_string(), |(_, name)| name.clone())
     }
 
+    /// What the timeline calls a mark.
+    pub fn mark_name(&self, mark: Mark) -> String {
+        let (Mark::Event(number) | Mark::Begin(number) | Mark::End(number)) = mark else {
+            let Mark::Phase(phase) = mark else { return String::new() };
+            return self.phase_name(phase);
+        };
+        self.event_names
+            .iter()
+            .find(|(known, _)| *known == number)
+            .map_or_else(|| format!("event {number}"), |(_, name)| name.clone())
+    }
+
     /// A register that is the same for all cores.
     pub fn read(&self, offset: u32) -> u32 {
         match offset {

@@ -1,0 +1,227 @@
+//! The timeline: what happened when, as a file for the Perfetto viewer (Trace Event Format, JSON).
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::board::Mark;
+use crate::memory::{Counters, Event, Space};
+
+/// Cycles between two points of the counters.
+const COUNTER_CYCLES: u64 = 1 << 18;
+
+/// Rows of the picture, as thread numbers.
+const SPACES: u32 = 1;
+const MODES: u32 = 2;
+const EXCEPTIONS: u32 = 3;
+const FLUSHES: u32 = 4;
+const PHASES: u32 = 5;
+const GUEST: u32 = 6;
+const ROWS: [(u32, &str); 6] = [
+    (SPACES, "address space"),
+    (MODES, "mode"),
+    (EXCEPTIONS, "exceptions"),
+    (FLUSHES, "flushes"),
+    (PHASES, "phases"),
+    (GUEST, "guest events"),
+];
+
+/// What is drawn at the moment on a core's rows.
+#[derive(Default)]
+struct Open {
+    space: Option<(u64, String)>,
+    mode: Option<(u64, &'static str)>,
+    phase: Option<(u64, String)>,
+    counted_at: u64,
+    counted: Counters,
+}
+
+/// The file being written. It gets its name when it is complete.
+pub struct Timeline {
+    out: BufWriter<File>,
+    path: PathBuf,
+    unfinished: PathBuf,
+    clock_hz: u64,
+    open: Vec<Open>,
+    started: bool,
+    /// The first error; it ends the writing.
+    failed: Option<std::io::Error>,
+}
+
+impl Timeline {
+    /// Starts a timeline that will be `path`.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(path: &Path, clock_hz: u64, cores: usize) -> std::io::Result<Timeline> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".part");
+        let unfinished = PathBuf::from(unfinished);
+        let mut timeline = Timeline {
+            out: BufWriter::new(File::create(&unfinished)?),
+            path: path.to_owned(),
+            unfinished,
+            clock_hz,
+            open: (0..cores).map(|_| Open::default()).collect(),
+            started: false,
+            failed: None,
+        };
+        timeline.put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        for core in 0..cores {
+            timeline.event(&format!(
+                r#""ph":"M","name":"process_name","pid":{core},"args":{{"name":"core {core}"}}"#
+            ));
+            for (row, name) in ROWS {
+                timeline.event(&format!(
+                    r#""ph":"M","name":"thread_name","pid":{core},"tid":{row},"args":{{"name":"{name}"}}"#
+                ));
+                timeline.event(&format!(
+                    r#""ph":"M","name":"thread_sort_index","pid":{core},"tid":{row},"args":{{"sort_index":{row}}}"#
+                ));
+            }
+        }
+        Ok(timeline)
+    }
+
+    fn put(&mut self, text: &str) {
+        if self.failed.is_none() {
+            self.failed = self.out.write_all(text.as_bytes()).err();
+        }
+    }
+
+    fn event(&mut self, fields: &str) {
+        let comma = if self.started { "," } else { "" };
+        self.started = true;
+        self.put(&format!("{comma}\n{{{fields}}}"));
+    }
+
+    fn microseconds(&self, cycles: u64) -> String {
+        format!("{:.4}", cycles as f64 * 1e6 / self.clock_hz as f64)
+    }
+
+    fn slice(&mut self, core: usize, row: u32, name: &str, since: u64, until: u64) {
+        let (start, length) =
+            (self.microseconds(since), self.microseconds(until.saturating_sub(since)));
+        let name = escaped(name);
+        self.event(&format!(
+            r#""ph":"X","name":"{name}","pid":{core},"tid":{row},"ts":{start},"dur":{length},"args":{{"cycles":{}}}"#,
+            until.saturating_sub(since)
+        ));
+    }
+
+    fn instant(&mut self, core: usize, row: u32, name: &str, at: u64) {
+        let (name, at) = (escaped(name), self.microseconds(at));
+        self.event(&format!(
+            r#""ph":"i","s":"t","name":"{name}","pid":{core},"tid":{row},"ts":{at}"#
+        ));
+    }
+
+    /// Draws what a core did.
+    pub fn draw(&mut self, core: usize, events: &[(u64, Event)]) {
+        for &(at, event) in events {
+            match event {
+                Event::Space(space) => {
+                    let next = Some((at, space_name(space)));
+                    if let Some((since, name)) = std::mem::replace(&mut self.open[core].space, next)
+                    {
+                        self.slice(core, SPACES, &name, since, at);
+                    }
+                }
+                Event::Mode(mode) => {
+                    let next = Some((at, crate::cpu::mode::name(mode)));
+                    if let Some((since, name)) = std::mem::replace(&mut self.open[core].mode, next)
+                    {
+                        self.slice(core, MODES, name, since, at);
+                    }
+                }
+                Event::Exception(exception) => {
+                    self.instant(core, EXCEPTIONS, exception.name(), at);
+                }
+                Event::Flush(name, cycles) => self.slice(core, FLUSHES, name, at, at + cycles),
+            }
+        }
+    }
+
+    /// Draws what the guest said of itself; `name` gives the names of its numbers.
+    pub fn mark(&mut self, at: u64, core: usize, mark: Mark, name: &str) {
+        match mark {
+            Mark::Phase(_) => {
+                let next = Some((at, name.to_owned()));
+                if let Some((since, name)) = std::mem::replace(&mut self.open[core].phase, next) {
+                    self.slice(core, PHASES, &name, since, at);
+                }
+            }
+            Mark::Event(_) => self.instant(core, GUEST, name, at),
+            Mark::Begin(_) | Mark::End(_) => {
+                let kind = if matches!(mark, Mark::Begin(_)) { "B" } else { "E" };
+                let (name, at) = (escaped(name), self.microseconds(at));
+                self.event(&format!(
+                    r#""ph":"{kind}","name":"{name}","pid":{core},"tid":{GUEST},"ts":{at}"#
+                ));
+            }
+        }
+    }
+
+    /// Draws a point of the counters, if it is time: misses since the last one.
+    pub fn count(&mut self, core: usize, now: u64, counters: &Counters) {
+        let open = &mut self.open[core];
+        if now < open.counted_at + COUNTER_CYCLES {
+            return;
+        }
+        let before = std::mem::replace(&mut open.counted, *counters);
+        open.counted_at = now;
+        let at = self.microseconds(now);
+        self.event(&format!(
+            r#""ph":"C","name":"misses","pid":{core},"ts":{at},"args":{{"icache":{},"dcache":{},"itlb":{},"dtlb":{}}}"#,
+            counters.icache_misses - before.icache_misses,
+            counters.dcache_misses - before.dcache_misses,
+            counters.itlb_misses - before.itlb_misses,
+            counters.dtlb_misses - before.dtlb_misses,
+        ));
+    }
+
+    /// Ends what is open at `now`, and gives the file its name.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn finish(mut self, now: u64) -> std::io::Result<()> {
+        for core in 0..self.open.len() {
+            let open = std::mem::take(&mut self.open[core]);
+            if let Some((since, name)) = open.space {
+                self.slice(core, SPACES, &name, since, now);
+            }
+            if let Some((since, name)) = open.mode {
+                self.slice(core, MODES, name, since, now);
+            }
+            if let Some((since, name)) = open.phase {
+                self.slice(core, PHASES, &name, since, now);
+            }
+        }
+        self.put("\n]}\n");
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.out.flush()?;
+        std::fs::rename(&self.unfinished, &self.path)
+    }
+}
+
+fn space_name(space: Space) -> String {
+    format!("table {:#x} PID {} domains {:#x}", space.table, space.process, space.domains)
+}
+
+/// A guest's names go into JSON strings.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(character);
+            }
+            control if control < ' ' => out.push('?'),
+            other => out.push(other),
+        }
+    }
+    out
+}
