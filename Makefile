@@ -54,9 +54,10 @@ $(BUILD)/arm-tools:
 	@mkdir -p $(BUILD) && touch $@
 
 $(VENV)/ready: | $(BUILD)/system
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mmulab needs Python 3.11 or newer: make PYTHON=...")'
-	$(BIN)/python -m pip install --quiet 'maturin>=1.14,<2'
+	@echo "Making the virtual environment $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mmulab needs Python 3.11 or newer: make PYTHON=...")'
+	@$(BIN)/python -m pip install --quiet 'maturin>=1.14,<2'
 	@touch $@
 
 $(BUILD)/rust.env: $(VENV)/ready
@@ -72,7 +73,8 @@ $(BUILD)/rust.env: $(VENV)/ready
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.env
-	$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test
+	@echo "Building the engine; the first time takes a few minutes"
+	@$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test 2>$(BUILD)/maturin.log || { cat $(BUILD)/maturin.log; exit 1; }
 	@touch $@
 
 recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool.
