@@ -40,13 +40,23 @@ struct Run {
     block: BlockId,
     instructions: u32,
     accesses: usize,
-    /// Neither continues a block nor has guarded accesses, as nearly all.
-    plain: bool,
     /// Begins inside an instruction, and so belongs to the block before.
     continues: bool,
     /// For each access whether it is guarded; empty if none is.
     guarded: Vec<bool>,
 }
+
+/// What is needed of a run that neither continues a block nor has guarded accesses, as nearly all;
+/// eight bytes, for the processor's caches.
+#[derive(Clone, Copy)]
+struct PlainRun {
+    block: BlockId,
+    instructions: u16,
+    /// `NOT_PLAIN` if the run is of the other kind.
+    accesses: u16,
+}
+
+const NOT_PLAIN: u16 = u16::MAX;
 
 /// The recorded process as a stream of batches.
 pub(super) struct RunStream {
@@ -54,6 +64,7 @@ pub(super) struct RunStream {
     /// How much of the channel's segment is used up.
     position: usize,
     runs: Vec<Run>,
+    plain_runs: Vec<PlainRun>,
     table: BlockTable,
     numbers: HashMap<Block, BlockId>,
     /// Blocks with a run appended that continues their last instruction.
@@ -73,6 +84,7 @@ impl RunStream {
             channel,
             position: 0,
             runs: Vec::new(),
+            plain_runs: Vec::new(),
             table: BlockTable::default(),
             numbers: HashMap::new(),
             continued: HashMap::new(),
@@ -108,6 +120,7 @@ impl RunStream {
         self.channel = channel;
         self.position = 0;
         self.runs.clear();
+        self.plain_runs.clear();
         self.continued.clear();
         self.variants.clear();
         self.thread_base = self.threads;
@@ -132,17 +145,18 @@ impl RunStream {
             }
             // Plain runs, which are nearly all, as long as they come.
             while let Some((number, body)) = (Reader { bytes: &segment[self.position..] }).u32() {
-                let run = self.runs.get(number as usize).filter(|run| run.plain);
-                let (Some(run), true) = (run, batch.blocks.len() < BATCH_BLOCKS) else { break };
-                if self.instructions >= max_instructions {
+                let run = self.plain_runs.get(number as usize);
+                let Some(run) = run.filter(|run| run.accesses != NOT_PLAIN) else { break };
+                if batch.blocks.len() >= BATCH_BLOCKS || self.instructions >= max_instructions {
                     break;
                 }
-                if !append_addresses(&mut batch.addresses, body.bytes, run.accesses) {
+                let accesses = usize::from(run.accesses);
+                if !append_addresses(&mut batch.addresses, body.bytes, accesses) {
                     return Err("a run is cut off");
                 }
                 batch.blocks.push(run.block);
                 self.instructions += u64::from(run.instructions);
-                self.position += 4 + 8 * run.accesses;
+                self.position += 4 + 8 * accesses;
             }
             if self.position == segment.len() {
                 continue;
@@ -315,14 +329,13 @@ impl RunStream {
         let accesses = list.len();
         let block =
             self.number(Block { address, instruction_sizes_bytes: sizes.to_vec(), accesses: list });
-        self.runs.push(Run {
+        let plain = continues == 0 && guarded.is_empty() && accesses < usize::from(NOT_PLAIN);
+        self.plain_runs.push(PlainRun {
             block,
-            instructions,
-            accesses,
-            plain: continues == 0 && guarded.is_empty(),
-            continues: continues != 0,
-            guarded,
+            instructions: u16::try_from(instructions).ok()?,
+            accesses: if plain { accesses as u16 } else { NOT_PLAIN },
         });
+        self.runs.push(Run { block, instructions, accesses, continues: continues != 0, guarded });
         Some(())
     }
 }
