@@ -151,6 +151,9 @@ static u32 system_call_result(struct thread *self, u32 *r)
 	case CALL_SPACE_CREATE:
 		space = space_create();
 		return space ? space->id : (u32)ERROR_REFUSED;
+	case CALL_SYNCHRONISE:
+		memory_synchronise(self->space, r[0]);
+		return 0;
 	case CALL_YIELD:
 		thread_yield();
 		return 0;
@@ -199,9 +202,6 @@ static u32 system_call_result(struct thread *self, u32 *r)
 	}
 	case CALL_DEVICE:
 		return memory_device(space, r[1], r[2]);
-	case CALL_SYNCHRONISE:
-		memory_synchronise(self->space, r[0]);
-		return 0;
 	case CALL_THREAD_CREATE: {
 		struct thread *thread = thread_create(space, r[1], r[2], r[4], r[5], r[6]);
 		return thread ? thread->id : (u32)ERROR_NO_MEMORY;
