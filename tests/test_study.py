@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -94,7 +96,7 @@ def test_a_killed_sweep_goes_on_where_it_stopped(study, tmp_path):
 
 BAD_STUDIES = {
     "no TOML": ("traces = ", "is not TOML"),
-    "an unknown key": ('trace = ["a"]', "trace: unknown key"),
+    "an unknown key": ('trace = ["a"]', "trace: unknown key; did you mean traces?"),
     "no machines": ('traces = ["a"]', "machines: give a list"),
     "an unknown machine": ('traces = ["a.mmt"]\nmachines = ["ultrx"]', "did you mean ultrix?"),
     "no such trace": ('traces = ["a.mmt"]\nmachines = ["ultrix"]', "a.mmt"),
@@ -136,6 +138,62 @@ def test_a_study_may_be_made_in_python(trace):
         mmulab.Study.load("no-such-study.toml")
 
 
+def test_the_cross_product_of_1998_is_whole():
+    study = mmulab.Study.load(ROOT / "examples" / "studies" / "vm-study-1998-table1.toml")
+    steps = [len(next(iter(axis.values()))) for axis in study.vary]
+    assert [len(study.machines), *steps] == [6, 8, 3, 4, 4]
+    with pytest.raises(StudyError, match="traces: none given"):
+        mmulab.sweep(study)
+
+
+def test_traces_values_and_seed_may_come_from_the_command_line(trace, tmp_path):
+    (tmp_path / "study.toml").write_text(
+        'machines = ["ultrix", "base"]\n[[vary]]\n"l2.size_bytes" = ["512K", "1M"]\n'
+    )
+    finished = command(
+        "sweep", tmp_path / "study.toml", trace, "--seed", "7", "--set", "l1d.size_bytes=8K"
+    )
+    assert finished.status == 0, finished.errors
+    rows = json.loads(finished.output)
+    machine = mmulab.Machine.load("ultrix").with_changes(
+        {"l1d.size_bytes": "8K", "l2.size_bytes": "1M"}
+    )
+    [alone] = mmulab.replay(trace, machine, seed=7)
+    assert rows[1]["cycles"] == alone.cycles
+    assert rows[1]["l2.size_bytes"] == 1 << 20
+
+
+def test_a_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(study, tmp_path):
+    finished = subprocess.run(
+        [MMULAB, "sweep", study, "-o", tmp_path / "t.parquet"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert finished.returncode == 1
+    [line] = finished.stderr.splitlines()
+    assert line.startswith(f"mmulab: {tmp_path}/t.parquet.parts/")
+    assert "file too large" in line
+    assert not (tmp_path / "t.parquet").exists()
+    assert os.listdir(tmp_path / "t.parquet.parts") == []
+
+
+def test_an_unknown_place_to_run_is_told(study):
+    finished = command("sweep", study, "--on", "slurm://x")
+    assert finished.status == 2
+    assert finished.error_line.endswith("give dask://HOST:PORT or dask://local")
+
+
+def test_a_cluster_gives_the_same(study, tmp_path):
+    pytest.importorskip("distributed")
+    finished = command("sweep", study, "-o", tmp_path / "there.parquet", "--on", "dask://local")
+    assert finished.status == 0, finished.errors
+    mmulab.sweep(study, tmp_path / "here.parquet")
+    assert (tmp_path / "here.parquet").read_bytes() == (tmp_path / "there.parquet").read_bytes()
+
+
 def test_the_shipped_studies_can_be_read():
-    for path in sorted((ROOT / "examples").glob("*.toml")):
+    for path in sorted((ROOT / "examples" / "studies").glob("*.toml")):
         assert mmulab.Study.load(path).configurations(), path

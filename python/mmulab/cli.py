@@ -259,22 +259,43 @@ def reach(
 @app.command()
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study in TOML.")],
+    traces: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[TRACE]...", help="Replay these instead of the study's."),
+    ] = None,
+    set_: SetOption = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Instead of the study's.")
+    ] = None,
     threads: ThreadsOption = 0,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="dask://HOST:PORT", help="Run on a Dask cluster; dask://local tries it."
+        ),
+    ] = None,
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
     """Replay a whole design space, in parallel, and go on where a killed sweep stopped.
 
-    Example: [bold]mmulab sweep examples/tlb_sizes.toml -o tlb_sizes.parquet[/]
+    Example: [bold]mmulab sweep examples/studies/tlb_sizes.toml -o tlb_sizes.parquet[/]
 
     With -o FILE.parquet finished parts are kept beside it until the whole is done. Rows do not
     depend on threads or interruptions.
     """
+    described = mmulab.Study.load(study)
+    described = dataclasses.replace(
+        described,
+        traces=traces or described.traces,
+        set={**described.set, **_changes(set_)},
+        seed=described.seed if seed is None else seed,
+    )
     is_parquet = output is not None and format in (None, Format.parquet)
     is_parquet = is_parquet and (format is Format.parquet or output.suffix == ".parquet")
     with progress("Sweeping") as report:
         table = mmulab.sweep(
-            study, output if is_parquet else None, threads=threads, progress=report
+            described, output if is_parquet else None, threads=threads, on=on, progress=report
         )
     if is_parquet:
         return note(f"{table.num_rows:,} rows in {output}")
@@ -502,13 +523,18 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def _machines(names: list[str], settings: list[str] | None) -> list[Machine]:
+def _changes(settings: list[str] | None) -> dict[str, str]:
     changes = {}
     for setting in settings or []:
         path, equals, value = setting.partition("=")
         if not (path and equals and value):
             raise InputError(f"--set {setting}: write PATH=VALUE, as in dtlb.entries=64")
         changes[path] = value
+    return changes
+
+
+def _machines(names: list[str], settings: list[str] | None) -> list[Machine]:
+    changes = _changes(settings)
     machines = []
     for name in filter(None, ",".join(names).split(",")):
         machine = Machine.load(name)

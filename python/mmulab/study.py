@@ -15,6 +15,7 @@ machines = ["ultrix", "intel"]
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
 import itertools
 import os
@@ -29,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from mmulab import _engine
-from mmulab.errors import MmulabError, StudyError, TraceError
+from mmulab.errors import InputError, MmulabError, StudyError, TraceError
 from mmulab.files import replacing, telling_where
 from mmulab.machine import Machine, Value
 from mmulab.recording import trace_information
@@ -74,9 +75,13 @@ class Study:
     def _from_values(cls, values: dict[str, Any], folder: Path) -> Study:
         for key in values:
             if key not in _KEYS:
-                raise StudyError(f"{key}: unknown key; known: {', '.join(sorted(_KEYS))}")
+                near = difflib.get_close_matches(key, _KEYS, n=1)
+                mend = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(_KEYS))}"
+                raise StudyError(f"{key}: unknown key; {mend}")
         for key in ("traces", "machines"):
-            if not _is_list_of_text(values.get(key)):
+            # A study without traces is told which on the command line.
+            is_left_out = key == "traces" and key not in values
+            if not is_left_out and not _is_list_of_text(values.get(key)):
                 raise StudyError(f'{key}: give a list of at least one, as in {key} = ["..."]')
         axes = values.get("vary", [])
         if not isinstance(axes, list) or not all(isinstance(axis, dict) for axis in axes):
@@ -88,7 +93,7 @@ class Study:
         if not isinstance(values.get("seed", 1), int):
             raise StudyError("seed: give a whole number")
         return cls(
-            traces=[folder / trace for trace in values["traces"]],
+            traces=[folder / trace for trace in values.get("traces", [])],
             machines=[
                 str(folder / name) if name.endswith(".toml") else name
                 for name in values["machines"]
@@ -146,6 +151,7 @@ def sweep(
     output: str | os.PathLike[str] | None = None,
     *,
     threads: int = 0,
+    on: str | None = None,
     progress: ProgressCallback | None = None,
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
@@ -153,19 +159,27 @@ def sweep(
     Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table` without
     `seconds`. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
     whole is written, so that a killed sweep goes on where it stopped. Rows, and the bytes of the
-    file, depend neither on `threads` (0: one for each core) nor on interruptions.
+    file, depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
+    cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
+    under the same paths.
 
     Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`.
     """
     if not isinstance(study, Study):
         study = Study.load(study)
+    if not study.traces:
+        raise StudyError("traces: none given; name one in the study or after it")
     configurations = study.configurations()
     units = _engine.sweep_units([machine._engine for machine, _ in configurations])
     jobs = [
         _Job(trace, unit, configurations, study.seed) for trace in study.traces for unit in units
     ]
     parts = _Parts(Path(f"{os.fspath(output)}.parts") if output is not None else None)
-    _run(jobs, parts, threads or os.cpu_count() or 1, progress)
+    waiting = [job for job in jobs if not parts.recall(job)]
+    if on is None:
+        _run(waiting, parts, threads or os.cpu_count() or 1, progress)
+    else:
+        _run_on_cluster(on, waiting, parts, progress)
     rows = [row for trace in study.traces for row in _in_order(jobs, trace, parts)]
     table = table_of(rows)
     if output is not None:
@@ -206,6 +220,15 @@ class _Job:
             seed=self.seed,
             progress=progress,
         )
+        return self.rows_of(outcomes)
+
+    def description(self) -> tuple[str, list[str], int]:
+        """The job for another computer; relative paths mean nothing there."""
+        machines = [machine._engine.toml() for machine in self.machines]
+        return str(self.trace.resolve()), machines, self.seed
+
+    def rows_of(self, outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """One row a configuration, from what the engine gives."""
         rows = []
         for outcome, machine, point in zip(outcomes, self.machines, self.points, strict=True):
             row = flatten(MachineResult(outcome_row(outcome, machine.name, 0.0)))
@@ -268,10 +291,11 @@ class _Parts:
         return self.folder / f"{job.key()}.parquet"
 
 
-def _run(jobs: list[_Job], parts: _Parts, threads: int, progress: ProgressCallback | None) -> None:
+def _run(
+    waiting: list[_Job], parts: _Parts, threads: int, progress: ProgressCallback | None
+) -> None:
     """Runs what earlier sweeps have not; an interrupt or a failure stops the others soon."""
-    waiting = [job for job in jobs if not parts.recall(job)]
-    lengths = {job.trace: _length(job.trace) for job in jobs}
+    lengths = {job.trace: _length(job.trace) for job in waiting}
     known = all(length is not None for length in lengths.values())
     total = sum((lengths[job.trace] or 0) * len(job.places) for job in waiting) if known else None
     stop = threading.Event()
@@ -300,6 +324,41 @@ def _run(jobs: list[_Job], parts: _Parts, threads: int, progress: ProgressCallba
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _run_on_cluster(
+    on: str, waiting: list[_Job], parts: _Parts, progress: ProgressCallback | None
+) -> None:
+    """Hands jobs to a Dask cluster; only here are files written."""
+    scheme, _, address = on.partition("://")
+    if scheme != "dask" or not address:
+        raise InputError(f"{on}: unknown place to run; give dask://HOST:PORT or dask://local")
+    try:
+        from distributed import Client, as_completed
+    except ImportError as error:
+        raise InputError("a cluster needs Dask: pip install 'mmulab[cluster]'") from error
+    try:
+        client = Client() if address == "local" else Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{on}: no Dask scheduler answers there ({error})") from error
+    with client:
+        running = {
+            client.submit(_run_elsewhere, *job.description(), pure=False): job for job in waiting
+        }
+        total = sum(len(job.places) for job in waiting)
+        done = 0
+        for future in as_completed(running):
+            job = running[future]
+            parts.add(job, job.rows_of(future.result()))
+            done += len(job.places)
+            if progress is not None:
+                progress(done, total)
+
+
+def _run_elsewhere(trace: str, machines: list[str], seed: int) -> list[dict[str, Any]]:
+    """A job on another computer, where machines arrive as text."""
+    parsed = [_engine.Machine.parse(text, "machine") for text in machines]
+    return _engine.sweep_unit(trace, parsed, seed=seed, progress=None)
 
 
 def _length(trace: Path) -> int | None:
