@@ -173,7 +173,8 @@ struct Use {
 pub struct Checker {
     /// Newest value of each word of RAM.
     words: Vec<u32>,
-    writers: Vec<Writer>,
+    /// Who stored each word last: PC and address. Arrays of integers are allocated as zero pages.
+    writers: Vec<[u32; 2]>,
     /// Granules of RAM that hold descriptors, and when one of them was last written.
     tables: Vec<bool>,
     table_written_at: Vec<u64>,
@@ -195,9 +196,16 @@ impl Checker {
     /// A checker for a machine whose memory holds `ram` and whose caches are empty.
     pub fn new(ram: &[u32]) -> Checker {
         let granules = (ram.len() * 4) >> GRANULE_SHIFT;
+        // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
+        let mut words = vec![0; ram.len()];
+        for (to, from) in words.chunks_mut(1024).zip(ram.chunks(1024)) {
+            if from.iter().any(|&word| word != 0) {
+                to.copy_from_slice(from);
+            }
+        }
         Checker {
-            words: ram.to_vec(),
-            writers: vec![Writer::default(); ram.len()],
+            words,
+            writers: vec![[0; 2]; ram.len()],
             tables: vec![false; granules + 1],
             table_written_at: vec![0; granules + 1],
             epoch: 1,
@@ -223,7 +231,8 @@ impl Checker {
     }
 
     fn writer(&self, physical: u32) -> Writer {
-        self.writers.get((physical >> 2) as usize).copied().unwrap_or_default()
+        let [pc, address] = self.writers.get((physical >> 2) as usize).copied().unwrap_or_default();
+        Writer { pc, address }
     }
 
     /// The walk that a coherent machine would do; its descriptors are tables from here on.
@@ -241,7 +250,7 @@ impl Checker {
         let index = (physical >> 2) as usize;
         let Some(word) = self.words.get_mut(index) else { return };
         *word = *word & !mask | value & mask;
-        self.writers[index] = writer;
+        self.writers[index] = [writer.pc, writer.address];
         let granule = (physical >> GRANULE_SHIFT) as usize;
         if self.tables[granule] {
             self.table_written_at[granule] = now;

@@ -8,7 +8,7 @@
 use mmulab_machine::ArmCoprocessor::{self, *};
 
 use crate::board::Board;
-use crate::memory::{Memory, control};
+use crate::memory::{Memory, Side, control};
 use crate::timing::Cause;
 
 /// What a write asks of the core itself.
@@ -407,7 +407,7 @@ impl Memory {
         if self.registers.control & control::MMU == 0 {
             return address & !31;
         }
-        match self.translation(board, address, crate::memory::Side::Data) {
+        match self.translation(board, address, Side::Data) {
             Ok(found) => {
                 let mask = (1u32 << found.page_shift) - 1;
                 (found.physical & !mask | address & mask) & !31
@@ -459,33 +459,43 @@ impl Memory {
                 self.registers.tlb_lockdown[0] = value & 0x1c00_0001;
                 self.itlb.lock_next = (value & 1 != 0).then_some(value >> 26 & 7);
             }
-            // Base in bits 31 to 26: entries below it stay (ARM DDI 0151C, 2.3.13).
+            // Base in bits 31 to 26, victim in 25 to 20, P in bit 0 (ARM DDI 0151C, 2.3.13).
             (Arm920t, 0, side @ (0 | 1)) => {
                 self.registers.tlb_lockdown[side as usize] = value;
-                let base = value >> 26;
                 let tlb = match (side, &mut self.dtlb) {
                     (0, Some(dtlb)) => dtlb,
                     _ => &mut self.itlb,
                 };
-                if tlb.protect(base).is_err() {
+                if tlb.set_lockdown(value >> 26, value >> 20 & 63, value & 1 != 0).is_err() {
                     self.unknown(word);
                 }
             }
-            // c4 and c8: lock an entry (by address, walking for it) or unlock all
-            // (252480-006, 3.5.1.11).
+            // c4 and c8: walk for an address and lock the entry, or unlock all (252480-006,
+            // 3.5.1.11).
             (Xscale, 4 | 8, 0) => {
-                let side = if m == 4 {
-                    crate::memory::Side::Instruction
-                } else {
-                    crate::memory::Side::Data
+                let side = if m == 4 { Side::Instruction } else { Side::Data };
+                let address = self.modified(value);
+                let Ok(translation) = self.translation(board, address, side) else { return };
+                let tlb = match (side, &mut self.dtlb) {
+                    (Side::Data, Some(dtlb)) => dtlb,
+                    _ => &mut self.itlb,
                 };
-                let index = usize::from(m == 8);
-                let locked = self.registers.tlb_lockdown[index] + 1;
-                if self.translation(board, value, side).is_ok() && locked <= 31 {
-                    self.registers.tlb_lockdown[index] = locked;
+                tlb.invalidate(address);
+                match tlb.lock(address, translation) {
+                    Ok(Some(left)) => {
+                        self.forget_page(left.virtual_address as u32, left.page_shift);
+                    }
+                    Ok(None) => {}
+                    Err(_) => self.unknown(word),
+                }
+                self.forget_page(address, u32::from(translation.page_shift));
+            }
+            (Xscale, 4, 1) => self.itlb.unlock(),
+            (Xscale, 8, 1) => {
+                if let Some(dtlb) = &mut self.dtlb {
+                    dtlb.unlock();
                 }
             }
-            (Xscale, 4 | 8, 1) => self.registers.tlb_lockdown[usize::from(m == 8)] = 0,
             _ => self.unknown(word),
         }
     }

@@ -182,8 +182,13 @@ pub fn replacement(word: ReplacementWord) -> Replacement {
 pub struct TranslationBuffer {
     main: Tlb<Translation>,
     locked: Option<Tlb<Translation>>,
-    /// Whether walks fill the locked-down part, and which slot is next (c10).
+    /// Whether walks fill the locked-down part, and which slot is next (c10 of the ARM926EJ-S).
     pub lock_next: Option<Slot>,
+    /// Entries of the main part that the invalidation of all spares.
+    preserved: Box<[bool]>,
+    /// Where the next entry goes, once software has set it (c10 of the ARM920T), and whether it is
+    /// to be preserved.
+    victim: Option<(Slot, bool)>,
 }
 
 impl TranslationBuffer {
@@ -208,7 +213,8 @@ impl TranslationBuffer {
             let geometry = TlbGeometry { entries, ways: entries, page_shifts, protected_ways: 0 };
             Some(Tlb::new(&geometry, Replacement::RoundRobin, random)?)
         };
-        Ok(TranslationBuffer { main, locked, lock_next: None })
+        let preserved = vec![false; main.slots() as usize].into();
+        Ok(TranslationBuffer { main, locked, lock_next: None, preserved, victim: None })
     }
 
     /// The entry for an address.
@@ -240,7 +246,16 @@ impl TranslationBuffer {
             self.lock_next = Some((slot + 1) % locked.slots());
             return locked.insert_at(slot, entry);
         }
-        self.main.insert(entry, Partition::Normal).1
+        let Some((slot, preserve)) = self.victim else {
+            let (slot, left) = self.main.insert(entry, Partition::Normal);
+            self.preserved[slot as usize] = false;
+            return left;
+        };
+        let next = slot + 1;
+        let next = if next == self.main.slots() { self.main.protected_ways() } else { next };
+        self.victim = Some((next, preserve));
+        self.preserved[slot as usize] = preserve;
+        self.main.insert_at(slot, entry)
     }
 
     /// Removes what translates an address, a locked-down entry too; returns the base-two logarithm
@@ -256,28 +271,64 @@ impl TranslationBuffer {
         largest
     }
 
-    /// Whether an address is translated by the locked-down part.
+    /// Whether the invalidation of all spares the entry of an address.
     pub fn is_locked(&mut self, address: u32) -> bool {
         if self.locked.as_mut().is_some_and(|locked| locked.find(u64::from(address), 0).is_some()) {
             return true;
         }
-        let protected = self.main.protected_ways();
-        self.main.find(u64::from(address), 0).is_some_and(|slot| slot < protected)
+        let slot = self.main.find(u64::from(address), 0);
+        slot.is_some_and(|slot| self.preserved[slot as usize])
     }
 
     /// Empties the TLB except for what is locked down.
     pub fn invalidate_all(&mut self) {
-        let protected = self.main.protected_ways();
-        if protected == 0 {
-            self.main.invalidate_all();
+        if self.preserved.contains(&true) {
+            let preserved = &self.preserved;
+            self.main.invalidate_where(|slot, _| !preserved[slot as usize]);
         } else {
-            self.main.invalidate_where(|slot, _| slot >= protected);
+            self.main.invalidate_all();
         }
     }
 
-    /// Protects the lowest `count` entries of a fully associative TLB from replacement.
-    pub fn protect(&mut self, count: u32) -> Result<(), GeometryError> {
-        self.main.protect_ways(count)
+    /// The ARM920T's lockdown register: entries below `base` stay, the next one goes to `victim`, and
+    /// with `preserve` the invalidation of all spares it.
+    ///
+    /// # Errors
+    /// No entry would be left.
+    pub fn set_lockdown(
+        &mut self,
+        base: u32,
+        victim: u32,
+        preserve: bool,
+    ) -> Result<(), GeometryError> {
+        self.main.protect_ways(base)?;
+        self.victim = Some((victim.min(self.main.slots() - 1), preserve));
+        Ok(())
+    }
+
+    /// The XScale's lock operation: puts a translation into the lowest entry that is not locked.
+    ///
+    /// # Errors
+    /// All but the last are locked.
+    pub fn lock(
+        &mut self,
+        address: u32,
+        translation: Translation,
+    ) -> Result<Option<TlbEntry<Translation>>, GeometryError> {
+        let slot = self.main.protected_ways();
+        self.main.protect_ways(slot + 1)?;
+        self.victim = Some((slot, true));
+        let left = self.insert(address, translation);
+        self.victim = None;
+        Ok(left)
+    }
+
+    /// Nothing is locked any more.
+    pub fn unlock(&mut self) {
+        self.preserved.fill(false);
+        if self.main.protect_ways(0).is_ok() {
+            self.victim = None;
+        }
     }
 
     /// All entries, for the debugger.
