@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -367,8 +367,21 @@ fn a_limit_ends_the_recording() {
     // The same without a file.
     let mut live = record_live(&options).unwrap();
     let recorded = executed(&mut *open(&options.output).unwrap());
-    assert!(executed(&mut live) == recorded);
+    let live_executed = executed(&mut live);
     assert_eq!(live.ending(), Some(Ending::Limit));
+    // Another run of the same program: the kernel's random bytes may lead it a little elsewhere.
+    let count = |executed: &Executed| {
+        executed.iter().fold(BTreeMap::new(), |mut counts, (address, ..)| {
+            *counts.entry(*address).or_insert(0u64) += 1;
+            counts
+        })
+    };
+    let (live_counts, counts) = (count(&live_executed), count(&recorded));
+    let different: u64 = counts
+        .iter()
+        .map(|(address, &count)| live_counts.get(address).unwrap_or(&0).abs_diff(count))
+        .sum();
+    assert!(different < limit / 100, "{different}");
 }
 
 #[test]
