@@ -135,6 +135,9 @@ pub struct CacheCounters {
     pub hits: u64,
     /// References that did not.
     pub misses: u64,
+    /// Those of the misses that were stores; not known of split direct-mapped caches that treat
+    /// stores as loads.
+    pub store_misses: Option<u64>,
     /// Dirty lines that left it for the level below.
     pub write_backs: u64,
 }
@@ -376,6 +379,7 @@ impl Caches for SplitDirectMapped {
             name: name.to_owned(),
             hits,
             misses: tags.misses,
+            store_misses: None,
             write_backs: 0,
         };
         let [l1i, l2i] = &self.instruction;
@@ -418,6 +422,7 @@ struct Level {
     allocates_on_store: bool,
     hits: u64,
     misses: u64,
+    store_misses: u64,
     write_backs: u64,
 }
 
@@ -502,6 +507,7 @@ impl Hierarchy {
             allocates_on_store: cache.write_allocate,
             hits: 0,
             misses: 0,
+            store_misses: 0,
             write_backs: 0,
         });
         Ok(self.caches.len() - 1)
@@ -584,6 +590,7 @@ impl Caches for Hierarchy {
                 break;
             }
             here.misses += 1;
+            here.store_misses += u64::from(is_store);
             ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
             found += 1;
         }
@@ -635,6 +642,7 @@ impl Caches for Hierarchy {
                     name: level.name.clone(),
                     hits: if is_first { first_of.saturating_sub(level.misses) } else { level.hits },
                     misses: level.misses,
+                    store_misses: Some(level.store_misses),
                     write_backs: level.write_backs,
                 }
             })

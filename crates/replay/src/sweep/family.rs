@@ -91,6 +91,7 @@ impl Family {
                 name,
                 hits: references.saturating_sub(misses),
                 misses,
+                store_misses: None,
                 write_backs: 0,
             };
             let letter = ["i", "d"][index];
@@ -156,7 +157,13 @@ impl Caches for Family {
 
     /// The references, as if all had hit: misses are each member's own.
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
-        let all_hit = |hits| CacheCounters { name: String::new(), hits, misses: 0, write_backs: 0 };
+        let all_hit = |hits| CacheCounters {
+            name: String::new(),
+            hits,
+            misses: 0,
+            store_misses: None,
+            write_backs: 0,
+        };
         references.map(all_hit).into()
     }
 }

@@ -154,6 +154,7 @@ impl Caches for Lane {
             name: name.to_owned(),
             hits,
             misses,
+            store_misses: None,
             write_backs: 0,
         };
         let first = |side: usize, name| {
@@ -271,7 +272,13 @@ impl Caches for Lanes {
 
     /// The references, as if all had hit: misses are each lane's own.
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
-        let all_hit = |hits| CacheCounters { name: String::new(), hits, misses: 0, write_backs: 0 };
+        let all_hit = |hits| CacheCounters {
+            name: String::new(),
+            hits,
+            misses: 0,
+            store_misses: None,
+            write_backs: 0,
+        };
         references.map(all_hit).into()
     }
 }

@@ -17,6 +17,7 @@ pub fn machine(name: &str, changes: &[(String, String)]) -> ReplayMachine {
     }
 }
 
+#[allow(dead_code)] // Not every test makes its own trace.
 /// A trace in memory, delivered in batches of a few blocks; a block becomes known with the batch
 /// that runs it first, and mappings come before everything.
 pub struct VecSource {
@@ -24,6 +25,7 @@ pub struct VecSource {
     batches: Vec<(BlockTable, Batch)>,
 }
 
+#[allow(dead_code)]
 impl VecSource {
     /// `executed` are indices in `blocks`, each with the addresses of its accesses.
     pub fn new(
