@@ -33,6 +33,7 @@ class Program:
     name: str
     stands_for: str
     command: list[str]
+    input: Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,11 +68,13 @@ def programs(folder: Path, size: Size) -> list[Program]:
             "gcc-like",
             "gcc",
             [compiler(), "-quiet", size.compiler_option, str(source), "-o", assembly],
+            source,
         ),
         Program(
             "vortex-like",
             "vortex",
             [find("sqlite3", "sqlite3"), ":memory:", ".output /dev/null", f".read {script}"],
+            script,
         ),
         Program(
             "ijpeg-like",
@@ -80,6 +83,7 @@ def programs(folder: Path, size: Size) -> list[Program]:
                 find("cjpeg", "libjpeg-turbo-progs"),
                 *("-quality", "90", "-optimize", "-outfile", compressed, str(picture)),
             ],
+            picture,
         ),
     ]
 

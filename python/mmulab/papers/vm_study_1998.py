@@ -8,8 +8,9 @@ study's machines over its table 1, evaluates its claims (`vm_study_claims`) and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mmulab
 from mmulab.papers import Reproduction, Run, published_claims, save_figures
@@ -48,12 +49,9 @@ def reproduce(run: Run) -> Reproduction:
         program.name: trace_of(program, folder, run) for program in guests.programs(folder, size)
     }
     configurations = all_configurations(run.full)
-    cells = Cells(
-        cell
-        for program, trace in traces.items()
-        for cell in measure(program, trace, configurations, run)
-    )
     evidence = look_into(traces, run)
+    # The plain machines among the experiments tell more of themselves than a sweep's rows do.
+    cells = Cells([*sweep(traces, configurations, folder, run), *evidence.plain()])
     drawn = figures(cells)
     save_figures(drawn, run.folder / "figures")
     return Reproduction(
@@ -82,74 +80,88 @@ def all_configurations(full: bool) -> list[Configuration]:
 
 
 def trace_of(program: guests.Program, folder: Path, run: Run) -> Path:
-    """The program's trace; recorded unless it is there and younger than the inputs."""
+    """The program's trace; recorded unless it is there and younger than the input."""
     trace = folder / f"{program.name}.mmt"
-    inputs = [Path(word) for word in program.command if Path(word).parent == folder]
-    newest = max((path.stat().st_mtime for path in inputs if path.exists()), default=0.0)
-    if not trace.exists() or trace.stat().st_mtime < newest:
+    if not trace.exists() or trace.stat().st_mtime < program.input.stat().st_mtime:
         run.progress(f"recording {program.name}")
         mmulab.record(program.command, trace, max_instructions=MAXIMUM_INSTRUCTIONS)
     return trace
 
 
-def measure(
-    program: str, trace: Path, configurations: list[Configuration], run: Run
+def sweep(
+    traces: dict[str, Path], configurations: list[Configuration], folder: Path, run: Run
 ) -> Iterator[Cell]:
-    """Replays a trace on configurations, a number of them at a time."""
-    at_once = 96
-    for start in range(0, len(configurations), at_once):
-        some = configurations[start : start + at_once]
-        run.progress(f"replaying {program}: {start} of {len(configurations)} configurations")
-        yield from replay_cells(
-            program,
-            trace,
-            [(configuration, configuration.changes()) for configuration in some],
-            run.seed,
-        )
+    """Replays all traces on all configurations; goes on where an interrupted run stopped."""
+    study = mmulab.Study(
+        traces=list(traces.values()),
+        machines=[machine_of(one, one.changes()) for one in configurations],
+        seed=run.seed,
+    )
+    table = mmulab.sweep(study, folder / "sweep.parquet", progress=every_tenth(run.progress))
+    rows = table.to_pylist()
+    for program in traces:
+        for configuration in configurations:
+            yield cell_of(program, configuration, rows.pop(0))
+
+
+def cell_of(program: str, configuration: Configuration, row: dict[str, Any]) -> Cell:
+    """A row of a sweep as a cell."""
+    causes = [name.removesuffix(".count") for name in row if name.endswith(".count")]
+    return Cell(
+        program,
+        configuration,
+        row["instructions"],
+        row["interrupts"],
+        sum(row.get(f"{tlb}.misses") or 0 for tlb in ("itlb", "dtlb")),
+        {
+            cause: (row[f"{cause}.count"], row[f"{cause}.cycles"])
+            for cause in causes
+            if row[f"{cause}.count"]
+        },
+    )
+
+
+def every_tenth(tell: Callable[[str], None]) -> Callable[[int, int | None], None]:
+    """Progress of a sweep as a line at each tenth of it."""
+    told = -1
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal told
+        tenth = 10 * done // total if total else 0
+        if tenth > told:
+            told = tenth
+            tell(f"replaying on all configurations: {10 * tenth}%")
+
+    return progress
 
 
 def look_into(traces: dict[str, Path], run: Run) -> Evidence:
     """Runs the experiments."""
     found = {}
+    machines = [machine_of(one.configuration, one.all_changes()) for one in EXPERIMENTS]
     for program, trace in traces.items():
         run.progress(f"experiments with {program}")
-        cells = replay_cells(
-            program,
-            trace,
-            [(experiment.configuration, experiment.all_changes()) for experiment in EXPERIMENTS],
-            run.seed,
-        )
-        for experiment, cell in zip(EXPERIMENTS, cells, strict=True):
-            found[program, experiment.name] = cell
+        results = mmulab.replay(trace, machines, seed=run.seed)
+        for experiment, result in zip(EXPERIMENTS, results, strict=True):
+            chains = result.data["chains"]
+            found[program, experiment.name] = Cell(
+                program,
+                experiment.configuration,
+                result.instructions,
+                result.interrupt_count,
+                sum(counters["misses"] for counters in result.data["tlbs"].values()),
+                {
+                    name: (account["count"], account["cycles"])
+                    for name, account in result.data["causes"].items()
+                },
+                chains["mean_search_by_page"] if chains else None,
+            )
     return Evidence(found)
 
 
-def replay_cells(
-    program: str,
-    trace: Path,
-    machines: list[tuple[Configuration, dict[str, int | str]]],
-    seed: int,
-) -> Iterator[Cell]:
-    """Replays a trace once, on machines made from the shipped ones by changes."""
-    changed = [
-        mmulab.Machine.load(configuration.organisation).with_changes(changes)
-        for configuration, changes in machines
-    ]
-    results = mmulab.replay(trace, changed, seed=seed)
-    for (configuration, _), result in zip(machines, results, strict=True):
-        chains = result.data["chains"]
-        yield Cell(
-            program,
-            configuration,
-            result.instructions,
-            result.interrupt_count,
-            sum(counters["misses"] for counters in result.data["tlbs"].values()),
-            {
-                name: (account["count"], account["cycles"])
-                for name, account in result.data["causes"].items()
-            },
-            chains["mean_search_by_page"] if chains else None,
-        )
+def machine_of(configuration: Configuration, changes: dict[str, int | str]) -> mmulab.Machine:
+    """The shipped machine of an organisation, changed."""
+    return mmulab.Machine.load(configuration.organisation).with_changes(changes)
 
 
 def notes(traces: dict[str, Path], configurations: int) -> str:

@@ -528,8 +528,9 @@ def chains_are_short(cells: Cells) -> Finding:
     """Entries that a search for each page of the program once looks at, on average."""
     length = {
         program: fmean(
-            cell.chain_length or 0.0
+            cell.chain_length
             for cell in plotted(cells, organisation="pa-risc", program=program)
+            if cell.chain_length
         )
         for program in (*POOR_LOCALITY, "ijpeg-like")
     }

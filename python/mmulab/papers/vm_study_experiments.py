@@ -91,6 +91,11 @@ class Evidence:
         """One experiment with one program."""
         return self._found[program, experiment]
 
+    def plain(self) -> list[Cell]:
+        """The cells of unchanged machines."""
+        unchanged = {experiment.name for experiment in EXPERIMENTS if not experiment.changes}
+        return [cell for (_, name), cell in self._found.items() if name in unchanged]
+
     def more_misses(self, program: str, experiment: str) -> float:
         """By what share the program misses its caches more often than without virtual memory."""
         base = "base, 4-way caches" if "4-way" in experiment else "base"
