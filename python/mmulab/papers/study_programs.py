@@ -51,7 +51,7 @@ class Size:
 QUICK = Size(30, "-fsyntax-only", 400, 250, 640, 480)
 """Some 20 million instructions each. The compiler stops after its front end, because setting up its
 back end alone takes 40 million."""
-FULL = Size(3, "-O2", 5400, 2000, 2048, 1664)
+FULL = Size(3, "-O2", 5200, 1900, 2048, 1664)
 """Up to 200 million instructions each, all running to completion."""
 
 
