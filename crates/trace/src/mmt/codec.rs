@@ -27,7 +27,7 @@ pub(crate) const FARTHEST_BASE: usize = 15;
 pub(crate) const MAX_BLOCK_ACCESSES: usize = 4096;
 
 /// How often an access is looked at, at most, in each chunk to choose its base.
-const LEARNING_EXECUTIONS: u8 = 12;
+const LEARNING_EXECUTIONS: u8 = 16;
 
 /// Where each block's accesses stand when all accesses of all blocks are numbered through.
 #[derive(Debug)]
