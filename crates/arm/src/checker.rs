@@ -238,12 +238,17 @@ impl Checker {
     /// The walk that a coherent machine would do; its descriptors are tables from here on.
     fn walk(&mut self, table: u32, address: u32, extended: bool) -> Walk {
         let found = walk(table, address, extended, |at| self.word(at).unwrap_or(0));
-        for at in [Some(found.first.0), found.second.map(|second| second.0)].into_iter().flatten() {
+        self.note_tables(&found);
+        found
+    }
+
+    /// The granules that a walk read hold tables from here on.
+    fn note_tables(&mut self, found: &Walk) {
+        for (at, _) in [Some(found.first), found.second].into_iter().flatten() {
             if let Some(granule) = self.tables.get_mut((at >> GRANULE_SHIFT) as usize) {
                 *granule = true;
             }
         }
-        found
     }
 
     fn store(&mut self, physical: u32, value: u32, mask: u32, writer: Writer, now: u64) {
@@ -711,6 +716,7 @@ impl Memory {
     pub(crate) fn check_walk(&mut self, board: &mut Board, found: &Walk, address: u32) {
         let Some(mut checker) = board.checker.take() else { return };
         checker.epoch += 1;
+        checker.note_tables(found);
         let used = Use { access: AccessKind::Walk, address, side: Side::Data, write: false };
         for (at, value) in [Some(found.first), found.second].into_iter().flatten() {
             let Some(newest) = checker.word(at) else { continue };
