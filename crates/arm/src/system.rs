@@ -503,8 +503,12 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
         } else {
             cpu.memory.fetch.arm_op(slot, place)
         };
+        // A device was written, or the like: what that starts comes before the next instruction.
+        if cpu.memory.attention_at == 0 {
+            return;
+        }
         if WATCHED {
-            if cpu.memory.pending_instructions() >= left || cpu.memory.attention_at == 0 {
+            if cpu.memory.pending_instructions() >= left {
                 return;
             }
             if !*first && (debugging.step || debugging.breakpoints.contains(&cpu.memory.pc)) {
