@@ -143,3 +143,38 @@ fn rules_between_values_are_checked_after_all_changes() {
     let smaller = machine.with(&[("dtlb.entries", "8"), ("dtlb.protected_entries", "2")]);
     assert!(smaller.is_ok());
 }
+
+/// Bytes changed, lost and doubled at places that a fixed generator chooses.
+#[test]
+fn mutilated_files_get_one_line_and_never_a_panic() {
+    let original = ultrix().into_bytes();
+    let mut state = 1998_u64;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % bound
+    };
+    let mut refused = 0;
+    for _ in 0..2_000 {
+        let mut bytes = original.clone();
+        for _ in 0..=below(3) {
+            let place = below(bytes.len());
+            match below(4) {
+                0 => bytes[place] = below(128) as u8,
+                1 => bytes.truncate(place + 1),
+                2 => drop(bytes.remove(place)),
+                _ => bytes.extend_from_within(place..),
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(error) = Machine::parse(&text, "mutilated.toml") {
+            refused += 1;
+            let message = error.to_string();
+            assert_eq!(message.lines().count(), 1, "{message:?}");
+            assert!(message.starts_with("mutilated.toml:"), "{message}");
+        }
+    }
+    assert!(refused > 1_000, "only {refused} of 2000 refused");
+}
