@@ -1,0 +1,275 @@
+//! Cores as their manuals say, the ledger, the loader's refusals, and runs that go wrong.
+
+mod support;
+
+use mmulab_arm::{Cause, File, Request, Stop, System, Transcript, load};
+use mmulab_hardware::Cause as _;
+use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
+
+#[test]
+fn identification_registers() {
+    for (name, id, cache_type) in [
+        ("sa1100", 0x4401_a11b, 0x4401_a11b),
+        ("ixp425", 0x6905_41d1, 0x0b1a_a1aa),
+        ("at91rm9200", 0x4112_9200, 0x0d17_2172),
+        ("arm926ej-s", 0x4106_9265, 0x1d11_2112),
+    ] {
+        let mut code = Code::new();
+        code.read_system(0, 0, 0, 0).read_system(1, 0, 0, 1);
+        let run = run_limited(&machine(name, &[]), &code.image(), false, 2);
+        assert_eq!((run.register(0), run.register(1)), (id, cache_type), "{name}");
+    }
+}
+
+#[test]
+fn the_process_id_relocates_the_lowest_32_megabytes() {
+    // The SA-1100 has 6 bits of it (278088-004, 5.2.10), the others 7.
+    for (name, written, kept) in [
+        ("sa1100", 0xffff_ffff, 0x7e00_0000),
+        ("ixp425", 0xffff_ffff, 0xfe00_0000),
+        ("at91rm9200", 0x8200_0001, 0x8200_0000),
+        ("arm926ej-s", 0x0400_0000, 0x0400_0000),
+    ] {
+        let mut code = Code::new();
+        code.section(0, uncached(0)).section(0x101, uncached(0x101));
+        // The program's own megabyte and the next one, as the process sees them.
+        code.section(kept >> 20, uncached(0)).section((kept >> 20) + 1, uncached(4));
+        code.put(0x40_0000, 0x77).enable();
+        code.set(1, written).system(1, 13, 0, 0).read_system(2, 13, 0, 0);
+        code.set(3, 0x10_0000).load(4, 3, 0).set(0, 0).exit_with(0);
+        let run = run(&machine(name, &[]), &code);
+        assert_eq!((run.stop, run.register(2)), (Stop::Exit(0), kept), "{name}");
+        assert_eq!(run.register(4), 0x77, "{name}");
+    }
+}
+
+#[test]
+fn operations_that_a_core_lacks_do_nothing_and_are_told() {
+    let mut code = Code::new();
+    code.system(0, 7, 14, 1).set(0, 0).exit_with(0); // clean and invalidate one line
+    let lacking = run(&machine("sa1100", &[]), &code);
+    assert_eq!(lacking.stop, Stop::Exit(0));
+    assert!(lacking.outcome.notes[0].contains("p15, 0, c7, c14, 1"), "{:?}", lacking.outcome.notes);
+    assert_eq!(run(&machine("arm926ej-s", &[]), &code).outcome.notes, [""; 0]);
+}
+
+#[test]
+fn user_mode_has_no_system_registers() {
+    let mut code = Code::new();
+    code.put(4, 0xe3a0_0009).word(0xe321_f010).read_system(0, 1, 0, 0);
+    let steps = code.words.len() as u64 + 1;
+    let run = run_limited(&machine("arm926ej-s", &[]), &code.image(), false, steps);
+    assert_eq!((run.register(0), run.system.cores[0].mode()), (9, 0x1b));
+}
+
+/// A load with write-back from an address without translation, and the fault registers after it.
+fn aborted(model: &str) -> (u32, u32, u32) {
+    let mut code = Code::new();
+    code.section(0, uncached(0)).section(0x101, uncached(0x101));
+    // The data abort vector: read the fault registers and end.
+    let handler = START + 0x400;
+    code.put(0x10, 0xea00_0000 | (handler - 0x18) >> 2).enable();
+    code.set(1, 0x5000_0000).word(0xe5b1_0004); // LDR R0, [R1, #4]!
+    while code.here() < handler {
+        code.word(0xe1a0_0000);
+    }
+    code.read_system(2, 5, 0, 0).read_system(3, 6, 0, 0).set(0, 0).exit_with(0);
+    let run = run(&machine("arm926ej-s", &[("core.abort_model", model)]), &code);
+    assert_eq!(run.stop, Stop::Exit(0));
+    (run.register(1), run.register(2), run.register(3))
+}
+
+#[test]
+fn an_abort_leaves_the_base_as_the_core_does_and_says_where() {
+    // Status 5: no section; the address that the load used.
+    assert_eq!(aborted("base-restored"), (0x5000_0000, 0x5, 0x5000_0004));
+    assert_eq!(aborted("base-updated"), (0x5000_0004, 0x5, 0x5000_0004));
+}
+
+#[test]
+fn the_causes_sum_to_the_cycles_and_the_modes_and_spaces_too() {
+    for name in MACHINES {
+        let mut code = Code::new();
+        code.section(0, cached(0)).section(0x101, uncached(0x101)).enable();
+        code.set(1, 0x8000).set(2, 500).set(3, 0);
+        // back: LDR R4, [R1], #32; ADD R3, R3, R4; STR R3, [R1]; SUBS R2, R2, #1; BNE back
+        code.word(0xe491_4020).word(0xe083_3004).word(0xe581_3000);
+        code.word(0xe252_2001).word(0x1aff_fffa);
+        code.put(support::LAB + 0x18, 5).system(0, 7, 10, 4).set(0, 0).exit_with(0);
+        let run = run(&machine(name, &[]), &code);
+        let outcome = &run.outcome;
+        assert_eq!(run.stop, Stop::Exit(0), "{name}");
+        let sum: u64 = outcome.causes.values().map(|cost| cost.cycles).sum();
+        assert_eq!(sum, outcome.cycles, "{name}: causes");
+        assert_eq!(outcome.modes.iter().map(|mode| mode.cycles).sum::<u64>(), sum, "{name}: modes");
+        assert_eq!(outcome.spaces.iter().map(|one| one.cycles).sum::<u64>(), sum, "{name}: spaces");
+        assert_eq!(outcome.phases.iter().map(|one| one.cycles).sum::<u64>(), sum, "{name}: phases");
+        assert_eq!(
+            outcome.phases.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+            ["0", "5"]
+        );
+        assert_eq!(outcome.causes[Cause::Issue.name()].count, outcome.instructions, "{name}");
+    }
+}
+
+#[test]
+fn equal_runs_give_equal_outcomes_on_one_core_and_on_two() {
+    for cores in ["1", "2"] {
+        let mut code = Code::new();
+        code.set(1, 0x20_0000).set(2, 20_000);
+        code.word(0xe491_4020).word(0xe252_2001).word(0x1aff_fffc);
+        code.set(0, 0).exit_with(0);
+        let machine = machine("arm926ej-s", &[("cores", cores)]);
+        let (first, second) = (run(&machine, &code), run(&machine, &code));
+        assert_eq!(first.outcome, second.outcome);
+        assert_eq!(first.stop, Stop::Exit(0));
+    }
+}
+
+#[test]
+fn waiting_without_a_timer_is_a_deadlock_and_with_one_it_is_idle_time() {
+    let mut code = Code::new();
+    code.system(0, 7, 0, 4);
+    let stuck = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(stuck.stop, Stop::Deadlock);
+    assert!(stuck.outcome.end.contains("cannot come"), "{}", stuck.outcome.end);
+
+    // SP804 at 1 MHz: 1,000 ticks, one shot, with interrupt; the VIC lets line 4 through.
+    let mut code = Code::new();
+    code.put(0x101e_2000, 1000).put(0x101e_2008, 0xa3).put(0x1014_0010, 1 << 4);
+    code.system(0, 7, 0, 4).set(0, 0).exit_with(0);
+    let woken = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(woken.stop, Stop::Exit(0));
+    let idle = woken.outcome.causes["idle"].cycles;
+    assert!((265_000..266_100).contains(&idle), "{idle}");
+}
+
+#[test]
+fn a_lost_guest_is_told_where_it_lost_itself() {
+    // A jump to where nothing is.
+    let mut code = Code::new();
+    code.set(1, 0x7000_0000).word(0xe1a0_f001);
+    let lost = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(lost.outcome.reason, "lost-fetch");
+    assert!(lost.outcome.end.contains("0x70000000"), "{}", lost.outcome.end);
+    // Garbage with no handler at the vector.
+    let mut code = Code::new();
+    code.word(0xe7f0_00f0);
+    let empty = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(empty.outcome.reason, "empty-vector");
+    assert!(empty.outcome.end.contains("0x00010000"), "{}", empty.outcome.end);
+    // Vectors that are not mapped: every fetch from there aborts again.
+    let mut code = Code::new();
+    code.put(0x4000 + 4 * 0x101, uncached(0x101)).section(1, uncached(0)).enable();
+    let unmapped = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(unmapped.outcome.reason, "vector-loop");
+    // A store to where nothing is goes on, with a note.
+    let mut code = Code::new();
+    code.put(0x6000_0000, 1).set(0, 0).exit_with(0);
+    let noted = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(noted.stop, Stop::Exit(0));
+    assert!(noted.outcome.notes[0].contains("0x60000000"), "{:?}", noted.outcome.notes);
+}
+
+#[test]
+fn the_guest_prints_and_ends_by_semihosting() {
+    let mut code = Code::new();
+    // SYS_WRITE0 of "ok", then SYS_EXIT_EXTENDED with status 5.
+    code.put(0x8000, u32::from_le_bytes(*b"ok\0\0")).put(0x8010, 0x2_0026).put(0x8014, 5);
+    code.set(0, 4).set(1, 0x8000).word(0xef12_3456);
+    code.set(0, 0x20).set(1, 0x8010).word(0xef12_3456);
+    let run = run(&machine("sa1100", &[]), &code);
+    assert_eq!((run.stop, run.text.as_str()), (Stop::Exit(5), "ok"));
+}
+
+fn refusal(name: &str, bytes: &[u8], device_tree: Option<&[u8]>) -> String {
+    let file = |bytes: &[u8]| File { name: name.into(), bytes: bytes.to_vec() };
+    let request = Request {
+        image: Some(file(bytes)),
+        device_tree: device_tree.map(file),
+        ..Request::default()
+    };
+    load(&request, 1 << 20).unwrap_err().to_string()
+}
+
+#[test]
+fn bad_images_are_refused_in_one_line() {
+    assert!(refusal("a.elf", b"\x7fELF\x01\x01\x01", None).starts_with("a.elf: is a damaged ELF"));
+    assert!(refusal("tiny", &[1, 2], None).contains("less than one instruction"));
+    assert!(refusal("big", &vec![0; 2 << 20], None).contains("do not fit into 1048576 bytes"));
+    assert!(refusal("tree", &[0; 64], Some(b"no tree")).contains("is not a device tree blob"));
+    let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    assert!(refusal("host", &own, None).contains("32-bit ARM"), "a program of this computer");
+}
+
+#[test]
+fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
+    // The smallest tree: a root with a memory node, made by hand.
+    let mut structure: Vec<u8> = Vec::new();
+    let mut word = |word: u32| structure.extend(word.to_be_bytes());
+    for token in [1, 0, 1] {
+        word(token);
+    }
+    structure.extend(b"memory\0\0");
+    for token in [3_u32, 8, 0, 0, 0x100, 2, 2, 9] {
+        structure.extend(token.to_be_bytes());
+    }
+    let strings = b"reg\0";
+    let total = 40 + 16 + structure.len() + strings.len();
+    let header = [
+        0xd00d_feed,
+        total as u32,
+        56,
+        56 + structure.len() as u32,
+        40,
+        17,
+        16,
+        0,
+        strings.len() as u32,
+        structure.len() as u32,
+    ];
+    let mut tree: Vec<u8> = header.iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
+    tree.extend([0; 16]);
+    tree.extend(structure);
+    tree.extend(strings);
+    let patched =
+        mmulab_arm::device_tree::with_chosen(&tree, Some("quiet"), Some((16, 32)), 1 << 20)
+            .unwrap();
+    let has = |bytes: &[u8]| patched.windows(bytes.len()).any(|window| window == bytes);
+    assert!(has(b"chosen\0") && has(b"bootargs\0") && has(b"quiet\0"));
+    assert!(has(&[0, 0, 0, 0, 0, 0x10, 0, 0]), "the memory node says 1 MB");
+    assert!(has(b"linux,initrd-end\0"));
+    assert!(
+        mmulab_arm::device_tree::with_chosen(&tree[..60], None, None, 1 << 20)
+            .unwrap_err()
+            .contains("cut off")
+    );
+}
+
+#[test]
+fn a_timeline_is_json_with_the_guests_own_events() {
+    let directory = std::env::temp_dir().join(format!("mmulab-timeline-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("timeline.json");
+    let machine = machine("arm926ej-s", &[]);
+    let mut code = Code::new();
+    code.put(support::LAB + 0x18, 3).put(support::LAB + 0x20, 7).system(0, 8, 7, 0);
+    code.set(0, 0).exit_with(0);
+    let mut system = System::new(&machine).unwrap();
+    let clock_hz = machine.core.clock_hz;
+    system.start_timeline(mmulab_arm::timeline::Timeline::create(&path, clock_hz, 1).unwrap());
+    system.load(&code.image());
+    assert_eq!(system.run(&mut Transcript::default(), 1000), Stop::Exit(0));
+    system.finish_timeline().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let names: Vec<&str> = json["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|event| event["name"].as_str())
+        .collect();
+    assert!(names.contains(&"event 7") && names.contains(&"TLB flush") && names.contains(&"3"));
+    assert!(!directory.join("timeline.json.part").exists());
+    std::fs::remove_dir_all(&directory).unwrap();
+}
