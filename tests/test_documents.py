@@ -29,7 +29,8 @@ def blocks(document: Path, *languages: str) -> list[str]:
 
 def command_lines(document: Path, *languages: str) -> list[str]:
     """The lines of those blocks that a shell would run, continuations joined."""
-    lines = []
+    indented = re.findall(r"^    (mmulab .*)$", document.read_text(), re.MULTILINE)
+    lines = list(indented) if "" in languages else []
     for block in blocks(document, *languages):
         joined = block.replace("\\\n", " ")
         lines += [line.split(" #")[0].strip() for line in joined.splitlines()]

@@ -9,7 +9,21 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-TEXT = {".rs", ".py", ".pyi", ".toml", ".md", ".c", ".h", ".S", ".s", ".sh", ".j2", ".ipynb", ".csv"}
+TEXT = {
+    ".rs",
+    ".py",
+    ".pyi",
+    ".toml",
+    ".md",
+    ".c",
+    ".h",
+    ".S",
+    ".s",
+    ".sh",
+    ".j2",
+    ".ipynb",
+    ".csv",
+}
 
 
 def tracked() -> list[Path]:
