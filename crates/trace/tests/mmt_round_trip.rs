@@ -112,6 +112,7 @@ proptest! {
         prop_assert_eq!(&reader.information().metadata, &metadata);
         prop_assert_eq!(reader.information().totals, totals);
         prop_assert_eq!(reader.information().ending, Some(Ending::Exited(3)));
+        let only_events = reader.all_events().unwrap();
         let mut batch = Batch::default();
         let (mut read_blocks, mut read_addresses, mut read_events) = (vec![], vec![], vec![]);
         while reader.next_batch(&mut batch).unwrap() {
@@ -123,6 +124,7 @@ proptest! {
         }
         prop_assert_eq!(read_blocks, blocks);
         prop_assert_eq!(read_addresses, addresses);
+        prop_assert!(only_events.iter().eq(read_events.iter().map(|(_, event)| event)));
         prop_assert_eq!(read_events, events);
         prop_assert!(reader.table().blocks() == table.blocks());
         prop_assert_eq!(reader.cut(), None);

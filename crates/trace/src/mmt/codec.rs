@@ -420,19 +420,22 @@ impl Decoder {
         if self.streams.address_tokens.len() != address_count.div_ceil(2) {
             return Err("the address token stream has the wrong length");
         }
-        // A payload has at most eight bytes.
-        if self.streams.address_tokens.iter().any(|&pair| pair & ((pair & 0x77) + 0x77) & 0x88 != 0)
-        {
-            return Err("the address token stream makes no sense");
+        // A payload has at most eight bytes. All pairs of tokens are looked at in any case, so that
+        // the compiler makes vector code of it.
+        let too_long = |pair: u8| pair & ((pair & 0x77) + 0x77) & 0x88;
+        let tokens = &self.streams.address_tokens;
+        if tokens.iter().fold(0, |found, &pair| found | too_long(pair)) != 0 {
+            return Err("an address token stands for more than eight bytes");
         }
         if block_count > 0 && layout.blocks() == 0 {
             return Err("it executes blocks and none is defined");
         }
         fresh_blocks(layout, &mut self.blocks, &mut self.other_successors);
-        self.accesses.clear();
-        self.accesses.extend(
-            self.streams.bases.iter().flat_map(|pair| [pair & 15, pair >> 4]).map(AccessState::new),
-        );
+        // One more than there are if their number is odd, so that they go in pairs.
+        self.accesses.resize(2 * self.streams.bases.len(), AccessState::new(0));
+        for (states, pair) in self.accesses.chunks_exact_mut(2).zip(&self.streams.bases) {
+            states.copy_from_slice(&[AccessState::new(pair & 15), AccessState::new(pair >> 4)]);
+        }
         self.payload_bytes = self.streams.payload.len();
         self.streams.payload.resize(self.payload_bytes + PAYLOAD_PADDING_BYTES + 8, 0);
         self.streams.block_tokens.resize(self.streams.block_tokens.len() + 8, 0);

@@ -11,7 +11,7 @@ use super::codec::{Decoder, Layout, MAX_BLOCK_ACCESSES, take_varint, unzigzag};
 use super::container::{
     CHUNK_HEADER_BYTES, ChunkHeader, Conclusion, END_MAGIC, Ending, FOOTER_BYTES, Fields,
     INDEX_ENTRY_BYTES, INDEX_MAGIC, Information, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
-    MAX_METADATA_BYTES, Metadata, Totals, VERSION, unseal,
+    MAX_METADATA_BYTES, Metadata, StreamLengths, Totals, VERSION, unseal,
 };
 use crate::{Access, AccessKind, Batch, Block, BlockTable, Event, OpenOptions, Source, TraceError};
 
@@ -195,8 +195,8 @@ impl MmtReader {
         if header.number == number { Ok(header) } else { Err("another chunk stands in its place") }
     }
 
-    /// Reads chunk `number` and makes ready to decode it.
-    fn load_chunk(&mut self, number: usize) -> Result<(), &'static str> {
+    /// Reads the header of chunk `number`, and its stored streams into `self.stored`.
+    fn read_chunk(&mut self, number: usize) -> Result<ChunkHeader, &'static str> {
         let offset = self.chunk_offsets[number];
         let header = self.read_chunk_header(offset, number as u32)?;
         if header.body_bytes() > self.information.file_bytes {
@@ -207,6 +207,36 @@ impl MmtReader {
         if xxh3_64(&self.stored) != header.body_checksum {
             return Err("its checksum does not match");
         }
+        Ok(header)
+    }
+
+    /// All events of the trace, without decoding the rest: what was mapped, and which threads ran.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn all_events(&mut self) -> Result<Vec<Event>, TraceError> {
+        let mut events = Vec::new();
+        for number in 0..self.chunk_offsets.len() {
+            let read = self.chunk_events(number);
+            let damaged =
+                |problem| TraceError::damaged(&self.path, &format!("chunk {number}"), problem);
+            events.extend(read.map_err(damaged)?.into_iter().map(|(_, event)| event));
+        }
+        Ok(events)
+    }
+
+    fn chunk_events(&mut self, number: usize) -> Result<VecDeque<(usize, Event)>, &'static str> {
+        let header = self.read_chunk(number)?;
+        let [definitions, events, ..] = header.streams;
+        let stored =
+            &self.stored[definitions.stored_bytes as usize..][..events.stored_bytes as usize];
+        let stream = decompress(&mut self.decompressor, stored, events, Vec::new())?;
+        read_events(&stream, &header)
+    }
+
+    /// Reads chunk `number` and makes ready to decode it.
+    fn load_chunk(&mut self, number: usize) -> Result<(), &'static str> {
+        let header = self.read_chunk(number)?;
         let mut definitions = Vec::new();
         let mut events = Vec::new();
         let streams = self.decoder.streams();
@@ -223,18 +253,11 @@ impl MmtReader {
         for (target, lengths) in targets.into_iter().zip(&header.streams) {
             let (stream, rest) = stored.split_at(lengths.stored_bytes as usize);
             stored = rest;
-            target.clear();
-            target.reserve(lengths.raw_bytes as usize);
-            let length = self
-                .decompressor
-                .decompress_to_buffer(stream, target)
-                .map_err(|_| "a stream cannot be decompressed")?;
-            if length != lengths.raw_bytes as usize {
-                return Err("a stream has the wrong length");
-            }
+            let room = std::mem::take(target);
+            *target = decompress(&mut self.decompressor, stream, *lengths, room)?;
         }
         self.define(&definitions, header.new_blocks)?;
-        self.read_events(&events, &header)?;
+        self.events = read_events(&events, &header)?;
         self.decoder.start(&self.layout, header.blocks as usize, header.addresses as usize)
     }
 
@@ -250,22 +273,6 @@ impl MmtReader {
             }
         }
         if position == stream.len() { Ok(()) } else { Err("it defines more blocks than it says") }
-    }
-
-    fn read_events(&mut self, stream: &[u8], header: &ChunkHeader) -> Result<(), &'static str> {
-        let mut position = 0;
-        let mut block = 0usize;
-        self.events.clear();
-        for _ in 0..header.events {
-            let (step, event) =
-                take_event(stream, &mut position).ok_or("an event makes no sense")?;
-            block = block.saturating_add(step);
-            if block > header.blocks as usize {
-                return Err("an event stands after the last block");
-            }
-            self.events.push_back((block, event));
-        }
-        if position == stream.len() { Ok(()) } else { Err("it has more events than it says") }
     }
 
     /// The error that names the chunk; or, where damage was asked to end the trace, that end.
@@ -326,6 +333,44 @@ impl Source for MmtReader {
     fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
+}
+
+/// Decompresses a stream into `room`, whose memory is used again.
+fn decompress(
+    decompressor: &mut zstd::bulk::Decompressor<'_>,
+    stored: &[u8],
+    lengths: StreamLengths,
+    mut room: Vec<u8>,
+) -> Result<Vec<u8>, &'static str> {
+    room.clear();
+    room.reserve(lengths.raw_bytes as usize);
+    let length = decompressor
+        .decompress_to_buffer(stored, &mut room)
+        .map_err(|_| "a stream cannot be decompressed")?;
+    if length == lengths.raw_bytes as usize {
+        Ok(room)
+    } else {
+        Err("a stream has the wrong length")
+    }
+}
+
+/// A chunk's events, each with the index in the chunk of the block before which it happened.
+fn read_events(
+    stream: &[u8],
+    header: &ChunkHeader,
+) -> Result<VecDeque<(usize, Event)>, &'static str> {
+    let mut events = VecDeque::new();
+    let mut position = 0;
+    let mut block = 0usize;
+    for _ in 0..header.events {
+        let (step, event) = take_event(stream, &mut position).ok_or("an event makes no sense")?;
+        block = block.saturating_add(step);
+        if block > header.blocks as usize {
+            return Err("an event stands after the last block");
+        }
+        events.push_back((block, event));
+    }
+    if position == stream.len() { Ok(events) } else { Err("it has more events than it says") }
 }
 
 fn take_definition(stream: &[u8], position: &mut usize, last_block_end: &mut u64) -> Option<Block> {
