@@ -18,13 +18,13 @@ static void child(u32 parent)
 	// Warm laps, then a pause until the parent starts the clock.
 	for (u32 lap = 0; lap < 3; lap++) {
 		for (u32 i = 0; i < count; i++)
-			at[i * PAGE_BYTES + (i & 127) * 32];
+			at[i * PAGE_BYTES];
 		yield();
 	}
 	ipc_call(parent, &m);
 	for (u32 lap = laps; lap; lap--) {
 		for (u32 i = 0; i < count; i++)
-			at[i * PAGE_BYTES + (i & 127) * 32]; // a line of its own, in a set of its own
+			at[i * PAGE_BYTES];
 		yield();
 	}
 	ipc_call(parent, &m);

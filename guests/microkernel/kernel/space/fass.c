@@ -125,23 +125,32 @@ static void withdraw_clean(u32 domain)
 	flush_translations(FASS_CLEAN_RECYCLE_TRANSLATIONS);
 }
 
-// A domain for somebody: a free one, else a clean one, else the next in turn. `kept`: not these.
+static u32 next_in_turn(u32 kept)
+{
+	do
+		last_victim = last_victim % (DOMAINS - 1) + 1;
+	while (kept & client(last_victim));
+	return last_victim;
+}
+
+// A domain for somebody: a free one, else a clean one, else the next in turn. A region's domain is the
+// last choice, because all its sharers lose it. `kept`: not these.
 u32 fass_allocate(u32 kept)
 {
 	for (u32 d = 1; d < DOMAINS; d++)
 		if (!domains[d].space && !domains[d].region && !domains[d].zombie)
 			return d;
-	for (u32 d = 1; d < DOMAINS; d++)
-		if (!dirty(d) && !(kept & client(d)) && !domains[d].zombie) {
-			counters[COUNT_RECYCLED_CLEAN]++;
-			withdraw_clean(d);
-			return d;
-		}
-	do
-		last_victim = last_victim % (DOMAINS - 1) + 1;
-	while (kept & client(last_victim));
+	for (u32 regions = 0; regions < 2; regions++)
+		for (u32 d = 1; d < DOMAINS; d++)
+			if (!dirty(d) && !(kept & client(d)) && !domains[d].zombie && !!domains[d].region == regions) {
+				counters[COUNT_RECYCLED_CLEAN]++;
+				withdraw_clean(d);
+				return d;
+			}
 	counters[COUNT_RECYCLED_DIRTY]++;
-	u32 victim = last_victim;
+	u32 victim = next_in_turn(kept);
+	if (domains[victim].region)
+		victim = next_in_turn(kept);
 	fass_flush(FASS_RECYCLE_DATA);
 	withdraw(victim);
 	return victim;
