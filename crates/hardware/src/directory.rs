@@ -38,7 +38,7 @@ pub struct GeometryError(pub String);
 const EMPTY: u64 = u64::MAX;
 
 /// From this many ways on, lookups go through hints instead of comparing every way.
-const HINTED_WAYS: u32 = 9;
+const HINTED_WAYS: u32 = 4;
 
 /// Tags in sets, found by (set, tag).
 #[derive(Clone, Debug)]
@@ -68,13 +68,30 @@ enum Order {
     },
     /// Bit `n` of a set's words belongs to node `n` of the tree (root 1, children 2n and 2n+1) and
     /// is set when the victim is to be sought in the upper half.
-    TreePseudoLru(Box<[u64]>),
+    TreePseudoLru {
+        trees: Box<[u64]>,
+        /// For each way, the bits on its path and what a use sets them to; for trees of one word.
+        paths: Box<[(u64, u64)]>,
+    },
 }
 
 /// Words that hold the tree of one set.
 #[inline]
 fn tree_words(ways: u32) -> usize {
     ways.div_ceil(64) as usize
+}
+
+/// The nodes on the path to a way, each with the bit that points away from it.
+fn tree_nodes(ways: u32, way: u32) -> impl Iterator<Item = (u32, bool)> {
+    // Leaf `ways + way`; a parent's bit is set when the way is in its lower half.
+    let leaf = ways + way;
+    (0..ways.trailing_zeros()).map(move |up| (leaf >> (up + 1), (leaf >> up) & 1 == 0))
+}
+
+/// The same as (bits on the path, those that a use sets) of a tree of one word.
+fn tree_path(ways: u32, way: u32) -> (u64, u64) {
+    tree_nodes(ways, way)
+        .fold((0, 0), |(path, away), (node, bit)| (path | 1 << node, away | u64::from(bit) << node))
 }
 
 impl Directory {
@@ -105,7 +122,11 @@ impl Directory {
                         "{ways} ways: tree pseudo-LRU needs a power of two"
                     )));
                 }
-                Order::TreePseudoLru(vec![0; sets as usize * tree_words(ways)].into())
+                let paths = if ways > 64 { 0..0 } else { 0..ways };
+                Order::TreePseudoLru {
+                    trees: vec![0; sets as usize * tree_words(ways)].into(),
+                    paths: paths.map(|way| tree_path(ways, way)).collect(),
+                }
             }
         };
         // Eight hints a slot keep two live tags from sharing one most of the time.
@@ -196,16 +217,19 @@ impl Directory {
                 *clock += 1;
                 last_use[slot as usize] = *clock;
             }
-            Order::TreePseudoLru(bits) => {
+            Order::TreePseudoLru { trees, paths } => {
+                // The number of ways is a power of two.
+                let way_bits = self.ways.trailing_zeros();
+                let (set, way) = ((slot >> way_bits) as usize, slot & (self.ways - 1));
+                if let Some((path, away)) = paths.get(way as usize) {
+                    trees[set] = trees[set] & !path | away;
+                    return;
+                }
                 let words = tree_words(self.ways);
-                let tree = &mut bits[(slot / self.ways) as usize * words..][..words];
-                // Leaf `ways + way`; every ancestor's bit turns to the half without this way.
-                let mut node = self.ways + slot % self.ways;
-                while node > 1 {
-                    let parent = node / 2;
-                    let (word, bit) = (&mut tree[parent as usize / 64], parent % 64);
-                    *word = *word & !(1 << bit) | (u64::from(node & 1 == 0) << bit);
-                    node = parent;
+                let tree = &mut trees[set * words..][..words];
+                for (node, bit) in tree_nodes(self.ways, way) {
+                    let (word, mask) = (&mut tree[node as usize / 64], 1 << (node % 64));
+                    *word = *word & !mask | (u64::from(bit) << (node % 64));
                 }
             }
         }
@@ -245,10 +269,10 @@ impl Directory {
                 }
                 oldest
             }
-            Order::TreePseudoLru(bits) => {
+            Order::TreePseudoLru { trees, .. } => {
                 // Follow the bits, except into a half that holds no way of the partition.
                 let words = tree_words(self.ways);
-                let tree = &bits[set as usize * words..][..words];
+                let tree = &trees[set as usize * words..][..words];
                 let (mut node, mut start, mut width) = (1, 0, self.ways);
                 while width > 1 {
                     width /= 2;

@@ -148,6 +148,9 @@ pub struct RadixEngine {
     is_large: HashMap<u64, bool>,
     caches: Hierarchy,
     fetches_each_instruction: bool,
+    /// The line that was fetched last. Nothing but fetches uses a split first level's instruction
+    /// side, so fetching the line again would change nothing.
+    fetched_line: Option<u64>,
     ledger: Ledger<Cause>,
     instructions: u64,
     data_references: u64,
@@ -235,6 +238,7 @@ impl RadixEngine {
             regions: Regions::default(),
             is_large: HashMap::new(),
             fetches_each_instruction: caches.first_level_is_unified(),
+            fetched_line: None,
             caches,
             ledger: Ledger::new(),
             instructions: 0,
@@ -266,8 +270,7 @@ impl RadixEngine {
         }
     }
 
-    /// Runs a block event by event. Hardware walks leave the instruction side's first level alone, so
-    /// within a split first level each line of a block is fetched once.
+    /// Runs a block event by event.
     fn run_block(
         &mut self,
         stretch: Stretch<'_, u64>,
@@ -280,15 +283,14 @@ impl RadixEngine {
         let accesses = &stretch.program.accesses[block.first_access as usize..];
         let mut accesses = addresses.iter().zip(accesses).peekable();
         let mut address = block.first;
-        let mut fetched_line = None;
         for (number, &size) in sizes.iter().enumerate() {
             let last = address.wrapping_add(u64::from(size.max(1)) - 1).max(address);
             for line in address >> shift..=last >> shift {
-                if fetched_line != Some(line) {
+                if self.fetched_line != Some(line) {
                     let address = address.max(line << shift);
                     let at = self.translate(Side::Instruction, address);
                     self.caches.reference(Role::Fetch, at, false, 0, &mut self.ledger);
-                    fetched_line = Some(line);
+                    self.fetched_line = Some(line);
                 }
             }
             address = last.wrapping_add(1);
@@ -298,7 +300,7 @@ impl RadixEngine {
                 self.access(data, access.last_byte, access.is_store);
             }
             if self.fetches_each_instruction {
-                fetched_line = None;
+                self.fetched_line = None;
             }
         }
     }
