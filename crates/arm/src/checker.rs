@@ -365,7 +365,7 @@ impl Memory {
         let address = used.address;
         let tag = address & !0xfff | self.context();
         let side = u8::from(used.side == Side::Instruction) | u8::from(used.write) << 1;
-        let index = (address >> 12) as usize % VERIFIED ^ usize::from(side) << 6;
+        let index = ((address >> 12) as usize % VERIFIED) ^ (usize::from(side) << 6);
         let verified = checker.verified[index];
         if verified.epoch == checker.epoch && verified.tag == tag && verified.side == side {
             let right = verified.physical | address & 0xfff;

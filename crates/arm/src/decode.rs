@@ -96,11 +96,9 @@ impl Decoder {
             match word >> 25 & 7 {
                 0 if word & 0x90 == 0x90 => self.multiply_or_extra(&mut op),
                 0 if word >> 23 & 3 == 2 && word >> 20 & 1 == 0 => self.miscellaneous(&mut op),
-                1 if word >> 23 & 3 == 2 && word >> 20 & 1 == 0 => {
-                    if word >> 21 & 1 != 0 {
-                        self.status_write(&mut op);
-                    }
-                }
+                1 if word >> 20 & 0x1b == 0x12 => self.status_write(&mut op),
+                // The MRS of an immediate does not exist.
+                1 if word >> 20 & 0x1b == 0x10 => {}
                 0 | 1 => self.data_processing(&mut op),
                 2 => self.transfer(&mut op),
                 3 if word & 0x10 == 0 => self.transfer(&mut op),

@@ -525,7 +525,7 @@ fn transfer_extra_at<const KIND: u8>(
         _ => {
             memory.check_double_alignment(address)?;
             let low = cpu.registers[usize::from(op.rd & 15)];
-            let high = cpu.registers[usize::from(op.rd + 1 & 15)];
+            let high = cpu.registers[usize::from((op.rd + 1) & 15)];
             memory.store_word(board, address, low)?;
             memory.store_word(board, address.wrapping_add(4), high)
         }

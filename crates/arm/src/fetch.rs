@@ -1,8 +1,10 @@
 //! The instruction side: the instruction cache with its words and their decoded form.
 //!
 //! A line that comes in brings its words only; each instruction is decoded when it is first
-//! executed, and the decoded form lives and dies with the line. Old code in a line that nobody
-//! invalidated is therefore executed as old code.
+//! executed. Decoding depends on nothing but the words of the line, so the decoded forms of ARM lines
+//! are kept in a pool, where a line that comes back with the same words finds them again. What
+//! executes is always what the cache line holds: old code in a line that nobody invalidated is
+//! executed as old code.
 
 use mmulab_hardware::{Access, Cache};
 
@@ -16,6 +18,9 @@ use crate::timing::Cause;
 
 const LINE_HINTS: usize = 2048;
 const PAGES: usize = 64;
+/// Lines whose decoded form is kept.
+const POOL_LINES: usize = 4096;
+const NO_SLOT: u32 = u32::MAX;
 
 /// What is known of fetching from a 4 KB page in some context.
 #[derive(Clone, Copy)]
@@ -31,11 +36,20 @@ const EMPTY_PAGE: Page = Page { tag: 0, physical: 0, attributes: 0 };
 pub struct InstructionSide {
     pub(crate) cache: Cache,
     decoder: Decoder,
+    /// Address of the line in each slot, with bit 0 set, while its place in the pool is its own; 0 if
+    /// it is empty, or another line has taken the place.
     line_tags: Box<[u32]>,
     pub(crate) line_physical: Box<[u32]>,
     pub(crate) lines: Box<[[u32; 8]]>,
+    /// The pool of decoded ARM lines, the words that each was decoded from, and the slot that uses it.
     arm: Box<[Op]>,
+    pool_words: Box<[[u32; 8]]>,
+    pool_users: Box<[u32]>,
+    /// The line of the pool that each slot uses.
+    pool_places: Box<[u32]>,
+    /// Decoded Thumb instructions by slot, and whether they are of the line that is there now.
     thumb: Box<[Op]>,
+    thumb_ready: Box<[bool]>,
     hints: Box<[u16; LINE_HINTS]>,
     pages: Box<[Page; PAGES]>,
     /// The page that the last fetch was in, with its context; 0 for unknown.
@@ -81,7 +95,12 @@ impl InstructionSide {
             line_tags: vec![0; slots].into(),
             line_physical: vec![0; slots].into(),
             lines: vec![[0; 8]; slots].into(),
-            arm: (0..slots * 8).map(|place| undecoded(place as u32)).collect(),
+            arm: (0..(POOL_LINES + 1) * 8).map(|place| undecoded(place as u32)).collect(),
+            pool_words: vec![[0; 8]; POOL_LINES + 1].into(),
+            pool_users: vec![NO_SLOT; POOL_LINES + 1].into(),
+            // The scratch slot has the last line for itself.
+            pool_places: vec![POOL_LINES as u32; slots].into(),
+            thumb_ready: vec![true; slots].into(),
             thumb: (0..slots * 16).map(|place| undecoded(place as u32 | 1 << 31)).collect(),
             hints: vec![0; LINE_HINTS].try_into().unwrap_or_else(|_| unreachable!()),
             pages: vec![EMPTY_PAGE; PAGES].try_into().unwrap_or_else(|_| unreachable!()),
@@ -115,7 +134,18 @@ impl InstructionSide {
     /// The decoded instruction at a word of a slot.
     #[inline(always)]
     pub fn arm_op(&self, slot: usize, word: usize) -> Op {
-        self.arm[slot * 8 + (word & 7)]
+        self.arm[self.pool_places[slot] as usize * 8 + (word & 7)]
+    }
+
+    /// Makes the Thumb instructions of a slot those of its line.
+    #[inline(always)]
+    pub fn prepare_thumb(&mut self, slot: usize) {
+        if !self.thumb_ready[slot] {
+            self.thumb_ready[slot] = true;
+            for half in slot * 16..slot * 16 + 16 {
+                self.thumb[half] = undecoded(half as u32 | 1 << 31);
+            }
+        }
     }
 
     /// The decoded instruction at a half-word of a slot.
@@ -137,24 +167,52 @@ impl InstructionSide {
             self.thumb[place] = self.decoder.thumb(self.half(place), following);
         } else {
             let place = place as usize;
-            let line = &self.lines[place / 8];
-            let following = (place % 8 != 7 && cached(place / 8)).then(|| line[(place + 1) % 8]);
+            let line = &self.pool_words[place / 8];
+            let alone = place % 8 == 7 || place / 8 == POOL_LINES;
+            let following = (!alone).then(|| line[(place + 1) % 8]);
             self.arm[place] = self.decoder.arm(line[place % 8], following);
         }
     }
 
-    fn install(&mut self, slot: usize, words: [u32; 8]) {
+    /// Fills a slot with the line of a modified virtual address.
+    fn install(&mut self, slot: usize, address: u32, physical: u32, words: [u32; 8]) {
+        self.line_physical[slot] = physical & !31;
         self.lines[slot] = words;
-        for word in 0..8 {
-            self.arm[slot * 8 + word] = undecoded((slot * 8 + word) as u32);
+        self.thumb_ready[slot] = false;
+        self.take_pool_line(slot, address);
+    }
+
+    /// Gives a slot its place in the pool; a line of other words that had it will decode anew.
+    #[inline(never)]
+    fn take_pool_line(&mut self, slot: usize, address: u32) {
+        // The same code relocated to several processes has one place for each.
+        let spread = (address >> 25).wrapping_mul(0x9e5);
+        let place = ((self.line_physical[slot] >> 5 ^ spread) as usize) % POOL_LINES;
+        let user = self.pool_users[place];
+        if user != slot as u32 {
+            if let Some(tag) = self.line_tags.get_mut(user as usize) {
+                if self.pool_places[user as usize] == place as u32 {
+                    *tag = 0;
+                }
+            }
+            self.pool_users[place] = slot as u32;
         }
-        for half in 0..16 {
-            self.thumb[slot * 16 + half] = undecoded((slot * 16 + half) as u32 | 1 << 31);
+        if self.pool_words[place] != self.lines[slot] {
+            self.pool_words[place] = self.lines[slot];
+            for word in place * 8..place * 8 + 8 {
+                self.arm[word] = undecoded(word as u32);
+            }
         }
+        self.pool_places[slot] = place as u32;
+        self.line_tags[slot] = address & !31 | 1;
+        self.hints[(address >> 5) as usize % LINE_HINTS] = slot as u16;
     }
 
     fn find(&mut self, address: u32) -> Option<usize> {
         let slot = self.cache.find(u64::from(address & !31))? as usize;
+        if self.line_tags[slot] == 0 {
+            self.take_pool_line(slot, address);
+        }
         self.hints[(address >> 5) as usize % LINE_HINTS] = slot as u16;
         Some(slot)
     }
@@ -163,9 +221,12 @@ impl InstructionSide {
     pub(crate) fn poke(&mut self, line: u32, index: usize, put: impl Fn(&mut u32)) {
         for slot in 0..self.lines.len() {
             if self.line_physical[slot] == line {
-                let mut words = self.lines[slot];
-                put(&mut words[index]);
-                self.install(slot, words);
+                put(&mut self.lines[slot][index]);
+                self.thumb_ready[slot] = false;
+                let tag = self.line_tags[slot];
+                if tag != 0 {
+                    self.take_pool_line(slot, tag);
+                }
             }
         }
     }
@@ -254,10 +315,7 @@ impl Memory {
         let slot = match self.fetch.cache.access(u64::from(address & !31)) {
             Access::Hit(slot) | Access::Miss { slot, .. } => slot as usize,
         };
-        self.fetch.line_tags[slot] = address & !31 | 1;
-        self.fetch.line_physical[slot] = physical & !31;
-        self.fetch.install(slot, words);
-        self.fetch.hints[(address >> 5) as usize % LINE_HINTS] = slot as u16;
+        self.fetch.install(slot, address, physical, words);
         Ok(slot)
     }
 
@@ -294,7 +352,8 @@ impl Memory {
         self.fetch.line_physical[slot] = physical & !31;
         if self.fetch.lines[slot][place] != word {
             self.fetch.lines[slot][place] = word;
-            self.fetch.arm[slot * 8 + place] = undecoded((slot * 8 + place) as u32);
+            self.fetch.pool_words[POOL_LINES][place] = word;
+            self.fetch.arm[POOL_LINES * 8 + place] = undecoded((POOL_LINES * 8 + place) as u32);
             for half in 0..2 {
                 let place = slot * 16 + place * 2 + half;
                 self.fetch.thumb[place] = undecoded(place as u32 | 1 << 31);

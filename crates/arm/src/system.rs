@@ -459,10 +459,8 @@ fn run_core<const WATCHED: bool>(
     first: &mut bool,
 ) {
     while cpu.memory.now() < cpu.memory.attention_at {
-        if WATCHED {
-            if cpu.memory.pending_instructions() >= left {
-                return;
-            }
+        if WATCHED && cpu.memory.pending_instructions() >= left {
+            return;
         }
         let slot = match cpu.memory.fetch_slot(board, cpu.memory.pc) {
             Ok(slot) => slot,
@@ -497,6 +495,10 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
     let (length, shift, per_line) = if THUMB { (2, 1, 16) } else { (4, 2, 8) };
     let mut place = (cpu.memory.pc >> shift) as usize & (per_line - 1);
     let one_only = cpu.memory.is_scratch(slot);
+    if THUMB {
+        cpu.memory.fetch.prepare_thumb(slot);
+    }
+    let mut was_first = false;
     loop {
         let op = if THUMB {
             cpu.memory.fetch.thumb_op(slot, place)
@@ -516,7 +518,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
                 cpu.memory.request_attention();
                 return;
             }
-            *first = false;
+            was_first = std::mem::take(first);
             if board.checker.is_some() {
                 cpu.memory.check_fetch(board, cpu.memory.pc, slot, length);
             }
@@ -534,6 +536,8 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
                 }
                 Flow::Decoded => {
                     cpu.memory.pending -= 1 << 44;
+                    // It was not executed yet.
+                    *first |= was_first;
                     continue;
                 }
             }

@@ -1,5 +1,7 @@
 //! The debugger's side, spoken to in gdb's remote protocol.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 mod support;
 
 use std::io::{Read, Write};
