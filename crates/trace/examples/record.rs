@@ -1,4 +1,7 @@
 //! Records a program: `cargo run --release --example record -- OUTPUT PROGRAM ARGS...`
+//!
+//! The environment may set `LIMIT` to a number of instructions, `FOLLOW` to anything for recording
+//! children too, and `MMULAB_RECORDER` to the folder of the Valgrind tool (`build/valgrind`).
 
 use std::path::PathBuf;
 

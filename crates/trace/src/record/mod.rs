@@ -74,6 +74,7 @@ pub fn record(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Summary, TraceError> {
     let start = Instant::now();
+    check_writable(&options.output)?;
     let mut session = Session::start(options)?;
     let first = session.first_stream()?;
     let shared = session.shared.clone();
@@ -498,6 +499,14 @@ impl Drop for Session {
             let _ = acceptor.join();
         }
     }
+}
+
+/// Fails if a file cannot be written, before a program is run for nothing; leaves it as it is.
+fn check_writable(path: &Path) -> Result<(), TraceError> {
+    let io = |error| TraceError::io(path, error);
+    let existed = path.exists();
+    fs::File::options().write(true).create(true).truncate(false).open(path).map_err(io)?;
+    if existed { Ok(()) } else { fs::remove_file(path).map_err(io) }
 }
 
 /// Where a program is, as a shell would find it.
