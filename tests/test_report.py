@@ -7,12 +7,15 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import altair as alt
+import pyarrow as pa
 import pytest
 from conftest import mmulab as command
 
 import mmulab
+from mmulab import papers
 from mmulab.errors import InputError
-from mmulab.report import write_report
+from mmulab.report import write_report, write_reproduction
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -105,3 +108,28 @@ def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     finished = command("report", tmp_path)
     assert finished.status == 2
     assert "x.parquet" in finished.error_line
+
+
+def test_a_reproduction_makes_a_page_with_claims_figures_and_numbers(tmp_path):
+    claims = papers.published_claims("vm_study_1998")
+    chart = alt.Chart(alt.InlineData([{"x": 1, "y": 2}])).mark_bar().encode(x="x:Q", y="y:Q")
+    reproduction = papers.Reproduction(
+        paper="vm-study-1998",
+        title="A study",
+        claims=[
+            claims["vm98-01"].judge(True, "0.1 < 0.2 <b>"),
+            claims["vm98-02"].judge(False, "0.3 against 0.1", "another program"),
+            claims["vm98-03"].not_evaluated("needs the full run"),
+        ],
+        figures=[papers.Figure("figure6", "Figure 6", "it falls", chart)],
+        tables={"sweep": pa.table({"a": [1]})},
+        notes="What was run.",
+    )
+    text = write_reproduction(tmp_path, reproduction).read_text()
+    balance = Balance()
+    balance.feed(text)
+    assert balance.open == []
+    assert "0.1 &lt; 0.2 &lt;b&gt;" in text
+    for expected in ("1 claims hold", "1 differ", "another program", "it falls", "<svg"):
+        assert expected in text
+    assert (tmp_path / "sweep.parquet").exists()
