@@ -87,7 +87,7 @@ def world(make) -> Cells:
     return Cells(
         make(program, configuration)
         for program in SIZES
-        for configuration in vm_study_1998.all_configurations(full=True)
+        for configuration in vm_study_1998.configurations(program, full=True)
     )
 
 

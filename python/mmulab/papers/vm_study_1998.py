@@ -8,7 +8,7 @@ study's machines over its table 1, evaluates its claims (`vm_study_claims`) and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,6 @@ MAXIMUM_INSTRUCTIONS = 200_000_000
 """The study's limit for a run."""
 SHORT_L1_SIZES = [size * KIB for size in (4, 8, 32, 128)]
 SHORT_L2_SIZES = [size * KIB for size in (512, 2048)]
-TLB_SIZES = [32, 64, 256]
-"""Besides the study's 128."""
 
 
 def reproduce(run: Run) -> Reproduction:
@@ -48,10 +46,12 @@ def reproduce(run: Run) -> Reproduction:
     traces = {
         program.name: trace_of(program, folder, run) for program in guests.programs(folder, size)
     }
-    configurations = all_configurations(run.full)
     evidence = look_into(traces, run)
+    swept = [
+        cell for program, trace in traces.items() for cell in sweep(program, trace, folder, run)
+    ]
     # The plain machines among the experiments tell more of themselves than a sweep's rows do.
-    cells = Cells([*sweep(traces, configurations, folder, run), *evidence.plain()])
+    cells = Cells([*swept, *evidence.plain()])
     drawn = figures(cells)
     save_figures(drawn, run.folder / "figures")
     return Reproduction(
@@ -60,23 +60,31 @@ def reproduce(run: Run) -> Reproduction:
         claims=evaluate(cells, evidence, published_claims(PAPER)),
         figures=drawn,
         tables={"cells": cells.table(), "experiments": evidence.table()},
-        notes=notes(traces, len(configurations)),
+        notes=notes(traces, len(swept)),
     )
 
 
-def all_configurations(full: bool) -> list[Configuration]:
-    """Table 1; other TLB sizes and the hardware-walked inverted table at the plotted lines."""
+def configurations(program: str, full: bool) -> list[Configuration]:
+    """Table 1 for the programs of figures 6 to 9, its plotted lines for the third; besides, at the
+    plotted lines, other TLB sizes and the hardware-walked inverted table.
+
+    The sizes furthest from the study's are run on one organisation with protected slots and one
+    without; the other two have the same TLBs.
+    """
     l1_sizes = L1_SIZES if full else SHORT_L1_SIZES
     l2_sizes = L2_SIZES if full else SHORT_L2_SIZES
     l1_line, l2_line = PLOTTED_LINES
+    lines = ([l1_line], [l2_line]) if program == "ijpeg-like" else (LINES, LINES)
+    others = {64: [*WITH_TLB, "inverted-hw"], 128: ["inverted-hw"]}
+    others |= {entries: ["ultrix", "intel"] for entries in (32, 256)}
     besides = [
         Configuration(organisation, l1, l2, l1_line, l2_line, entries)
-        for organisation in [*WITH_TLB, "inverted-hw"]
+        for entries, organisations in others.items()
+        for organisation in organisations
         for l1 in l1_sizes
         for l2 in l2_sizes
-        for entries in ([*TLB_SIZES, 128] if organisation == "inverted-hw" else TLB_SIZES)
     ]
-    return cross_product(l1_sizes, l2_sizes, LINES, LINES) + besides
+    return cross_product(l1_sizes, l2_sizes, *lines) + besides
 
 
 def trace_of(program: guests.Program, folder: Path, run: Run) -> Path:
@@ -88,20 +96,21 @@ def trace_of(program: guests.Program, folder: Path, run: Run) -> Path:
     return trace
 
 
-def sweep(
-    traces: dict[str, Path], configurations: list[Configuration], folder: Path, run: Run
-) -> Iterator[Cell]:
-    """Replays all traces on all configurations; goes on where an interrupted run stopped."""
+def sweep(program: str, trace: Path, folder: Path, run: Run) -> list[Cell]:
+    """Replays a trace on all configurations; goes on where an interrupted run stopped."""
+    all_of_them = configurations(program, run.full)
     study = mmulab.Study(
-        traces=list(traces.values()),
-        machines=[machine_of(one, one.changes()) for one in configurations],
+        traces=[trace],
+        machines=[machine_of(one, one.changes()) for one in all_of_them],
         seed=run.seed,
     )
-    table = mmulab.sweep(study, folder / "sweep.parquet", progress=every_tenth(run.progress))
-    rows = table.to_pylist()
-    for program in traces:
-        for configuration in configurations:
-            yield cell_of(program, configuration, rows.pop(0))
+    table = mmulab.sweep(
+        study, folder / f"sweep-{program}.parquet", progress=every_tenth(program, run.progress)
+    )
+    return [
+        cell_of(program, configuration, row)
+        for configuration, row in zip(all_of_them, table.to_pylist(), strict=True)
+    ]
 
 
 def cell_of(program: str, configuration: Configuration, row: dict[str, Any]) -> Cell:
@@ -121,7 +130,7 @@ def cell_of(program: str, configuration: Configuration, row: dict[str, Any]) -> 
     )
 
 
-def every_tenth(tell: Callable[[str], None]) -> Callable[[int, int | None], None]:
+def every_tenth(program: str, tell: Callable[[str], None]) -> Callable[[int, int | None], None]:
     """Progress of a sweep as a line at each tenth of it."""
     told = -1
 
@@ -130,7 +139,7 @@ def every_tenth(tell: Callable[[str], None]) -> Callable[[int, int | None], None
         tenth = 10 * done // total if total else 0
         if tenth > told:
             told = tenth
-            tell(f"replaying on all configurations: {10 * tenth}%")
+            tell(f"replaying {program} on all configurations: {10 * tenth}%")
 
     return progress
 
@@ -164,9 +173,9 @@ def machine_of(configuration: Configuration, changes: dict[str, int | str]) -> m
     return mmulab.Machine.load(configuration.organisation).with_changes(changes)
 
 
-def notes(traces: dict[str, Path], configurations: int) -> str:
+def notes(traces: dict[str, Path], replays: int) -> str:
     """What was run."""
-    lines = [f"{configurations} configurations of each program."]
+    lines = [f"{replays} replays of three programs."]
     for name, trace in traces.items():
         information = mmulab.trace_information(trace)
         lines.append(
