@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use mmulab_trace::{
-    Access, AccessKind, Batch, Block, BlockTable, Ending, Metadata, MmtWriter, OpenOptions,
+    Access, AccessKind, Batch, Block, BlockTable, Ending, Event, Metadata, MmtWriter, OpenOptions,
     TraceError, open, open_with,
 };
 
@@ -229,4 +229,49 @@ fn what_is_no_file_is_refused() {
         Ok(_) => assert!(std::fs::read(&secret).is_ok()),
         Err(error) => assert!(error.to_string().contains("ermission"), "{error}"),
     }
+}
+
+#[test]
+fn what_the_format_cannot_hold_is_refused_by_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |block: Option<Block>, event: Option<Event>| {
+        let metadata = Metadata::default();
+        let mut writer = MmtWriter::create(&folder.path().join("t.mmt"), &metadata).unwrap();
+        let mut table = BlockTable::default();
+        let mut batch = Batch::default();
+        block.map(|block| table.push(block));
+        batch.events.extend(event.map(|event| (0, event)));
+        writer.write(&table, &batch).and_then(|()| writer.finish(Ending::Unknown).map(drop))
+    };
+    let block = |accesses| Block {
+        address: 0,
+        instruction_sizes_bytes: vec![1],
+        accesses: vec![Access { instruction: 0, size_bytes: 1, kind: AccessKind::Load }; accesses],
+    };
+    let map = |length| Event::Map {
+        address: 0,
+        length_bytes: 1,
+        executable: false,
+        name: "n".repeat(length),
+    };
+    write(Some(block(4096)), Some(map(1 << 20))).unwrap();
+    assert!(write(Some(block(4097)), None).is_err());
+    assert!(write(None, Some(map((1 << 20) + 1))).is_err());
+}
+
+#[test]
+fn many_blocks_go_into_several_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.mmt");
+    let mut writer = MmtWriter::create(&path, &Metadata::default()).unwrap();
+    let mut table = BlockTable::default();
+    let count = (1 << 20) + 7;
+    for address in 0..count {
+        let instruction_sizes_bytes = vec![1];
+        table.push(Block { address, instruction_sizes_bytes, accesses: vec![] });
+    }
+    let blocks = vec![count as u32 - 1; 10];
+    writer.write(&table, &Batch { blocks, ..Batch::default() }).unwrap();
+    writer.finish(Ending::Unknown).unwrap();
+    assert_eq!(read(&path, false).unwrap(), (10, None));
 }

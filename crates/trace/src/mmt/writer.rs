@@ -10,8 +10,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec::{Encoder, Layout, MAX_BLOCK_ACCESSES, Streams, put_varint, zigzag};
 use super::container::{
-    ChunkHeader, Conclusion, END_MAGIC, Ending, INDEX_MAGIC, MAGIC, MAX_CHUNK_ADDRESSES,
-    MAX_METADATA_BYTES, Metadata, STREAMS, StreamLengths, Totals, VERSION, seal,
+    ChunkHeader, Conclusion, END_MAGIC, Ending, INDEX_MAGIC, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
+    MAX_CHUNK_ADDRESSES, MAX_CHUNK_NEW_BLOCKS, MAX_METADATA_BYTES, Metadata, STREAMS,
+    StreamLengths, Totals, VERSION, seal,
 };
 use crate::{AccessKind, Batch, Block, BlockTable, Event, TraceError};
 
@@ -23,6 +24,8 @@ const CHUNK_ADDRESSES: usize = 1 << 23;
 const PIECE_BLOCKS: usize = (MAX_CHUNK_ADDRESSES - CHUNK_ADDRESSES) / MAX_BLOCK_ACCESSES;
 /// Events beyond this many close a chunk too.
 const CHUNK_EVENT_BYTES: usize = 8 << 20;
+/// Longer than any path; with a chunk's other events it stays in the format's limit.
+const MAX_NAME_BYTES: usize = 1 << 20;
 const CHUNK_DEFINITION_BYTES: usize = 32 << 20;
 const COMPRESSION_LEVEL: i32 = 3;
 
@@ -81,6 +84,7 @@ pub struct MmtWriter {
     pending: Pending,
     sums: Vec<BlockSums>,
     last_block_end: u64,
+    accesses_defined: usize,
     totals: Totals,
     chunks: Option<SyncSender<Pending>>,
     /// Written chunks, whose memory is used again.
@@ -126,6 +130,7 @@ impl MmtWriter {
             pending: Pending::default(),
             sums: Vec::new(),
             last_block_end: 0,
+            accesses_defined: 0,
             totals: Totals::default(),
             chunks: Some(sender),
             written,
@@ -209,11 +214,13 @@ impl MmtWriter {
 
     fn define(&mut self, blocks: &[Block]) -> Result<(), TraceError> {
         for block in blocks {
-            if block.accesses.len() > MAX_BLOCK_ACCESSES {
-                let message = format!(
-                    "a block with more than {MAX_BLOCK_ACCESSES} accesses cannot be stored"
-                );
-                return Err(TraceError::io(&self.path, std::io::Error::other(message)));
+            self.accesses_defined += block.accesses.len();
+            let allowed = block.accesses.len() <= MAX_BLOCK_ACCESSES
+                && block.instruction_sizes_bytes.len() <= usize::from(u16::MAX)
+                && self.sums.len() < MAX_BLOCKS
+                && self.accesses_defined < MAX_ACCESSES;
+            if !allowed {
+                return Err(self.beyond_format("too many or too long blocks"));
             }
             let count =
                 |kind| block.accesses.iter().filter(|access| access.kind == kind).count() as u64;
@@ -226,14 +233,24 @@ impl MmtWriter {
             self.last_block_end =
                 put_definition(&mut self.pending.definitions, block, self.last_block_end);
             self.pending.new_blocks.push(block.accesses.len() as u32);
-            if self.pending.definitions.len() >= CHUNK_DEFINITION_BYTES {
+            if self.pending.definitions.len() >= CHUNK_DEFINITION_BYTES
+                || self.pending.new_blocks.len() == MAX_CHUNK_NEW_BLOCKS
+            {
                 self.close_chunk()?;
             }
         }
         Ok(())
     }
 
+    fn beyond_format(&self, what: &str) -> TraceError {
+        let message = format!("{what}: the format cannot hold them");
+        TraceError::io(&self.path, std::io::Error::other(message))
+    }
+
     fn put_event(&mut self, event: &Event) -> Result<(), TraceError> {
+        if matches!(event, Event::Map { name, .. } if name.len() > MAX_NAME_BYTES) {
+            return Err(self.beyond_format("too long names of mappings"));
+        }
         self.totals.events += 1;
         let pending = &mut self.pending;
         let stream = &mut pending.events;
