@@ -218,6 +218,9 @@ struct Misses {
 impl Misses {
     #[inline]
     fn charge(self, role: Role, miss_cycles: [u64; 2], ledger: &mut Ledger<Cause>) {
+        if self.first == 0 {
+            return;
+        }
         ledger.charge_many(role.miss(0, 2), self.first, self.first * miss_cycles[0]);
         ledger.charge_many(role.miss(1, 2), self.second, self.second * miss_cycles[1]);
     }

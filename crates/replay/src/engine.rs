@@ -11,9 +11,10 @@ use crate::organisation::{
 };
 use crate::program::{Executed, StaticBlock, Straddle, Stretch};
 
-/// Blocks that are taken together between walks: as many as keep the first level's tags, which the
-/// two sides use in turn, at hand.
-const CHUNK: usize = 128;
+/// Blocks that are taken together between walks: some, so that little is done for each chunk, but
+/// fewer than lie between two walks of a program with poor locality, since looking ahead for a fetch
+/// that walks is in vain beyond a load that does.
+const CHUNK: usize = 32;
 
 /// A 32-bit machine being driven by a program.
 ///
