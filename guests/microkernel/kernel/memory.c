@@ -604,6 +604,7 @@ int memory_copy(struct space *from, u32 source, struct space *to, u32 address, u
 		}
 		if (soft & WRITABLE && !(soft & COPY_ON_WRITE)) {
 			m.table->soft[m.index] = soft |= COPY_ON_WRITE;
+			frames[frame / PAGE_BYTES].flags &= ~FRAME_WRITABLE; // nobody else's is, or it were shared
 			encode(m);
 			forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
 			clean_mapping(m);

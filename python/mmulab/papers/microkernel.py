@@ -1,0 +1,76 @@
+"""The microkernel of `guests/microkernel` as the papers' modules run it: boot, read the measurements."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import mmulab
+from mmulab.errors import InputError
+
+GUESTS = Path(__file__).resolve().parents[3] / "build" / "guests"
+ARCHITECTURES = {
+    "sa1100": "armv4",
+    "at91rm9200": "armv4",
+    "ixp425": "armv5te",
+    "arm926ej-s": "armv5te",
+}
+SCHEMES = ["flush", "fass", "fass_shared", "fcse_guaranteed", "fcse_best_effort"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """One finished run."""
+
+    result: mmulab.BootResult
+    clock_hz: int
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The measurements of a name: the guest's lines "= name key=value ..."."""
+        found = []
+        for line in self.result.console.splitlines():
+            words = line.split()
+            if words[:2] != ["=", name]:
+                continue
+            pairs = (word.split("=", 1) for word in words[2:])
+            found.append({key: int(value) if value.isdigit() else value for key, value in pairs})
+        return found
+
+    @cached_property
+    def lap(self) -> dict[str, Any]:
+        """The measured lap of a benchmark that has one."""
+        for name in ("pingpong", "extreme", "ring", "storm"):
+            if found := self.lines(name):
+                return found[0]
+        raise InputError(f"the guest printed no measurement: {self.result.console[-300:]!r}")
+
+    @property
+    def cycles(self) -> float:
+        """Cycles for each unit of the lap: round trip, visit, hop or message."""
+        return self.lap["cycles"] / self.lap["per"]
+
+    @property
+    def microseconds(self) -> float:
+        """The same as time."""
+        return self.cycles / self.clock_hz * 1e6
+
+    def per(self, what: str) -> float:
+        """Misses or instructions for each unit."""
+        return self.lap[what] / self.lap["per"]
+
+
+def boot(machine: str, scheme: str, run: str, *, check: bool = False, **options: object) -> Guest:
+    """Boots the kernel with a scheme and a benchmark program; see `guests/bench`."""
+    image = GUESTS / f"microkernel-{ARCHITECTURES[machine]}.elf"
+    if not image.exists():
+        raise InputError(f"{image} is missing; type: make guests")
+    words = [f"scheme={scheme}", f"run={run}"]
+    words += [f"{name}={value}" for name, value in options.items()]
+    result = mmulab.boot(image, machine, append=" ".join(words), check=check)
+    if result.exit != 0:
+        said = result.console[-300:]
+        raise InputError(f"the guest failed ({' '.join(words)} on {machine}): {said!r}")
+    clock_hz = int(mmulab.Machine.load(machine).get("core.clock_hz"))
+    return Guest(result, clock_hz)
