@@ -21,6 +21,8 @@ from mmulab.files import replacing
 
 PAPERS = {
     "vm-study-1998": "mmulab.papers.vm_study_1998",
+    "fass-2003": "mmulab.papers.fass_2003",
+    "fcse-2009": "mmulab.papers.fcse_2009",
 }
 """What users type, and the module that does it."""
 

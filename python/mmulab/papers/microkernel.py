@@ -9,6 +9,7 @@ from typing import Any
 
 import mmulab
 from mmulab.errors import InputError
+from mmulab.papers import Claim, Published
 
 GUESTS = Path(__file__).resolve().parents[3] / "build" / "guests"
 ARCHITECTURES = {
@@ -74,3 +75,8 @@ def boot(machine: str, scheme: str, run: str, *, check: bool = False, **options:
         raise InputError(f"the guest failed ({' '.join(words)} on {machine}): {said!r}")
     clock_hz = int(mmulab.Machine.load(machine).get("core.clock_hz"))
     return Guest(result, clock_hz)
+
+
+def decide(claim: Published, holds: bool, ours: str, why: str) -> Claim:
+    """The verdict; `why` is only said of a difference."""
+    return claim.judge(holds, ours, "" if holds else why)
