@@ -1,0 +1,122 @@
+//! Cycles as documented: instructions that hit, measured by the program itself on the lab block's
+//! counter, and the events that the papers give figures for. docs/timing.md has the same tables.
+
+mod support;
+
+use mmulab_arm::Stop;
+use support::{Code, LAB, cached, machine, run, uncached};
+
+/// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the lab block, and the
+/// zero bank of the SA-1100 cached.
+fn prepared() -> Code {
+    let mut code = Code::new();
+    code.section(0, cached(0)).section(0x101, uncached(0x101)).section(2, cached(1));
+    code.section(0xe00, cached(0xe00)).enable();
+    code.set(9, LAB).set(1, 0x20_0000).set(2, 3).set(3, 5);
+    code
+}
+
+/// Cycles between two readings of the counter around `body`, the second time it runs.
+fn measured(name: &str, body: &[u32]) -> u32 {
+    let mut code = prepared();
+    code.set(8, 2);
+    let back = code.here();
+    code.load(5, 9, 8).word(0xe1a0_0000);
+    code.words.extend(body);
+    code.load(6, 9, 8).word(0xe046_0005).word(0xe258_8001);
+    let offset = (back.wrapping_sub(code.here() + 8) >> 2) & 0xff_ffff;
+    code.word(0x1a00_0000 | offset).word(0xe1a0_7000).set(0, 0).exit_with(0);
+    let run = run(&machine(name, &[]), &code);
+    assert_eq!(run.stop, Stop::Exit(0));
+    run.register(7)
+}
+
+fn cost(name: &str, body: &[u32]) -> u32 {
+    measured(name, body) - measured(name, &[])
+}
+
+const ADD: u32 = 0xe083_3002; // ADD R3, R3, R2
+const USE: u32 = 0xe084_4004; // ADD R4, R4, R4
+const LOAD: u32 = 0xe591_4000; // LDR R4, [R1]
+
+#[test]
+fn documented_instruction_timings() {
+    // Instructions; cycles on arm926ej-s, at91rm9200, sa1100, ixp425.
+    let table: [(&str, &[u32], [u32; 4]); 11] = [
+        ("ADD", &[ADD], [1, 1, 1, 1]),
+        ("ADD with a shift by register", &[0xe083_3213], [2, 2, 2, 2]),
+        ("LDR", &[LOAD], [1, 1, 1, 1]),
+        ("LDR and use", &[LOAD, USE], [3, 3, 3, 4]),
+        ("LDR, another, use", &[LOAD, ADD, USE], [3, 3, 3, 3]),
+        ("LDRB and use", &[0xe5d1_4000, USE], [4, 4, 3, 4]),
+        ("STR of a line that is there", &[LOAD, ADD, 0xe581_3000], [3, 3, 3, 3]),
+        ("LDMIA of four", &[0xe891_1c10, ADD], [5, 5, 5, 7]),
+        ("B to the next but one", &[0xea00_0000, ADD], [3, 3, 2, 1]),
+        ("MUL by 3", &[0xe004_0391], [2, 2, 1, 1]),
+        ("an instruction that its condition skips", &[0x0083_3002], [1, 1, 1, 1]),
+    ];
+    for (what, body, expected) in table {
+        for (name, expected) in
+            ["arm926ej-s", "at91rm9200", "sa1100", "ixp425"].into_iter().zip(expected)
+        {
+            assert_eq!(cost(name, body), expected, "{what} on {name}");
+        }
+    }
+}
+
+/// Cycles of a loop over `count` lines from `window`, which loads each line once; R12 counts.
+fn sweep(code: &mut Code, window: u32, count: u32) {
+    code.set(7, window).set(12, count);
+    // back: LDR R4, [R7], #32; SUBS R12, R12, #1; BNE back
+    code.word(0xe497_4020).word(0xe25c_c001).word(0x1aff_fffc);
+}
+
+/// Cycles of the part of a program between `begin` and the end, by the counter.
+fn cycles_of(name: &str, before: impl Fn(&mut Code), part: impl Fn(&mut Code)) -> u32 {
+    let mut code = prepared();
+    before(&mut code);
+    code.load(5, 9, 8);
+    part(&mut code);
+    code.load(6, 9, 8).word(0xe046_0005).word(0xe1a0_7000).set(0, 0).exit_with(0);
+    let run = run(&machine(name, &[]), &code);
+    assert_eq!(run.stop, Stop::Exit(0));
+    run.register(7)
+}
+
+#[test]
+fn the_strongarm_flushes_as_the_paper_measured() {
+    // FASS 2003, section 5: a line miss about 70 cycles, a TLB miss about 45, a whole-cache flush
+    // 1,000 to 18,000.
+    let name = "sa1100";
+    let fills = cycles_of(name, |_| {}, |code| sweep(code, 0x20_0000, 64)) / 64;
+    assert!((70..80).contains(&fills), "a line miss with its loop: {fills}");
+
+    let warm = |code: &mut Code| sweep(code, 0x20_0000, 1);
+    let hit = cycles_of(name, warm, |code| _ = code.load(4, 1, 0));
+    let with_walk = cycles_of(
+        name,
+        |code| {
+            warm(code);
+            code.system(0, 8, 6, 0);
+        },
+        |code| _ = code.load(4, 1, 0),
+    );
+    // A section takes one descriptor; the paper's 45 are two, of a page.
+    assert_eq!(with_walk - hit, 22);
+
+    let zero_bank = |code: &mut Code| sweep(code, 0xe000_0000, 256);
+    let clean = cycles_of(name, zero_bank, zero_bank);
+    assert!((900..1500).contains(&clean), "a clean flush: {clean}");
+    let dirty = cycles_of(
+        name,
+        |code| {
+            // Fill the cache, then dirty both halves of each line.
+            sweep(code, 0x20_0000, 256);
+            code.set(7, 0x20_0000).set(12, 512);
+            // back: STR R4, [R7], #16; SUBS R12, R12, #1; BNE back
+            code.word(0xe487_4010).word(0xe25c_c001).word(0x1aff_fffc);
+        },
+        zero_bank,
+    );
+    assert!((16_000..19_000).contains(&dirty), "a dirty flush: {dirty}");
+}
