@@ -23,7 +23,7 @@ use crate::BlockId;
 /// How many places back a base may lie.
 pub(crate) const FARTHEST_BASE: usize = 15;
 
-/// Most accesses in one block, so that decoding a block needs one bounds check.
+/// Most accesses in one block, so that a few blocks cannot fill a chunk.
 pub(crate) const MAX_BLOCK_ACCESSES: usize = 4096;
 
 /// How often an access is looked at, at most, in each chunk to choose its base.
@@ -379,8 +379,8 @@ pub(crate) struct Decoder {
 const LISTED_AT_ONCE: usize = 8;
 const LANES: [u32; LISTED_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// The payload stream is followed by this many bytes, so that a batch of half as many addresses as
-/// a batch of the usual size has can be decoded without looking where the stream ends.
+/// The payload stream is followed by this many bytes, so that an eighth as many addresses can be
+/// decoded before one looks whether the stream had ended.
 const PAYLOAD_PADDING_BYTES: usize = 8 * 32768;
 
 impl Decoder {
