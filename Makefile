@@ -97,7 +97,7 @@ run: setup ## Record the C compiler at work and show what translation costs it, 
 test: test-rust test-python ## Pass all tests.
 
 test-rust: setup
-	$(WITH_RUST) cargo test --quiet --release --workspace --exclude mmulab-python
+	$(WITH_RUST) cargo test --quiet --release --no-fail-fast --workspace --exclude mmulab-python
 
 test-python: setup setup-arm $(BUILD)/study-programs
 	$(BIN)/pytest --quiet
