@@ -19,6 +19,7 @@ const struct core core_arm920t = {
 	.name = "arm920t",
 	.id = 0x41009200,
 	.id_mask = 0xff00fff0,
+	.pids = 128,
 	.coarse_bits = 0x11,
 	.section_bits = 0x12,
 	.clean_data = clean_data,

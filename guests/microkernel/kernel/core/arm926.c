@@ -13,6 +13,7 @@ const struct core core_arm926 = {
 	.name = "arm926",
 	.id = 0x41009260,
 	.id_mask = 0xff00fff0,
+	.pids = 128,
 	.coarse_bits = 0x11,
 	.section_bits = 0x12,
 	.clean_data = clean_data,

@@ -10,6 +10,7 @@
 struct core {
 	const char *name;
 	u32 id, id_mask;              // CP15 main ID
+	u32 pids;                     // values of the PID register
 	u32 coarse_bits;              // bits of a first-level descriptor of a coarse table, without domain
 	u32 section_bits;             // and of a section
 	void (*clean_data)(void);     // write dirty lines back and forget all data lines

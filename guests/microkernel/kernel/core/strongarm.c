@@ -65,6 +65,7 @@ const struct core core_strongarm = {
 	.name = "strongarm",
 	.id = 0x40010000, // SA-1100: 0x4401a11x, Digital's letter; SA-1110: 0x6901b11x, Intel's
 	.id_mask = 0xd2ff0000,
+	.pids = 64,             // bits 30:25 (278088-004, 5.2.10): 32 MB slots in the lower 2 GB
 	.coarse_bits = 0x11,
 	.section_bits = 0x12,
 	.clean_data = clean_data,

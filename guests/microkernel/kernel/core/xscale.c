@@ -69,6 +69,7 @@ const struct core core_xscale = {
 	.name = "xscale",
 	.id = 0x69050000,
 	.id_mask = 0xffff0000,
+	.pids = 128,
 	.coarse_bits = 0x01, // bit 4 is not the ARM architecture's "must be one" here (3.2.2.1)
 	.section_bits = 0x02,
 	.clean_data = clean_data,

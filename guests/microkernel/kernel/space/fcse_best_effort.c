@@ -1,7 +1,6 @@
 // FCSE, best effort (FCSE paper, section 4.2): any number of spaces of any size. Spaces share PIDs in
 // groups, large ones live in slot 0, and the caches are flushed at a switch only when lines of two
 // spaces could meet.
-#include "../core/core.h"
 #include "../maintenance.h"
 #include "fcse.h"
 
@@ -21,11 +20,11 @@ static bool create(struct space *space)
 {
 	static u32 round;
 	u32 pid = 0;
-	for (u32 i = 1; i < FCSE_PIDS && !pid; i++)
+	for (u32 i = 1; i < fcse_pids() && !pid; i++)
 		if (!groups[i].spaces)
 			pid = i;
 	if (!pid) {
-		round = round % (FCSE_PIDS - 1) + 1; // all have users: take turns
+		round = round % (fcse_pids() - 1) + 1; // all have users: take turns
 		pid = round;
 	}
 	groups[pid].spaces++;

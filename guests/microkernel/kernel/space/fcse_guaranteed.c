@@ -1,11 +1,9 @@
 // FCSE, guaranteed mode (FCSE paper, section 4.1): every space has a slot of 32 MB of the modified
 // addresses to itself, so lines of different spaces never meet and no switch flushes a cache. The price:
 // no more spaces than slots, nothing at or above 32 MB, and no cached writable sharing.
-#include "../core/core.h"
 #include "../maintenance.h"
 #include "fcse.h"
 
-// Slots 0-94; the 95th ends where the kernel's part begins, as with Linux's 3 GB less one slot.
 static bool taken[FCSE_PIDS];
 
 static void start(void)
@@ -15,8 +13,8 @@ static void start(void)
 
 static bool create(struct space *space)
 {
-	for (u32 tried = 1; tried <= FCSE_PIDS; tried++) {
-		u32 pid = tried % FCSE_PIDS; // 0, which is not relocated, last
+	for (u32 tried = 1; tried <= fcse_pids(); tried++) {
+		u32 pid = tried % fcse_pids(); // 0, which is not relocated, last
 		if (taken[pid])
 			continue;
 		taken[pid] = true;
