@@ -24,7 +24,7 @@ static bool create(struct space *space)
 		if (!groups[i].spaces)
 			pid = i;
 	if (!pid) {
-		round = round % (fcse_pids() - 1) + 1; // all have users: take turns
+		round = round + 1 < fcse_pids() ? round + 1 : 1; // all have users: take turns
 		pid = round;
 	}
 	groups[pid].spaces++;

@@ -14,7 +14,7 @@ static void start(void)
 static bool create(struct space *space)
 {
 	for (u32 tried = 1; tried <= fcse_pids(); tried++) {
-		u32 pid = tried % fcse_pids(); // 0, which is not relocated, last
+		u32 pid = tried < fcse_pids() ? tried : 0; // 0, which is not relocated, last
 		if (taken[pid])
 			continue;
 		taken[pid] = true;
