@@ -29,6 +29,15 @@ def test_random_sequences_end_alike(machine: str) -> None:
     assert compared.differences == []
 
 
+@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+def test_every_page_permission_domain_and_fault_is_as_on_qemu(machine: str) -> None:
+    if machine not in oracle.CPU:
+        pytest.skip(f"QEMU has no processor like {machine}")
+    lines, different = run.compare_mmu(machine)
+    assert lines > 1500
+    assert different == []
+
+
 def test_no_random_word_is_left_out_without_a_reason() -> None:
     """Over uniform words, each reason stays a small share: the masks do not hide the encodings."""
     draw = random.Random(1)
