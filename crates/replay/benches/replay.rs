@@ -4,6 +4,8 @@
 //! and on all of them together, on one thread and on all, and prints millions of instructions a
 //! second. Machines are those of the folder `machines`; without any, all are taken.
 
+mod processor;
+
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Instant;
@@ -54,13 +56,16 @@ fn main() {
     let (seconds, _) = decode(trace);
     println!("{:<24} {seconds:8.3} s", "decode alone");
     for machine in &machines {
+        let processor = processor::seconds();
         let (seconds, outcomes) = run(trace, std::slice::from_ref(machine), Some(1));
+        let on_processor = processor::seconds() - processor;
         let [outcome] = &outcomes[..] else { continue };
         println!(
-            "{:<24} {:8.3} s {:8.1} M instructions/s   mcpi {:.4} vmcpi {:.4} interrupts {}",
+            "{:<24} {:8.3} s {:8.1} M instructions/s, on the processor {:8.1}   mcpi {:.4} vmcpi {:.4} interrupts {}",
             format!("{}, one thread", machine.name),
             seconds,
             rate(seconds, &outcomes),
+            rate(on_processor, &outcomes),
             outcome.mcpi,
             outcome.vmcpi,
             outcome.interrupts.count,

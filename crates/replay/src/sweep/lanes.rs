@@ -258,14 +258,22 @@ impl Caches for Lanes {
     ) {
         let Self { first, organisation, machines } = self;
         let side = role.side();
-        let (line, set) = first[side as usize].set(at.virtual_address as u32);
+        let address = at.virtual_address as u32;
+        let (line, set) = first[side as usize].set(address);
+        let cause = role.miss(0, 2);
         for (held, machine) in set.iter().zip(machines) {
             if held.get() == line {
                 continue;
             }
-            if machine.caches.is_in_memory_only(side, at) {
-                organisation.before_fill(at.virtual_address as u32 >> PAGE_SHIFT, machine);
+            let lane = &mut machine.caches;
+            if lane.second[side as usize].holds(address) {
+                // What `reference` would do, without looking again.
+                held.set(line);
+                lane.first_misses[side as usize] += 1;
+                machine.ledger.charge(cause, lane.miss_cycles[0]);
+                continue;
             }
+            organisation.before_fill(address >> PAGE_SHIFT, machine);
             machine.caches.reference(role, at, is_store, level, &mut machine.ledger);
         }
     }

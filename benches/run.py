@@ -1,0 +1,228 @@
+"""Measures recording, replay, reach and sweep beside their peers, and prints a table in Markdown.
+
+Every number is the median of several runs that take turns with their peers', so that a busy moment
+meets all alike. Rates are per second of processor time, decode included, because other work on the
+computer disturbs that least; what takes several threads says both.
+
+    make bench                           # all of it, about ten minutes
+    .venv/bin/python benches/run.py --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = ROOT / ".venv" / "bin"
+MMULAB = BIN / "mmulab"
+BENCH = ["cargo", "bench", "--quiet", "-p"]
+
+
+@dataclass
+class Run:
+    """One run of a program."""
+
+    clock_seconds: float
+    processor_seconds: float
+    memory_mib: float
+    output: str
+
+
+def run(command: list[str | Path]) -> Run:
+    """Runs to the end, quietly; fails loudly."""
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
+        _, status, usage = os.wait4(process.pid, 0)
+        clock = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: status {process.returncode}\n{text}")
+    return Run(clock, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
+
+
+def in_turn(times: int, commands: dict[str, list[str | Path]]) -> dict[str, list[Run]]:
+    """Runs all commands one after the other, `times` times over."""
+    runs: dict[str, list[Run]] = {name: [] for name in commands}
+    for _ in range(times):
+        for name, command in commands.items():
+            runs[name].append(run(command))
+    return runs
+
+
+def median(runs: list[Run], what: Callable[[Run], float]) -> float:
+    return statistics.median(what(one) for one in runs)
+
+
+def processor(runs: list[Run]) -> float:
+    return median(runs, lambda one: one.processor_seconds)
+
+
+def clock(runs: list[Run]) -> float:
+    return median(runs, lambda one: one.clock_seconds)
+
+
+class Report:
+    """The table, printed line by line as it comes."""
+
+    def __init__(self) -> None:
+        print("| what | result | target | peer in the same run |\n|---|---|---|---|")
+
+    def row(self, what: str, result: str, target: str = "", peer: str = "") -> None:
+        print(f"| {what} | {result} | {target} | {peer} |", flush=True)
+
+
+def source(folder: Path) -> Path:
+    """A C file for the compiler to compile: this project's recorder and its headers."""
+    path = folder / "recorder.i"
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "valgrind"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    defines = ["amd64=1", "linux=1"]
+    macros = [f"-DVG{kind}_{name}" for kind, name in zip("AO", defines, strict=True)]
+    macros += ["-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"]
+    run(["gcc", "-E", *flags, *macros, ROOT / "recorders/valgrind/recorder.c", "-o", path])
+    return path
+
+
+def recording(report: Report, folder: Path, program: list[str], times: int) -> None:
+    trace = folder / "whole.mmt"
+    log = f"--cachegrind-out-file={folder / 'cachegrind'}"
+    runs = in_turn(
+        times,
+        {
+            "none": ["valgrind", "-q", "--tool=none", *program],
+            "record": [MMULAB, "record", "-o", trace, "--", *program],
+            "cachegrind": ["valgrind", "-q", "--tool=cachegrind", "--cache-sim=yes", log, *program],
+        },
+    )
+    text = runs["record"][0].output
+    bits = re.search(r"([\d.]+) bits an instruction", text)
+    none, ours, theirs = (runs[name] for name in ("none", "record", "cachegrind"))
+    report.row(
+        "recording the C compiler, against Valgrind's empty tool",
+        f"{clock(ours) / clock(none):.2f} times its time "
+        f"({processor(ours) / processor(none):.2f} by processor time, compression included)",
+        "2.5 times",
+        f"cachegrind {clock(theirs) / clock(none):.2f} times "
+        f"({processor(theirs) / processor(none):.2f})",
+    )
+    report.row(
+        "trace on disk", f"{bits[1] if bits else '?'} bits an instruction", "3, aim 1.5", ""
+    )
+    instructions = trace_instructions(trace)
+    rate = instructions / processor(theirs) / 1e6
+    report.row(
+        "cachegrind, which executes too",
+        "",
+        "",
+        f"{rate:.0f} M instructions/s of processor time",
+    )
+
+
+def trace_instructions(trace: Path) -> int:
+    code = f"import mmulab; print(mmulab.trace_information({str(trace)!r}).instructions)"
+    return int(run([BIN / "python", "-c", code]).output)
+
+
+def replay(report: Report, folder: Path, trace: Path, times: int) -> None:
+    naive = folder / "naive"
+    run(["gcc", "-O2", ROOT / "benches/naive.c", "-o", naive])
+    instructions = trace_instructions(trace)
+    machines = ["base", "ultrix", "intel", "notlb", "x86-64"]
+    bench = [*BENCH, "mmulab-replay", "--bench", "replay", "--", trace]
+    commands = {name: [*bench, name] for name in machines}
+    runs = in_turn(times, {**commands, "naive": [naive, str(instructions)]})
+    peer = instructions / processor(runs["naive"]) / 1e6
+    for name in machines:
+        found = [
+            float(match[1])
+            for one in runs[name]
+            if (match := re.search(r"one thread .*on the processor +([\d.]+)", one.output))
+        ]
+        report.row(
+            f"replay on {name}, one thread, decode included",
+            f"{statistics.median(found):.0f} M instructions/s (best {max(found):.0f})",
+            "" if name == "x86-64" else "300, aim 600",
+            f"naive C loop without a trace {peer:.0f}" if name == "base" else "",
+        )
+
+
+def reach(report: Report, trace: Path) -> None:
+    output = run([*BENCH, "mmulab-replay", "--bench", "reach", "--", trace]).output
+    for what in ("from the file", "from memory"):
+        pattern = rf"{what}.*on the processor.*?([\d.]+) M references"
+        rates = [float(rate) for rate in re.findall(pattern, output)]
+        report.row(
+            f"reach, five page sizes, {what}",
+            f"{statistics.median(rates):.0f} M references/s (best {max(rates):.0f})",
+            "100",
+        )
+
+
+def sweep(report: Report, folder: Path, trace: Path) -> None:
+    study = ROOT / "examples/studies/vm-study-1998-table1.toml"
+    instructions = trace_instructions(trace)
+    ours = run([MMULAB, "sweep", study, trace, "-o", folder / "table1.parquet"])
+    report.row(
+        f"table 1 of 1998: 2,304 configurations of {instructions / 1e6:.0f} M instructions",
+        f"{ours.clock_seconds:.0f} s on {os.cpu_count()} processors "
+        f"({ours.processor_seconds:.0f} s of processor time), {ours.memory_mib:.0f} MiB",
+        "600 s, aim 180 s",
+        "replaying each alone: see replay, 2,304 times",
+    )
+
+
+def memory(report: Report, trace: Path) -> None:
+    instructions = trace_instructions(trace)
+    ours = run([MMULAB, "replay", trace, "-m", "ultrix", "-m", "x86-64"])
+    report.row(
+        f"memory of replaying {instructions / 1e6:.0f} M instructions on two machines",
+        f"{ours.memory_mib:.0f} MiB",
+        "500 MB",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer runs of shorter traces")
+    quick = parser.parse_args().quick
+    if not shutil.which("valgrind"):
+        sys.exit("valgrind is missing: sudo apt-get install valgrind")
+    run([*BENCH, "mmulab-replay", "--no-run"])
+    times = 1 if quick else 3
+    instructions = 20_000_000 if quick else 200_000_000
+    compiler = run(["gcc", "-print-prog-name=cc1"]).output.strip()
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} processors, load ", end="")
+    print(f"{os.getloadavg()[0]:.1f} at the start, {'one run' if quick else 'median of 3'}\n")
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="mmulab-bench-") as name:
+        folder = Path(name)
+        program = [compiler, "-quiet", "-O2", str(source(folder)), "-o", "/dev/null"]
+        recording(report, folder, program, times)
+        trace = folder / "trace.mmt"
+        limit = ["--max-instructions", str(instructions)]
+        run([MMULAB, "record", *limit, "-o", trace, "--", *program])
+        replay(report, folder, trace, times)
+        reach(report, trace)
+        sweep(report, folder, trace)
+        memory(report, folder / "whole.mmt")
+
+
+if __name__ == "__main__":
+    main()
