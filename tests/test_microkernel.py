@@ -79,7 +79,8 @@ def test_a_round_trip_takes_no_more_than_400_cycles_and_is_40_times_faster_than_
 def test_a_clean_domain_must_be_flushed_from_the_tlb_before_it_is_recycled():
     """The experiment of docs/microkernel.md: without the flush, the new owner reads a secret."""
     numbers = dict(
-        (name, number) for number, name in enumerate(re.findall(r"^\t([A-Z_]+),", maintenance(), re.M))
+        (name, number)
+        for number, name in enumerate(re.findall(r"^\t([A-Z_]+),", maintenance(), re.M))
     )
     assert boot("sa1100", "fass", "recycled", check=True).result.reports == []
     options = f"scheme=fass run=recycled mutant={numbers['FASS_CLEAN_RECYCLE_TRANSLATIONS']}"

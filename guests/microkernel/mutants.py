@@ -19,6 +19,7 @@ import mmulab
 ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = {"sa1100": "armv4", "ixp425": "armv5te", "arm926ej-s": "armv5te"}
 RANDOM = "run=random operations=1500"
+FEW_SPACES = "run=random operations=4000 spaces=6"
 MANY_SPACES = "run=random operations=2500 spaces=80"
 ALL = ["flush", "fass", "fcse_guaranteed", "fcse_best_effort"]
 MOST_INSTRUCTIONS = 100_000_000
@@ -53,7 +54,7 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
     else:
         schemes = ALL
     runs = [("sa1100", scheme, RANDOM) for scheme in schemes]
-    runs += [("ixp425", scheme, RANDOM) for scheme in schemes]
+    runs += [("ixp425", scheme, FEW_SPACES) for scheme in schemes]
     runs += [("sa1100", scheme, "run=recycled") for scheme in schemes]
     runs += [("sa1100", scheme, "run=isolation") for scheme in schemes]
     runs += [("sa1100", scheme, "run=pingpong clients=20 rounds=1000") for scheme in schemes]
