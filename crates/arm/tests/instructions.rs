@@ -214,7 +214,7 @@ fn thumb_code_runs_where_the_core_has_it() {
         }
         let run = run_limited(&machine(name, &[]), &code.image(), false, 8);
         assert_eq!(run.register(0), 57, "{name}");
-        assert_eq!(run.register(14), thumb_at + 10 | 1, "{name}");
+        assert_eq!(run.register(14), (thumb_at + 10) | 1, "{name}");
         assert!(run.system.cores[0].thumb(), "{name}");
     }
 }
