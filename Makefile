@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-arm recorder test test-rust test-python lint bench guests linux conformance clean
+.PHONY: help run setup setup-arm recorder test test-rust test-python lint bench guests linux conformance timing clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -120,6 +120,9 @@ $(BUILD)/linux-tools:
 
 linux: $(BUILD)/linux-tools ## Fetch, configure and build the Linux guest (minutes) into build/linux.
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux
+
+timing: setup setup-arm ## Measure timings on the ARM machines, by the guest itself.
+	$(BIN)/python guests/timing/run.py
 
 conformance: setup setup-arm ## Compare the ARM machines with QEMU: a million instructions, the MMU.
 	$(BIN)/python guests/conformance/run.py

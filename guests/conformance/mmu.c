@@ -52,10 +52,10 @@ static void put_hex(word value)
 
 static void flush(void)
 {
-    register word r0 __asm__("r0") = 4;
-    register word r1 __asm__("r1") = (word)line;
     *end++ = '\n';
     *end = 0;
+    register word r0 __asm__("r0") = 4;
+    register word r1 __asm__("r1") = (word)line;
     __asm__ volatile("svc 0x123456" : "+r"(r0) : "r"(r1) : "memory", "lr");
     end = line;
 }

@@ -1,0 +1,62 @@
+"""Measures timings on our machines, by the guest itself, and prints them beside the documents.
+
+run.py            Markdown tables, as in docs/timing.md
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import oracle
+
+import mmulab
+
+MUTANTS = HERE.parent / "mutants"
+CORES = {
+    "sa1100": (3, "strongarm"),
+    "at91rm9200": (2, "arm920t"),
+    "arm926ej-s": (1, "arm926ej-s"),
+    "ixp425": (4, "xscale"),
+}
+
+
+def program(machine):
+    """The ELF of the timing program for a machine."""
+    number, cpu = CORES[machine]
+    return oracle.compile(
+        f"timing.{machine}",
+        [MUTANTS / "start.S", MUTANTS / "set_up.c", HERE / "timing.c"],
+        [f"-mcpu={cpu}", "-marm", "-O1", f"-DCORE={number}", "-Wl,--defsym=program=timing"],
+        MUTANTS / "link.ld",
+    )
+
+
+def measure(machine):
+    """Cycles and events by name."""
+    run = mmulab.boot(program(machine), machine, max_instructions=20_000_000)
+    if run.exit != 0:
+        raise SystemExit(f"{machine}: {run.end}\n{run.console}")
+    lines = [line.split() for line in run.console.splitlines()]
+    return {name: (int(cycles), int(count)) for name, cycles, count in lines}
+
+
+def main():
+    measured = {machine: measure(machine) for machine in CORES}
+    names = list(measured["arm926ej-s"])
+    print("| cycles for one | " + " | ".join(measured) + " |")
+    print("|---|" + "---:|" * len(measured))
+    for name in names:
+        cells = []
+        for values in measured.values():
+            cycles, count = values.get(name, (0, 0))
+            # One of the 64 instructions shares a cycle with what surrounds them.
+            cells.append(
+                "" if not count else str(cycles) if count == 1 else f"{cycles / count:.1f}"
+            )
+        print(f"| {name.replace('-', ' ')} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Timings that a guest measures stay near what the papers and manuals say."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from conftest import ROOT
+
+_spec = importlib.util.spec_from_file_location("timing_run", ROOT / "guests" / "timing" / "run.py")
+assert _spec and _spec.loader
+timing = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(timing)
+
+
+@pytest.fixture(scope="module")
+def strongarm() -> dict[str, float]:
+    return {name: cycles / count for name, (cycles, count) in timing.measure("sa1100").items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "tolerance"),
+    [
+        ("line-miss", 70, 0.05),
+        ("tlb-miss", 45, 0.05),
+        ("whole-clean-of-clean-cache", 1_000, 0.25),
+        ("whole-clean-of-dirty-cache", 18_000, 0.05),
+        ("flush-of-everything-with-what-follows", 75_000, 0.15),
+    ],
+)
+def test_strongarm_costs_what_the_paper_says(
+    strongarm: dict[str, float], name: str, published: float, tolerance: float
+) -> None:
+    assert strongarm[name] == pytest.approx(published, rel=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name", "documented"),
+    [
+        # ARM9E-S TRM, chapter 8.
+        ("arm926ej-s", "mov", 1),
+        ("arm926ej-s", "add-shifted-by-register", 2),
+        ("arm926ej-s", "ldr-then-use", 3),
+        ("arm926ej-s", "ldrb-then-use", 4),
+        ("arm926ej-s", "branch-taken", 3),
+        ("arm926ej-s", "ldr-pc", 5),
+        ("arm926ej-s", "muls", 4),
+        ("arm926ej-s", "umull", 3),
+        # ARM9TDMI TRM: early termination, one cycle a byte.
+        ("at91rm9200", "mul-by-small", 2),
+        ("at91rm9200", "mul-by-large", 5),
+        # IXP42X manual, 3.9.
+        ("ixp425", "branch-taken", 1),
+        ("ixp425", "ldr-pc", 8),
+        ("ixp425", "ldm-4", 6),
+        # SA-1100 manual, 1.4.
+        ("sa1100", "branch-taken", 2),
+        ("sa1100", "ldr-then-use", 3),
+    ],
+)
+def test_instructions_take_what_the_manual_says(machine: str, name: str, documented: int) -> None:
+    cycles, count = timing.measure(machine)[name]
+    assert round(cycles / count, 1) == documented
