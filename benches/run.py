@@ -122,9 +122,7 @@ def recording(report: Report, folder: Path, program: list[str], times: int) -> N
         f"cachegrind {clock(theirs) / clock(none):.2f} times "
         f"({processor(theirs) / processor(none):.2f})",
     )
-    report.row(
-        "trace on disk", f"{bits[1] if bits else '?'} bits an instruction", "3, aim 1.5", ""
-    )
+    report.row("trace on disk", f"{bits[1] if bits else '?'} bits an instruction", "3, aim 1.5", "")
     instructions = trace_instructions(trace)
     rate = instructions / processor(theirs) / 1e6
     report.row(
