@@ -46,6 +46,7 @@ def test_strongarm_costs_what_the_paper_says(
         ("arm926ej-s", "ldr-pc", 5),
         ("arm926ej-s", "muls", 4),
         ("arm926ej-s", "umull", 3),
+        ("arm926ej-s", "smulbb", 1),
         # ARM9TDMI TRM: early termination, one cycle a byte.
         ("at91rm9200", "mul-by-small", 2),
         ("at91rm9200", "mul-by-large", 5),

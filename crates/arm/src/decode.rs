@@ -593,6 +593,15 @@ fn sources(word: u32) -> u32 {
                 rn | if word >> 22 & 1 == 0 { rm } else { 0 }
             }
         }
+        // Multiplies of half-words: the destination stands where others have Rn.
+        0 if word & 0x0190_0090 == 0x0100_0080 => {
+            rs | rm
+                | match (word >> 21 & 3, word >> 5 & 1) {
+                    (0, _) | (1, 0) => rd,
+                    (2, _) => rd | rn,
+                    _ => 0,
+                }
+        }
         0 => {
             let moves = matches!(word >> 21 & 15, 13 | 15);
             rm | if moves { 0 } else { rn } | if word & 0x10 != 0 { rs } else { 0 }
