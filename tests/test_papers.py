@@ -27,5 +27,7 @@ def test_a_difference_needs_an_explanation():
 
 
 def test_an_unknown_paper_is_refused():
-    with pytest.raises(ValueError, match="unknown paper 'x'; known: vm-study-1998, fass-2003, fcse-2009"):
+    with pytest.raises(
+        ValueError, match="unknown paper 'x'; known: vm-study-1998, fass-2003, fcse-2009"
+    ):
         papers.reproduce("x")
