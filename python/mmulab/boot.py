@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import select
-import sys
 import termios
 import tty
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pyarrow as pa
 from mmulab import _engine
 from mmulab.machine import Machine
 
+STANDARD_INPUT = 0
 ESCAPE_KEY = 0x1D
 """Ends an interactive run: Ctrl-]."""
 
@@ -35,9 +35,8 @@ class Console(Protocol):
 class Transcript:
     """A console that keeps what the guest prints, and types a given text."""
 
-    def __init__(self, typed: bytes = b"", copy_to: BinaryIO | None = None):
+    def __init__(self, typed: bytes = b""):
         self._typed = typed
-        self._copy_to = copy_to
         self.data = bytearray()
 
     @property
@@ -48,9 +47,6 @@ class Transcript:
     def write(self, data: bytes) -> None:
         """Keeps output."""
         self.data += data
-        if self._copy_to is not None:
-            self._copy_to.write(data)
-            self._copy_to.flush()
 
     def read(self, wait: bool) -> bytes:
         """Types the text, once."""
@@ -59,11 +55,13 @@ class Transcript:
 
 
 class Terminal:
-    """The terminal that mmulab runs in, in raw mode; Ctrl-] ends the run."""
+    """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run; or what is piped in,
+    whose end means that no more will be typed."""
 
-    def __init__(self, output: BinaryIO):
+    def __init__(self, output: BinaryIO, *, escape: bool):
         self._output = output
-        self._input = sys.stdin.fileno()
+        self._escape = escape
+        self._ended = False
 
     def write(self, data: bytes) -> None:
         """Shows output."""
@@ -72,30 +70,28 @@ class Terminal:
 
     def read(self, wait: bool) -> bytes | None:
         """Keys; None once Ctrl-] is among them."""
-        ready, _, _ = select.select([self._input], [], [], None if wait else 0)
+        if self._ended:
+            return b""
+        ready, _, _ = select.select([STANDARD_INPUT], [], [], None if wait else 0)
         if not ready:
             return b""
-        typed = os.read(self._input, 1024)
-        return None if ESCAPE_KEY in typed or not typed else typed
+        typed = os.read(STANDARD_INPUT, 1024)
+        self._ended = not typed
+        return None if self._escape and ESCAPE_KEY in typed else typed
 
 
 @contextmanager
 def terminal(output: BinaryIO) -> Iterator[Console]:
-    """The user's terminal as console; without one on stdin, what is piped in is typed."""
-    if not sys.stdin.isatty():
-        yield Transcript(_piped_input(), copy_to=output)
+    """The standard input as the guest's keyboard: raw while it is a terminal, then as it was."""
+    if not os.isatty(STANDARD_INPUT):
+        yield Terminal(output, escape=False)
         return
-    before = termios.tcgetattr(sys.stdin)
+    before = termios.tcgetattr(STANDARD_INPUT)
     try:
-        tty.setraw(sys.stdin)
-        yield Terminal(output)
+        tty.setraw(STANDARD_INPUT)
+        yield Terminal(output, escape=True)
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _piped_input() -> bytes:
-    ready, _, _ = select.select([sys.stdin], [], [], 0)
-    return sys.stdin.buffer.read() if ready else b""
+        termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, before)
 
 
 @dataclasses.dataclass(frozen=True)

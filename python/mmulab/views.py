@@ -235,12 +235,22 @@ def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:
 
 
 _SHOWN_SPACES = 10
+_SHOWN_PHASES = 6
 
 
 def boot(result: BootResult) -> RenderableType:
     """Where the cycles of a boot went: by cause and phase, by mode, by address space; reports."""
     data = result.data
-    parts: list[RenderableType] = [_boot_causes(data), _boot_modes(data), _boot_spaces(data)]
+    seconds = data["seconds"] or 1e-9
+    parts: list[RenderableType] = [
+        _boot_causes(data),
+        _note(
+            f"{data['cycles'] / data['clock_hz']:.3f} s of the machine in {data['seconds']:.2f} s: "
+            f"{data['instructions'] / seconds / 1e6:.1f} million instructions a second."
+        ),
+        _boot_modes(data),
+        _boot_spaces(data),
+    ]
     events = {name: count for name, count in data["events"].items() if isinstance(count, int)}
     parts.append(
         Text(", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in events.items()))
@@ -252,14 +262,9 @@ def boot(result: BootResult) -> RenderableType:
 
 
 def _boot_causes(data: dict[str, Any]) -> RenderableType:
-    seconds = data["seconds"] or 1e-9
-    table = _table(
-        f"{data['instructions']:,} instructions, {data['cycles']:,} cycles",
-        f"{data['cycles'] / data['clock_hz']:.3f} s of the machine in {data['seconds']:.2f} s: "
-        f"{data['instructions'] / seconds / 1e6:.1f} million instructions a second.",
-    )
+    table = _table(f"{data['instructions']:,} instructions, {data['cycles']:,} cycles")
     phases = data["phases"]
-    several = len(phases) > 1
+    several = 1 < len(phases) <= _SHOWN_PHASES
     table.add_column("cause")
     table.add_column("events", justify="right")
     table.add_column("cycles", justify="right")
@@ -296,7 +301,7 @@ def _boot_spaces(data: dict[str, Any]) -> RenderableType:
         key = (row["table"], row["process"])
         spaces[key] = spaces.get(key, 0) + row["cycles"]
     left_out = len(spaces) - _SHOWN_SPACES
-    table = _table("By address space", f"and {left_out:,} more" if left_out > 0 else "")
+    table = _table("By address space" + (f", {left_out:,} more left out" if left_out > 0 else ""))
     table.add_column("table")
     table.add_column("PID", justify="right")
     table.add_column("cycles", justify="right")

@@ -172,7 +172,7 @@ impl System {
                 self.place(self.cores[0].registers[14])
             ),
             Stop::EmptyVector { exception, vector } => format!(
-                "the guest is lost: a {} at {} went to the vector {vector:#010x}, which holds zero",
+                "the guest is lost: the {} at {} went to the vector {vector:#010x}, which holds zero",
                 exception.name(),
                 self.place(match exception {
                     crate::cpu::Exception::DataAbort => {

@@ -1,0 +1,127 @@
+"""Booting images: what comes out for people and for programs, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import mmulab
+import pytest
+from mmulab.cli import status_of
+
+START = 0x10000
+LAB = 0x101FF000
+
+
+def constant(register: int, value: int) -> list[int]:
+    """MOV and ORR that put a constant into a register."""
+    words = [0xE3A00000 | register << 12 | value & 0xFF]
+    for shift, rotation in ((8, 12), (16, 8), (24, 4)):
+        byte = value >> shift & 0xFF
+        words.append(0xE3800000 | register << 16 | register << 12 | rotation << 8 | byte)
+    return words
+
+
+def put(address: int, value: int) -> list[int]:
+    """STR of a constant; R2 and R3 are spoilt."""
+    return [*constant(2, address), *constant(3, value), 0xE5823000]
+
+
+SEMIHOSTING = 0xEF123456
+BRANCH_TO_ITSELF = 0xEAFFFFFE
+
+
+def program(path, *, status: int = 0):
+    """An image that prints "hi", enters phase 7 and ends with a status."""
+    words = [
+        *put(0x8000, int.from_bytes(b"hi\0\0", "little")),
+        *constant(0, 4),
+        *constant(1, 0x8000),
+        SEMIHOSTING,
+        *put(LAB + 0x18, 7),
+        *put(LAB + 0x1C, status),
+        BRANCH_TO_ITSELF,
+    ]
+    path.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    return path
+
+
+@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+def test_the_result_as_objects_and_tables(machine, tmp_path):
+    result = mmulab.boot(program(tmp_path / "image"), machine)
+    assert (result.exit, result.reason, result.console) == (0, "exit", "hi")
+    assert result.succeeded
+    assert [row["name"] for row in result.phases.to_pylist()] == ["0", "7"]
+    assert sum(result.table["cycles"].to_pylist()) == result.cycles
+    assert sum(result.spaces["cycles"].to_pylist()) == result.cycles
+
+
+def test_equal_runs_differ_in_seconds_only(tmp_path):
+    image = program(tmp_path / "image")
+    first, second = (mmulab.boot(image, "arm926ej-s", check=True).data for _ in range(2))
+    assert first.pop("seconds") != second.pop("seconds")
+    assert first == second
+
+
+def test_the_guests_status_and_the_contract_of_the_json(tmp_path, capfd):
+    image = program(tmp_path / "image", status=3)
+    assert status_of(["boot", str(image), "-m", "sa1100", "--format", "json"]) == 1
+    out, err = capfd.readouterr()
+    data = json.loads(out)
+    for key in ("machine", "instructions", "cycles", "causes", "phases", "exit", "checker", "seconds"):
+        assert key in data
+    assert data["exit"] == 3
+    assert "hi" in err
+
+
+def test_the_table_for_people(tmp_path, capfd):
+    image = program(tmp_path / "image")
+    assert status_of(["boot", str(image), "--check", "--format", "table"]) == 0
+    out, _ = capfd.readouterr()
+    assert "By processor mode" in out
+    assert "The checker saw nothing stale." in out
+
+
+def test_a_change_to_the_machine_costs_what_it_says(tmp_path):
+    image = program(tmp_path / "image")
+    slow = mmulab.Machine.load("arm926ej-s").with_changes({"memory.word_read_cycles": 100})
+    assert mmulab.boot(image, slow).cycles > mmulab.boot(image, "arm926ej-s").cycles
+
+
+def test_the_instruction_limit_is_exact(tmp_path):
+    result = mmulab.boot(program(tmp_path / "image"), "ixp425", max_instructions=11)
+    assert (result.instructions, result.reason, result.exit) == (11, "limit", None)
+
+
+def test_a_timeline_appears_whole(tmp_path):
+    timeline = tmp_path / "timeline.json"
+    mmulab.boot(program(tmp_path / "image"), "arm926ej-s", timeline=timeline)
+    assert json.loads(timeline.read_text())["traceEvents"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "timeline.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing"], "missing: No such file"),
+        (["image", "-m", "ultrix"], "an image needs one of kind"),
+        (["image", "--initrd", "image"], "give one with --dtb"),
+        (["image", "--dtb", "image"], "is not a device tree blob"),
+        (["image", "--timeline", "no/such/folder/t.json"], "no/such/folder/t.json"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, message, tmp_path, monkeypatch, capfd):
+    program(tmp_path / "image")
+    monkeypatch.chdir(tmp_path)
+    assert status_of(["boot", *arguments]) == 2
+    _, err = capfd.readouterr()
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
+    image = tmp_path / "image"
+    image.write_bytes(struct.pack("<I", 0xE7F000F0))
+    assert status_of(["boot", str(image)]) == 1
+    _, err = capfd.readouterr()
+    assert "undefined instruction at 0x00010000" in err
