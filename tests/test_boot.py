@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import struct
 
-import mmulab
 import pytest
+
+import mmulab
 from mmulab.cli import status_of
 
 START = 0x10000
@@ -68,7 +69,16 @@ def test_the_guests_status_and_the_contract_of_the_json(tmp_path, capfd):
     assert status_of(["boot", str(image), "-m", "sa1100", "--format", "json"]) == 1
     out, err = capfd.readouterr()
     data = json.loads(out)
-    for key in ("machine", "instructions", "cycles", "causes", "phases", "exit", "checker", "seconds"):
+    for key in (
+        "machine",
+        "instructions",
+        "cycles",
+        "causes",
+        "phases",
+        "exit",
+        "checker",
+        "seconds",
+    ):
         assert key in data
     assert data["exit"] == 3
     assert "hi" in err
