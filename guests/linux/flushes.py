@@ -23,6 +23,7 @@ TEXT = 0xC0008000  # where the first byte of Image runs
 RETURN = 0xE1A0F00E  # mov pc, lr
 RETURN_ZERO = (0xE3A00000, RETURN)
 NO_OPERATION = 0xE1A00000
+STOP_HERE = 0xEAFFFFFE  # b .
 CLEAN_IS_DONE = 0xE1300000  # teq r0, r0: the loop around it ends at once
 
 # CP15 operations, without the register.
@@ -87,20 +88,34 @@ def patch(image, function, operation, table, addresses):
     return bytes(words), changed
 
 
+def is_called(function, machine, limit):
+    """Whether the load ever comes to a function: one that stops there never ends."""
+    folder = run.kernel(machine)
+    table, _ = symbols(folder / "System.map")
+    image = bytearray((folder / "Image").read_bytes())
+    struct.pack_into("<I", image, table[function] - TEXT, STOP_HERE)
+    with tempfile.NamedTemporaryFile(suffix="-Image") as file:
+        file.write(image)
+        file.flush()
+        result = run.ours(machine, COMMAND, image=file.name, max_instructions=limit)
+    return result.exit is None
+
+
 def experiment(name, machine, limit):
     """Boots with one flush left out; a row of the table."""
     folder = run.kernel(machine)
     table, addresses = symbols(folder / "System.map")
     function, operation = EXPERIMENTS[name]
     if function not in table:
-        return f"| {name} | `{function}` | not in this kernel | | |"
+        return f"| {name} | `{function}` | not in this kernel | | | |"
     image, changed = patch((folder / "Image").read_bytes(), function, operation, table, addresses)
     if not changed:
-        return f"| {name} | `{function}` | nothing to patch | | |"
+        return f"| {name} | `{function}` | nothing to patch | | | |"
     with tempfile.NamedTemporaryFile(suffix="-Image") as file:
         file.write(image)
         file.flush()
         result = run.ours(machine, COMMAND, image=file.name, check=True, max_instructions=limit)
+    called = "yes" if result.reports or is_called(function, machine, limit) else "no"
     done = re.search(r"mmulab: exit status (\d+)", result.console)
     ended = f"status {done[1]}" if done else result.reason
     kinds = {}
@@ -108,7 +123,7 @@ def experiment(name, machine, limit):
         kinds[report["kind"]] = kinds.get(report["kind"], 0) + 1
     found = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "silent"
     first = result.reports[0]["text"] if result.reports else ""
-    return f"| {name} | `{function}` | {ended} | {found} | {first} |"
+    return f"| {name} | `{function}` | {called} | {ended} | {found} | {first} |"
 
 
 def main():
@@ -117,8 +132,8 @@ def main():
     options.add_argument("-m", "--machine", default="arm926ej-s")
     options.add_argument("--max-instructions", type=int, default=250_000_000)
     chosen = options.parse_args()
-    print("| left out | function | guest ended with | checker | first report |")
-    print("|---|---|---|---|---|")
+    print("| left out | function | called | guest ended with | checker | first report |")
+    print("|---|---|---|---|---|---|")
     for name in chosen.name or EXPERIMENTS:
         print(experiment(name, chosen.machine, chosen.max_instructions), flush=True)
 
