@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 import mmulab
 
@@ -69,8 +71,11 @@ def test_a_device_tree_that_is_none_is_refused(tmp_path: Path, tree: bytes) -> N
 def test_an_initrd_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(GOOD)
     (tmp_path / "initrd").write_bytes(bytes(0x200000))
-    with pytest.raises(mmulab.InputError, match="initrd.*do not fit"):
-        mmulab.boot(tmp_path / "image", SMALL, initrd=tmp_path / "initrd")
+    tree = tmp_path / "board.dtb"
+    source = ROOT / "guests" / "linux" / "board.dts"
+    subprocess.run(["dtc", "-q", "-O", "dtb", "-o", tree, source], check=True)
+    with pytest.raises(mmulab.InputError, match=r"initrd.*do not fit"):
+        mmulab.boot(tmp_path / "image", SMALL, dtb=tree, initrd=tmp_path / "initrd")
 
 
 # mov r0, #1 MB; TTB; mov r1, #1; DACR; control register with the MMU on: nothing is mapped.
