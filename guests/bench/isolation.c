@@ -7,7 +7,7 @@
 #define FIXED_AT 0x90000000
 #define SLOTS 95
 
-static u32 errors;
+static u32 errors, others_space;
 
 enum command { READ, WRITE, JUMP, UNDEFINED, PRIVILEGED, BAD_CALLS, FILL };
 
@@ -38,6 +38,14 @@ static void prisoner(u32 root)
 			__asm__ volatile("msr cpsr_c, #0xd3"); // ignored in user mode
 			for (u32 number = CALLS; number < 256; number++)
 				system_call(number, m.word[1], ~0, 0x1234, ~0, ~0, ~0);
+			// What only the first space may do; m.word[2] is another's space.
+			result += !is_error(space_create()) + (space_destroy(m.word[2]) >= 0) +
+				  (map_device(0, 0x00080000, 0x10100000) >= 0) +
+				  (share(m.word[2], VICTIM_AT, 0, VICTIM_AT, 1, RIGHT_READ) >= 0) +
+				  (copy(m.word[2], VICTIM_AT, 0, VICTIM_AT, 1) >= 0) +
+				  (unmap(m.word[2], VICTIM_AT, 1) >= 0) + (thread_destroy(root) >= 0) +
+				  !is_error(thread_create(m.word[2], 0x8000, 0x8000, 0, PRIORITY, 0));
+			machine_exit(0);
 			for (u32 i = 0; i < 2000; i++) {
 				struct message other = { { i } };
 				if (!is_error(ipc(i * 0x9e3779b9 | 0x80000000, 0, &other)))
@@ -65,7 +73,7 @@ static void thread_start_again(struct process *process)
 // True if the attempt faulted; else *result is what it read.
 static bool faults(struct process *process, enum command command, u32 address, u32 *result)
 {
-	struct message m = { { command, address, 0xbad } };
+	struct message m = { { command, address, others_space } };
 	ipc_call(process->thread, &m);
 	*result = m.word[1];
 	if (m.word[0] < FAULT_DATA)
@@ -121,6 +129,7 @@ u32 isolation(void)
 	u32 result;
 	start(&victim);
 	start(&thief);
+	others_space = victim.space;
 	fill(&victim, VICTIM_AT);
 
 	print("the kernel's addresses\n");

@@ -139,7 +139,6 @@ resume:
 	str	r0, [sp, #8]
 	mov	r0, sp
 	msr	cpsr_c, #0xd3			@ supervisor mode
-	stmdb	sp, {lr}			@ its link register, for the panic message only
 	ldr	lr, [sp, #CPU_CURRENT]
 	add	lr, lr, #(THREAD_REGISTERS + 4)
 	stmia	lr, {r1 - r12}

@@ -7,6 +7,7 @@ char command_line[256];
 u32 disabled_maintenance;
 const struct scheme *scheme;
 u32 counters[COUNTERS];
+static struct space *first_space;
 
 extern const char user_image[], user_image_end[];
 extern u32 vector_supervisor_call[], fast_path_dirty[], fast_path_translations[];
@@ -109,7 +110,7 @@ void main(void)
 
 	// The first space: the user image's text, its data, and a stack; see user/user.lds.
 	const u32 *header = (const u32 *)user_image; // entry, text start, text end, data start, data end
-	struct space *root = space_create();
+	struct space *root = first_space = space_create();
 	u32 text_bytes = header[2] - header[1];
 	if (!memory_load(root, header[1], user_image, text_bytes, RIGHT_READ) ||
 	    !memory_load(root, header[3], user_image + (header[3] - header[1]), header[4] - header[3], RIGHT_READ | RIGHT_WRITE) ||
@@ -144,8 +145,36 @@ static struct space *space_of(u32 id)
 	return id ? space_find(id) : cpu.current->space;
 }
 
+// The first space may do everything. Other programs may only change their own space (0) and threads.
+static bool permitted(const struct thread *self, const u32 *r)
+{
+	if (self->space == first_space)
+		return true;
+	switch (r[12]) {
+	case CALL_SPACE_CREATE:
+	case CALL_SPACE_DESTROY:
+	case CALL_DEVICE:
+	case CALL_EXIT:
+		return false;
+	case CALL_SHARE:
+	case CALL_COPY:
+		return r[0] == 0 && r[2] == 0;
+	case CALL_MAP:
+	case CALL_UNMAP:
+	case CALL_THREAD_CREATE:
+		return r[0] == 0;
+	case CALL_THREAD_DESTROY: {
+		struct thread *victim = thread_find(r[0]);
+		return victim && victim->space == self->space;
+	}
+	}
+	return true;
+}
+
 static u32 system_call_result(struct thread *self, u32 *r)
 {
+	if (!permitted(self, r))
+		return ERROR_REFUSED;
 	struct space *space = space_of(r[0]);
 	switch (r[12]) {
 	case CALL_SPACE_CREATE:

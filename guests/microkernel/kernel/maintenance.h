@@ -1,34 +1,34 @@
 // Every cache and TLB operation and every dirty-bit update of the kernel that keeps the hardware
-// coherent, by the number that `mutant=` disables. python/mmulab/papers/mutants.py reads this list.
+// coherent, by the number that `mutant=` disables. ../mutants.py reads this list.
 #ifndef MAINTENANCE_H
 #define MAINTENANCE_H
 
 enum maintenance {
 	NOTHING,
 	// memory.c, all schemes
-	PAGE_GONE_DATA,            // a page is unmapped: its data lines
-	PAGE_GONE_INSTRUCTIONS,    // and its instruction lines
-	PAGE_GONE_TRANSLATION,     // and its translation
-	PAGE_TIGHTENED_TRANSLATION, // a page became read-only or uncached: its translation
-	PAGE_LOOSENED_TRANSLATION, // a page became writable: its translation
-	PAGE_UNCACHED_DATA,        // a page became uncached: its data lines
-	PAGE_COPIED_CLEAN,         // a page will be copied from, or read at another address: its dirty lines
-	TABLE_DRAIN,               // a table was written: the write buffer
-	SYNCHRONISE_CLEAN,         // instructions were written: the data lines
-	SYNCHRONISE_INSTRUCTIONS,  // and the instruction lines
+	PAGE_GONE_DATA,                    // a page is unmapped: its data lines
+	PAGE_GONE_INSTRUCTIONS,            // and its instruction lines
+	PAGE_GONE_TRANSLATION,             // and its translation
+	PAGE_TIGHTENED_TRANSLATION,        // a page became read-only or uncached: its translation
+	PAGE_LOOSENED_TRANSLATION,         // a page became writable: its translation
+	PAGE_UNCACHED_DATA,                // a page became uncached: its data lines
+	PAGE_COPIED_CLEAN,                 // a page will be copied from, or read at another address: its dirty lines
+	TABLE_DRAIN,                       // a table was written: the write buffer
+	SYNCHRONISE_CLEAN,                 // instructions were written: the data lines
+	SYNCHRONISE_INSTRUCTIONS,          // and the instruction lines
 	// flush.c
-	FLUSH_DATA,
-	FLUSH_INSTRUCTIONS,
-	FLUSH_TRANSLATIONS,
+	FLUSH_DATA,                        // at every switch: data lines
+	FLUSH_INSTRUCTIONS,                // instruction lines
+	FLUSH_TRANSLATIONS,                // translations
 	// fass.c
-	FASS_COLLISION_DATA,
-	FASS_COLLISION_INSTRUCTIONS,
-	FASS_COLLISION_TRANSLATIONS,       // of a collision with a dirty domain
-	FASS_CLEAN_COLLISION_TRANSLATIONS, // with a clean one
-	FASS_RECYCLE_DATA,
-	FASS_RECYCLE_INSTRUCTIONS,
-	FASS_RECYCLE_TRANSLATIONS,         // of a dirty domain
-	FASS_CLEAN_RECYCLE_TRANSLATIONS,   // of a clean one: the open question
+	FASS_COLLISION_DATA,               // a collision with a dirty domain: data lines
+	FASS_COLLISION_INSTRUCTIONS,       // instruction lines
+	FASS_COLLISION_TRANSLATIONS,       // translations
+	FASS_CLEAN_COLLISION_TRANSLATIONS, // a collision with a clean domain: translations
+	FASS_RECYCLE_DATA,                 // a dirty domain is recycled: data lines
+	FASS_RECYCLE_INSTRUCTIONS,         // instruction lines
+	FASS_RECYCLE_TRANSLATIONS,         // translations
+	FASS_CLEAN_RECYCLE_TRANSLATIONS,   // a clean domain is recycled: translations
 	FASS_RECYCLE_SLOTS,                // the slots of a recycled domain are cleared
 	FASS_RECYCLE_TAG,                  // its former owner's DACR is withdrawn
 	FASS_DIRTY,                        // activation marks the domains dirty
@@ -36,14 +36,14 @@ enum maintenance {
 	FASS_REGION_REVOKE,                // a region's domain is withdrawn from a sharer's DACR
 	FASS_ZOMBIE,                       // a destroyed space's domain stays taken while dirty
 	// fcse_guaranteed.c, fcse_best_effort.c
-	FCSE_TRANSLATIONS,
-	FCSE_TRANSLATIONS_FAST_PATH,
-	FCSE_REUSED_DATA,
-	FCSE_REUSED_INSTRUCTIONS,
-	FCSE_REUSED_TRANSLATIONS,
-	FCSE_GROW_DATA,
-	FCSE_GROW_INSTRUCTIONS,
-	FCSE_GROW_TRANSLATIONS,
+	FCSE_TRANSLATIONS,                 // at every switch by the general path
+	FCSE_TRANSLATIONS_FAST_PATH,       // and by the fast path
+	FCSE_REUSED_DATA,                  // a switch where lines could meet: data lines
+	FCSE_REUSED_INSTRUCTIONS,          // instruction lines
+	FCSE_REUSED_TRANSLATIONS,          // translations
+	FCSE_GROW_DATA,                    // a space moves to slot 0: data lines
+	FCSE_GROW_INSTRUCTIONS,            // instruction lines
+	FCSE_GROW_TRANSLATIONS,            // translations
 	FCSE_DIRTY,                        // a PID's dirty bit
 	FCSE_LAST_USER,                    // a PID's last user
 	FCSE_LAST_USER_FORGOTTEN,          // cleared when the space is destroyed
