@@ -159,6 +159,8 @@ pub struct Cpu {
     banked_fiq: [u32; 5],
     banked_user: [u32; 5],
     spsr: [u32; 6],
+    /// The XScale's accumulator, sign-extended from its 40 bits.
+    pub accumulator: i64,
     /// The architecture version.
     pub architecture: Architecture,
     /// Whether a data abort leaves the base register updated.
@@ -196,6 +198,7 @@ impl Cpu {
             banked_fiq: [0; 5],
             banked_user: [0; 5],
             spsr: [0; 6],
+            accumulator: 0,
             architecture,
             base_updated_on_abort,
             timing,

@@ -19,6 +19,8 @@ pub struct Decoder {
     pub architecture: Architecture,
     /// The core's instruction timing.
     pub timing: ArmTiming,
+    /// Whether it has the XScale's 40-bit accumulator as coprocessor 0.
+    pub accumulator: bool,
 }
 
 macro_rules! data_processing_row {
@@ -107,6 +109,10 @@ impl Decoder {
                     op.immediate = sign_extend(word, 24) << 2;
                     op.handler =
                         if word >> 24 & 1 != 0 { ex::branch_with_link } else { ex::branch };
+                }
+                6 if self.accumulator && word & 0x0fe0_0fff == 0x0c40_0000 => {
+                    op.handler = ex::accumulator_transfer;
+                    op.issue = 2;
                 }
                 7 => self.coprocessor_or_call(&mut op),
                 _ => {}
@@ -335,7 +341,9 @@ impl Decoder {
         let word = op.word;
         if word >> 24 & 1 != 0 {
             op.handler = ex::supervisor_call;
-        } else if word & 0xf10 == 0xf10 {
+        } else if self.accumulator && word & 0x0ff0_0ff0 == 0x0e20_0010 {
+            op.handler = ex::accumulate;
+        } else if word & 0xf10 == 0xf10 || self.accumulator && word & 0xf10 == 0xe10 {
             if word >> 20 & 1 != 0 {
                 op.handler = ex::coprocessor_read;
                 op.issue = self.timing.coprocessor_read_cycles;

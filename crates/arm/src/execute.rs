@@ -884,6 +884,44 @@ pub fn preload(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
     Flow::Next
 }
 
+/// Keeps 40 bits of a sum.
+fn forty_bits(value: i64) -> i64 {
+    value << 24 >> 24
+}
+
+/// MAR and MRA of the XScale (273473, 2.3.1.2).
+pub fn accumulator_transfer(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    if !cpu.memory.accumulator_enabled() {
+        return cpu.undefined();
+    }
+    if op.word >> 20 & 1 != 0 {
+        let value = cpu.accumulator;
+        cpu.set_register(op.rd, value as u32);
+        cpu.set_register(op.rn, (value >> 32) as u32);
+    } else {
+        let value = u64::from(cpu.register(op.rn)) << 32 | u64::from(cpu.register(op.rd));
+        cpu.accumulator = forty_bits(value as i64);
+    }
+    Flow::Next
+}
+
+/// MIA, MIAPH and MIAxy of the XScale (273473, 2.3.1.1).
+pub fn accumulate(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    if !cpu.memory.accumulator_enabled() {
+        return cpu.undefined();
+    }
+    let (rm, rs) = (cpu.register(op.rm), cpu.register(op.rd));
+    let half = |x, y| i64::from(half_of(rm, x)) * i64::from(half_of(rs, y));
+    let sum = match op.word >> 16 & 15 {
+        0 => i64::from(rm as i32) * i64::from(rs as i32),
+        8 => half(false, false) + half(true, true),
+        kind @ 12..=15 => half(kind & 2 != 0, kind & 1 != 0),
+        _ => return cpu.undefined(),
+    };
+    cpu.accumulator = forty_bits(cpu.accumulator.wrapping_add(sum));
+    Flow::Next
+}
+
 /// MRC p15.
 pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
     if !cpu.privileged() {

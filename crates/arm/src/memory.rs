@@ -285,7 +285,8 @@ impl Memory {
             ArmArchitecture::Armv4t => crate::cpu::Architecture::V4T,
             ArmArchitecture::Armv5te => crate::cpu::Architecture::V5TE,
         };
-        let decoder = Decoder { architecture, timing: machine.timing.clone() };
+        let accumulator = machine.core.coprocessor == ArmCoprocessor::Xscale;
+        let decoder = Decoder { architecture, timing: machine.timing.clone(), accumulator };
         let mut memory = Memory {
             number,
             kind: machine.core.coprocessor,
@@ -1036,6 +1037,11 @@ impl Memory {
         if attributes & CACHEABLE != 0 && self.line_of(address).is_none() {
             self.fill(board, address, physical, attributes, Cause::DataMiss);
         }
+    }
+
+    /// Whether coprocessor 0 may be used (c15, c1, bit 0 of the XScale).
+    pub(crate) fn accumulator_enabled(&self) -> bool {
+        self.registers.coprocessor_access & 1 != 0
     }
 
     /// Whether PLD fetches a line.

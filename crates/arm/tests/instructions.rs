@@ -227,3 +227,22 @@ fn a_branch_to_itself_with_interrupts_masked_ends_the_run() {
     assert_eq!(stuck.stop, Stop::Hang);
     assert!(stuck.outcome.end.contains(&format!("{START:#010x}")), "{}", stuck.outcome.end);
 }
+
+#[test]
+fn the_xscale_accumulates_in_forty_bits() {
+    let program = |enabled: u32| {
+        let mut code = Code::new();
+        code.put(4, 0xe3a0_0063); // MOV R0, #99 at the undefined vector
+        // c15, c1: access to coprocessor 0; R1 = 0xff and 0xffffffff into the accumulator: -1.
+        code.set(0, enabled).system(0, 15, 1, 0).set(1, 0xffff_ffff).set(2, 0xff);
+        code.word(0xec42_1000); // MAR acc0, R1, R2
+        code.set(3, 5).set(4, 0xffff_fffd);
+        code.word(0xee20_4013); // MIA acc0, R3, R4: adds 5 x -3
+        code.word(0xec51_0000); // MRA R0, R1, acc0
+        let steps = if enabled != 0 { code.words.len() } else { code.words.len() - 5 };
+        run_limited(&machine("ixp425", &[]), &code.image(), false, steps as u64)
+    };
+    let summed = program(1);
+    assert_eq!((summed.register(0), summed.register(1)), (0xffff_fff0, 0xffff_ffff));
+    assert_eq!(program(0).system.cores[0].mode(), 0x1b, "without access it is undefined");
+}
