@@ -963,14 +963,16 @@ impl Memory {
                 return Err(fault);
             }
         };
-        let word = if attributes & CACHEABLE != 0 {
-            let slot = match self.line_of(address) {
-                Some(slot) => slot,
-                None => self.fill(board, address, physical, attributes, Cause::DataMiss),
-            };
-            self.lines[slot][(address >> 2 & 7) as usize]
-        } else {
-            self.read_uncached(board, physical)
+        let cached = attributes & CACHEABLE != 0;
+        let slot = if cached { self.line_of(address) } else { None };
+        let word = match (slot, self.read_buffered(physical)) {
+            (Some(slot), _) => self.lines[slot][(address >> 2 & 7) as usize],
+            (None, Some(word)) => word,
+            (None, None) if cached => {
+                let slot = self.fill(board, address, physical, attributes, Cause::DataMiss);
+                self.lines[slot][(address >> 2 & 7) as usize]
+            }
+            (None, None) => self.read_uncached(board, physical),
         };
         if board.checker.is_some() {
             self.check_load(board, address, physical, attributes, size, word);
@@ -1334,6 +1336,13 @@ impl Memory {
         if let Some(place) = self.read_buffer.get_mut(entry) {
             *place = (physical & !31 | 1, words);
         }
+    }
+
+    /// The word that a load which misses the caches finds in the read buffer.
+    fn read_buffered(&self, physical: u32) -> Option<u32> {
+        let line = physical & !31 | 1;
+        let entry = self.read_buffer.iter().find(|(tag, _)| *tag == line)?;
+        Some(entry.1[(physical >> 2 & 7) as usize])
     }
 
     /// Empties the read buffer.

@@ -226,7 +226,7 @@ impl System {
             if left == 0 {
                 return Stop::Limit;
             }
-            let horizon = self.horizon(turn, left);
+            let horizon = self.horizon(turn);
             let cpu = &mut self.cores[turn];
             cpu.memory.attention_at = horizon;
             let before = cpu.memory.pending_instructions();
@@ -253,7 +253,7 @@ impl System {
     }
 
     /// Until when a core may run without looking up.
-    fn horizon(&self, turn: usize, _left: u64) -> u64 {
+    fn horizon(&self, turn: usize) -> u64 {
         let now = self.cores[turn].memory.now();
         let mut horizon = now + LONGEST_RUN_CYCLES;
         if let Some(event) = self.board.next_event() {

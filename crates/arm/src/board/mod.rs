@@ -119,11 +119,6 @@ impl Board {
         self.ram.get((physical >> 2) as usize).copied().unwrap_or(0)
     }
 
-    /// Whether an address has a device that answers.
-    pub fn assigned(physical: u32) -> bool {
-        matches!(physical >> 12, 0x10000 | 0x101e0 | 0x101e2 | 0x10140 | 0x101f1 | 0x101ff)
-    }
-
     fn note_unassigned(&mut self, physical: u32, pc: u32) {
         let page = physical & !0xfff;
         if self.unassigned.len() < 64 && !self.unassigned.iter().any(|&(known, _)| known == page) {
