@@ -160,6 +160,20 @@ u32 isolation(void)
 	}
 	must_fault(&thief, WRITE, 0x7e000000, "an empty slot");
 
+	print("a large space with pages of its own at every slot's addresses\n");
+	start(&other);
+	for (u32 slot = 1; slot < 40; slot++) {
+		u32 address = slot << 25 | VICTIM_AT;
+		if (map(other.space, address, 1, READ_WRITE) < 0)
+			break;
+		faults(&other, READ, address, &result);
+		if (faults(&victim, READ, VICTIM_AT, &result) || result != SECRET) {
+			errors++;
+			print("error: the victim read the large space's page\n");
+		}
+	}
+	process_end(&other);
+
 	print("the same fixed address, mapped by one of them only\n");
 	fill(&victim, FIXED_AT);
 	must_fault(&thief, READ, FIXED_AT, "a fixed address");

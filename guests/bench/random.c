@@ -22,7 +22,7 @@ struct worker {
 
 static struct worker workers[MOST_SPACES];
 static struct object objects[MOST_SPACES * PLACES + 1];
-static u32 state, errors, spaces_wanted;
+static u32 state, errors, spaces_wanted, places_wanted;
 
 // Addresses in two sections of the relocated 32 MB, in other slots' modified addresses, and above 2 GB.
 // The last four are in one section that is only ever shared whole.
@@ -223,7 +223,7 @@ static void map_or_copy(u32 w, u32 p, u32 other, u32 q, u32 choice)
 
 static void operation(void)
 {
-	u32 w = below(spaces_wanted), other = below(spaces_wanted), p = below(PLACES), q = below(PLACES);
+	u32 w = below(spaces_wanted), other = below(spaces_wanted), p = below(places_wanted), q = below(places_wanted);
 	if (!workers[w].space) {
 		create(w);
 		return;
@@ -260,6 +260,9 @@ u32 random_operations(void)
 	u32 operations = option_number("operations", 100000);
 	state = option_number("seed", 1) * 2654435761u | 1;
 	spaces_wanted = option_number("spaces", 24);
+	places_wanted = option_number("places", PLACES); // 8: only below 32 MB
+	if (places_wanted > PLACES)
+		places_wanted = PLACES;
 	if (spaces_wanted > MOST_SPACES)
 		spaces_wanted = MOST_SPACES;
 	u32 free = free_frames();

@@ -20,17 +20,30 @@ ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = {"sa1100": "armv4", "ixp425": "armv5te", "arm926ej-s": "armv5te"}
 RANDOM = "run=random operations=1500"
 FEW_SPACES = "run=random operations=4000 spaces=6"
+SMALL_SPACES = "run=random operations=4000 spaces=4 places=4"
 MORE_SPACES = "run=random operations=4000 spaces=20"
 MANY_SPACES = "run=random operations=2500 spaces=80"
 ALL = ["flush", "fass", "fcse_guaranteed", "fcse_best_effort"]
 MOST_INSTRUCTIONS = 100_000_000
 
+GROWN = (
+    "the first space maps for others here, and the switch to the one that grew, now large, flushes "
+    "everything; needed by a space that grows itself"
+)
 REASONS = {
     "PAGE_UNCACHED_DATA": "its dirty lines were cleaned just before, when the page was shared "
     "(`PAGE_COPIED_CLEAN`), and what is left of them is clean and not looked at while the page is "
     "uncached; kept for cores that do look",
     "TABLE_DRAIN": "the way back to the user takes longer than the write buffer, so that no walk "
     "ever finds a descriptor in it; kept because nothing guarantees that",
+    "FASS_RECYCLE_INSTRUCTIONS": "it takes two spaces that execute different code at one modified "
+    "address, a recycling between them, and nothing that drops instruction lines meanwhile, which "
+    "these programs do not bring about; needed all the same",
+    "FCSE_REUSED_TRANSLATIONS": "every switch invalidates the TLB after it has loaded the table base",
+    "FCSE_GROW_DATA": GROWN,
+    "FCSE_GROW_INSTRUCTIONS": GROWN,
+    "FCSE_GROW_TRANSLATIONS": GROWN,
+    "FCSE_LAST_USER": "without it the kernel flushes more often, not less",
     "FCSE_LAST_USER_FORGOTTEN": "the lines of a destroyed space have been flushed page by page, so "
     "that a newcomer mistaken for it finds nothing",
 }
@@ -61,6 +74,7 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
         schemes = ALL
     runs = [("sa1100", scheme, RANDOM) for scheme in schemes]
     runs += [("ixp425", scheme, FEW_SPACES) for scheme in schemes]
+    runs += [("ixp425", scheme, SMALL_SPACES) for scheme in schemes]
     runs += [("ixp425", scheme, MORE_SPACES) for scheme in schemes]
     runs += [("sa1100", scheme, "run=isolation path=general") for scheme in schemes]
     runs += [("sa1100", scheme, "run=recycled") for scheme in schemes]
