@@ -97,7 +97,7 @@ def maintenance() -> str:
 
 def test_every_maintenance_operation_has_its_row_in_the_table_of_mutants():
     table = (ROOT / "docs" / "microkernel-mutants.md").read_text()
-    names = re.findall(r"^\t([A-Z_]+),", maintenance(), re.M)[1:-1]
+    names = re.findall(r"^\t([A-Z_]+),", maintenance(), re.M)[1:]
     assert re.findall(r"^\| \d+ \| `([A-Z_]+)`", table, re.M) == names
     assert "no reason known" not in table
 
