@@ -51,12 +51,15 @@ def ours(machine, command="true", image=None, **options):
 
 
 def qemu(machine, command="true", icount=True, timeout=600):
-    """Boots the same files on QEMU; gives the console and the seconds it took."""
+    """Boots the same kernel on QEMU; gives the console and the seconds it took.
+
+    QEMU puts a raw Image where this kernel does not run, so that it gets the zImage.
+    """
     folder = kernel(machine)
     words = [
         oracle.EMULATOR, "-M", "versatilepb", "-cpu", oracle.CPU[machine], "-m", "128",
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
-        "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "Image"),
+        "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
         "-dtb", str(BUILT / "board.dtb"), "-initrd", str(BUILT / "initrd.cpio"),
         "-append", command_line(command), *(["-icount", "shift=3,sleep=off"] if icount else []),
     ]  # fmt: skip
