@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -187,3 +189,19 @@ def cross_product(
         for l1_line in l1_lines
         for l2_line in l2_lines
     ]
+
+
+def explained_by(cells: list[Cell], parameter: str) -> float:
+    """Share of the variance of log VMCPI that lies between the groups of a parameter."""
+    values = [math.log(cell.vmcpi) for cell in cells]
+    mean = fmean(values)
+    total = sum((value - mean) ** 2 for value in values)
+    between = 0.0
+    for line in LINES:
+        group = [
+            value
+            for value, cell in zip(values, cells, strict=True)
+            if getattr(cell.configuration, parameter) == line
+        ]
+        between += len(group) * (fmean(group) - mean) ** 2 if group else 0.0
+    return between / total if total else 0.0

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable
 from statistics import fmean, median
 
 from mmulab.papers import Claim, Published
-from mmulab.papers.vm_study_cells import KIB, LINES, PLOTTED_LINES, WITH_TLB, Cell, Cells
+from mmulab.papers.vm_study_cells import (
+    KIB,
+    PLOTTED_LINES,
+    WITH_TLB,
+    Cell,
+    Cells,
+    explained_by,
+)
 from mmulab.papers.vm_study_experiments import Evidence
 from mmulab.papers.vm_study_explanations import explain
 
@@ -225,22 +232,6 @@ def longest_lines_help_only_pa_risc(cells: Cells) -> Finding:
     holds = falls < 0.99 and all(ratio >= 0.97 for ratio in ratios.values())
     others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
     return holds, f"VMCPI at 128 over 64 bytes: pa-risc {falls:.3f}, {others}"
-
-
-def explained_by(cells: list[Cell], parameter: str) -> float:
-    """Share of the variance of log VMCPI that lies between the groups of a parameter."""
-    values = [math.log(cell.vmcpi) for cell in cells]
-    mean = fmean(values)
-    total = sum((value - mean) ** 2 for value in values)
-    between = 0.0
-    for line in LINES:
-        group = [
-            value
-            for value, cell in zip(values, cells, strict=True)
-            if getattr(cell.configuration, parameter) == line
-        ]
-        between += len(group) * (fmean(group) - mean) ** 2 if group else 0.0
-    return between / total if total else 0.0
 
 
 @claim("vm98-08")
