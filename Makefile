@@ -110,6 +110,7 @@ lint: setup ## Check form and style of Rust and Python.
 
 bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.
 	$(WITH_RUST) $(BIN)/python benches/run.py
+	@if [ -e $(BUILD)/linux ]; then $(BIN)/python benches/arm.py; else echo "make linux first to measure the ARM machine too" >&2; fi
 
 guests: setup-arm ## Build the kernels that the ARM machines boot.
 	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
