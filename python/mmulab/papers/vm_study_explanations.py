@@ -198,9 +198,9 @@ def few_root_entries(cells: Cells, evidence: Evidence) -> str:
             f"{program} {cell.cpi('rpte-L2') / cell.cpi('upte-L2'):.2f} with {entries} root entries"
         )
     return (
-        "it falls as published; at the smallest first level the ratio is near one but outside the "
-        f"quarter allowed ({'; '.join(parts)}): one root entry serves 4 MB, so a few serve the whole "
-        "program, and the one needed is sometimes still there from an earlier walk"
+        "it falls off as published, but from below one even at the smallest first level "
+        f"({'; '.join(parts)}): one root entry serves 4 MB, so a few serve the whole program, and the "
+        "one needed is sometimes still there from an earlier walk"
     )
 
 
