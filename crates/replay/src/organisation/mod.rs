@@ -61,25 +61,44 @@ pub trait Walk {
     }
 }
 
-/// Memory management as the replay of a 32-bit machine sees it. Pages are folded page numbers.
+/// Memory management as the replay of a 32-bit machine sees it. Pages are folded page numbers. What an
+/// organisation leaves out is what one without a TLB does: every page is mapped.
 pub trait Organisation {
     /// Whether [`Organisation::before_fill`] does anything.
     const ACTS_ON_CACHE_MISSES: bool = false;
 
     /// Whether a translation that is at hand changes nothing when it is used.
-    fn hits_change_nothing(&self) -> bool;
+    fn hits_change_nothing(&self) -> bool {
+        true
+    }
 
     /// Whether the translation for a fetch from `page` is at hand.
-    fn is_fetch_mapped(&self, page: u32) -> bool;
+    #[inline(always)]
+    fn is_fetch_mapped(&self, page: u32) -> bool {
+        let _ = page;
+        true
+    }
 
     /// Whether the translation for a data reference to `page` is at hand.
-    fn is_data_mapped(&self, page: u32) -> bool;
+    #[inline(always)]
+    fn is_data_mapped(&self, page: u32) -> bool {
+        let _ = page;
+        true
+    }
 
     /// A fetch from `page` is translated; whether that took a walk.
-    fn translate_fetch(&mut self, page: u32, target: &mut impl WalkTarget) -> bool;
+    #[inline(always)]
+    fn translate_fetch(&mut self, page: u32, target: &mut impl WalkTarget) -> bool {
+        let _ = (page, target);
+        false
+    }
 
     /// A data reference to `page` is translated; whether that took a walk.
-    fn translate_data(&mut self, page: u32, target: &mut impl WalkTarget) -> bool;
+    #[inline(always)]
+    fn translate_data(&mut self, page: u32, target: &mut impl WalkTarget) -> bool {
+        let _ = (page, target);
+        false
+    }
 
     /// A reference to `page` missed every cache and is about to be filled from memory.
     fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
@@ -87,7 +106,10 @@ pub trait Organisation {
     }
 
     /// How often the organisation's TLBs hit and missed, given the references made to each side.
-    fn tlb_counters(&self, references: [u64; 2]) -> Vec<TlbCounters>;
+    fn tlb_counters(&self, references: [u64; 2]) -> Vec<TlbCounters> {
+        let _ = references;
+        Vec::new()
+    }
 
     /// How long the collision chains were, for an organisation that has any.
     fn chains(&self) -> Option<ChainStatistics> {

@@ -7,7 +7,7 @@
 use mmulab_machine::TwoTier;
 
 use super::ultrix::two_tier_entries;
-use super::{Organisation, TlbCounters, WalkTarget};
+use super::{Organisation, WalkTarget};
 use crate::cause::Tier;
 
 /// Memory management of NOTLB.
@@ -26,30 +26,6 @@ impl NoTlb {
 impl Organisation for NoTlb {
     const ACTS_ON_CACHE_MISSES: bool = true;
 
-    fn hits_change_nothing(&self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn is_fetch_mapped(&self, _page: u32) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn is_data_mapped(&self, _page: u32) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn translate_fetch(&mut self, _page: u32, _target: &mut impl WalkTarget) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn translate_data(&mut self, _page: u32, _target: &mut impl WalkTarget) -> bool {
-        false
-    }
-
     fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
         let (user_entry, root_entry) = two_tier_entries(&self.table, page);
         target.run_handler(Tier::User, &self.table.user_handler);
@@ -58,9 +34,5 @@ impl Organisation for NoTlb {
             target.load(Tier::Root, root_entry);
         }
         target.load(Tier::User, user_entry);
-    }
-
-    fn tlb_counters(&self, _references: [u64; 2]) -> Vec<TlbCounters> {
-        Vec::new()
     }
 }

@@ -14,7 +14,7 @@ use mmulab_machine::ReplayMachine;
 use crate::caches::{CacheCounters, Caches, Location, Side, SplitDirectMapped, Tags, miss_cycles};
 use crate::cause::{Cause, Role};
 use crate::engine::{EngineResult, Machine};
-use crate::organisation::{NoTlb, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget};
+use crate::organisation::{NoTlb, Organisation, PAGE_SHIFT};
 
 /// Organisation of an engine over [`Lanes`]: all pages are mapped, and each lane walks by itself.
 #[derive(Clone, Copy, Debug)]
@@ -22,34 +22,6 @@ pub(super) struct InLanes;
 
 impl Organisation for InLanes {
     const ACTS_ON_CACHE_MISSES: bool = true;
-
-    fn hits_change_nothing(&self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn is_fetch_mapped(&self, _page: u32) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn is_data_mapped(&self, _page: u32) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn translate_fetch(&mut self, _page: u32, _target: &mut impl WalkTarget) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn translate_data(&mut self, _page: u32, _target: &mut impl WalkTarget) -> bool {
-        false
-    }
-
-    fn tlb_counters(&self, _references: [u64; 2]) -> Vec<TlbCounters> {
-        Vec::new()
-    }
 }
 
 /// The first levels of one side, interleaved.
