@@ -1,6 +1,8 @@
 /* A program that is easy on caches one way round and hard on TLBs the other: it sums a square matrix
- * of doubles by rows and by columns. `examples/small.mmt` is a recording of the C compiler as it
- * checks this file: cc1 -quiet -fsyntax-only examples/matrix.c -o /dev/null */
+ * of doubles by rows and by columns. `examples/small.mmt` is a recording of the first four million
+ * instructions of the C compiler as it checks this file:
+ *   mmulab record --max-instructions 4000000 -o examples/small.mmt -- \
+ *     $(gcc -print-prog-name=cc1) -quiet -fsyntax-only examples/matrix.c -o /dev/null */
 enum { SIDE = 512 };
 
 static double matrix[SIDE][SIDE];

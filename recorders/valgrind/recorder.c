@@ -163,6 +163,16 @@ static void put_record(UInt kind, const void* first, UInt first_bytes, const voi
    control->cursor += 8 + length;
 }
 
+/* Word `index` of the program's command line: the program, then its arguments; NULL at the end. */
+static const HChar* command_word(Word index)
+{
+   if (index == 0)
+      return VG_(args_the_exename);
+   if (index > VG_(sizeXA)(VG_(args_for_client)))
+      return NULL;
+   return *(HChar**)VG_(indexXA)(VG_(args_for_client), index - 1);
+}
+
 /* Connects to the reader and takes its memory file; the descriptor of the file, or -1. */
 static Int open_channel(UInt forked_from, UInt fork_number)
 {
@@ -194,6 +204,7 @@ static Int open_channel(UInt forked_from, UInt fork_number)
    Greeting greeting;
    SysRes result;
    SizeT length = VG_(strlen)(clo_channel);
+   Word word, words;
 
    if (length + 1 > sizeof name.path)
       return -1;
@@ -212,7 +223,16 @@ static Int open_channel(UInt forked_from, UInt fork_number)
    greeting.process = VG_(getpid)();
    greeting.forked_from = forked_from;
    greeting.fork_number = fork_number;
+   greeting.command_bytes = 0;
+   for (words = 0; command_word(words) != NULL; words++) {
+      SizeT bytes = VG_(strlen)(command_word(words)) + 1;
+      if (greeting.command_bytes + bytes > MAX_COMMAND_BYTES)
+         break;
+      greeting.command_bytes += bytes;
+   }
    send_all(&greeting, sizeof greeting);
+   for (word = 0; word < words; word++)
+      send_all(command_word(word), VG_(strlen)(command_word(word)) + 1);
 
    part.base = &ring;
    part.length = sizeof ring;

@@ -6,8 +6,8 @@
 #ifndef MMULAB_STREAM_H
 #define MMULAB_STREAM_H
 
-/* The tool connects to the abstract Unix socket named by --channel and sends a greeting. The
-   reader answers with a welcome and, beside it, a memory file of one control page and
+/* The tool connects to the abstract Unix socket named by --channel and sends a greeting, and behind
+   it the program and its arguments, each ended by a zero byte. The reader answers with a welcome and, beside it, a memory file of one control page and
    `segment_count` segments of `segment_bytes`. The tool fills the segments in turn; for each that
    is full it sends a notice, and for each that has been read the reader sends back one byte. */
 
@@ -20,7 +20,11 @@ typedef struct {
    UInt forked_from;
    /* How many forks that process had made, this one included. */
    UInt fork_number;
+   UInt command_bytes;
 } Greeting;
+
+/* A longer command line is cut after a word. */
+#define MAX_COMMAND_BYTES (1024 * 1024)
 
 typedef struct {
    UInt segment_bytes;

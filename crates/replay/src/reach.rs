@@ -108,8 +108,9 @@ impl Reach {
         } else if large > small / 2.0 {
             format!("Huge pages would help little: {change}.")
         } else {
-            let fewer = 100.0 * (1.0 - large / small);
-            format!("Huge pages would help: {change}, {fewer:.0}% fewer.")
+            // Rounded down, so that 100% means none at all.
+            let fewer = (1000.0 * (1.0 - large / small)).floor() / 10.0;
+            format!("Huge pages would help: {change}, {fewer:.1}% fewer.")
         }
     }
 }

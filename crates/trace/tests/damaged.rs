@@ -201,7 +201,7 @@ fn other_files_are_refused() {
     newer[8] = 9;
     assert_eq!(
         trace.refusal(&newer),
-        "FILE: header: it is written in version 9 of the format, known is 1"
+        "FILE: header: it is written in version 9 of the format and this mmulab reads version 2; record it again"
     );
     let text = trace.bytes.iter().flat_map(|&byte| match byte {
         b'\r' => vec![],

@@ -346,6 +346,18 @@ fn children_get_files_of_their_own() {
         }
         assert!(blocks > 100, "{file:?}");
         let name = file.file_name().unwrap().to_str().unwrap();
+        let command: &[&str] = match name {
+            "t.1.1.mmt" => &["/bin/true"],
+            "t.2.mmt" => &["/bin/echo", "-n"],
+            _ => &["-c", script],
+        };
+        assert!(
+            source
+                .command()
+                .ends_with(&command.iter().map(|&word| word.into()).collect::<Vec<String>>()),
+            "{name}: {:?}",
+            source.command()
+        );
         assert_eq!(replaced, ["t.1.1.mmt", "t.2.mmt"].contains(&name), "{name}");
     }
     // Without being asked to, only the program itself is recorded, and its children still run.

@@ -9,7 +9,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89MMT\r\n\x1a\n";
 pub(crate) const END_MAGIC: [u8; 8] = *b"MMT-END\n";
 pub(crate) const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"chnk");
 pub(crate) const INDEX_MAGIC: u32 = u32::from_le_bytes(*b"indx");
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Limits that a reader may rely on, so that a damaged length cannot ask for much memory.
 pub(crate) const MAX_METADATA_BYTES: usize = 16 << 20;
@@ -30,7 +30,8 @@ pub(crate) const FOOTER_BYTES: usize = 8 + 8 + 8 + 8;
 /// What is known when a recording begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// The recorded program and its arguments.
+    /// The recorded program and its arguments; of a process that went on with another program
+    /// (exec) and was recorded to its end, the last one.
     pub command: Vec<String>,
     /// What made the trace.
     pub recorder: String,
@@ -100,11 +101,14 @@ impl Information {
     }
 }
 
-/// Totals and ending, as they stand in the index.
+/// What is known at the end, as it stands in the index.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Conclusion {
     pub ending: Ending,
     pub totals: Totals,
+    /// The last program that the process has loaded, if it was not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
 }
 
 /// Reads little-endian integers from the front of a slice.

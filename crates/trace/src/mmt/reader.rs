@@ -59,7 +59,8 @@ impl MmtReader {
         }
         if version != VERSION {
             return Err(damaged(&format!(
-                "it is written in version {version} of the format, known is {VERSION}"
+                "it is written in version {version} of the format and this mmulab reads version {VERSION}; \
+                 record it again"
             )));
         }
         if length > MAX_METADATA_BYTES || (length + 24) as u64 > file_bytes {
@@ -153,6 +154,9 @@ impl MmtReader {
         let (conclusion, entries) = parsed.ok_or("its index makes no sense")?;
         self.information.totals = conclusion.totals;
         self.information.ending = Some(conclusion.ending);
+        if let Some(command) = conclusion.command {
+            self.information.metadata.command = command;
+        }
         for mut entry in entries.chunks_exact(INDEX_ENTRY_BYTES).map(Fields) {
             self.chunk_offsets.push(entry.u64().unwrap_or(u64::MAX));
         }

@@ -86,6 +86,7 @@ pub struct MmtWriter {
     last_block_end: u64,
     accesses_defined: usize,
     totals: Totals,
+    command: Option<Vec<String>>,
     chunks: Option<SyncSender<Pending>>,
     /// Written chunks, whose memory is used again.
     written: Receiver<Pending>,
@@ -132,6 +133,7 @@ impl MmtWriter {
             last_block_end: 0,
             accesses_defined: 0,
             totals: Totals::default(),
+            command: None,
             chunks: Some(sender),
             written,
             worker: Some(worker),
@@ -191,6 +193,11 @@ impl MmtWriter {
         self.close_chunk()
     }
 
+    /// Notes that the process goes on with another program.
+    pub fn set_command(&mut self, command: Vec<String>) {
+        self.command = Some(command);
+    }
+
     /// Instructions written so far.
     pub fn instructions(&self) -> u64 {
         self.totals.instructions + self.pending.instructions
@@ -206,8 +213,9 @@ impl MmtWriter {
         let path = self.path.clone();
         self.totals.distinct_blocks = self.sums.len() as u64;
         let totals = self.totals;
+        let conclusion = Conclusion { ending, totals, command: self.command.take() };
         self.join()
-            .and_then(|mut file| file.finish(&Conclusion { ending, totals }))
+            .and_then(|mut file| file.finish(&conclusion))
             .map_err(|error| TraceError::io(&path, error))?;
         Ok(totals)
     }

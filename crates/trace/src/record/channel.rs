@@ -12,6 +12,7 @@ use std::ptr;
 use std::time::Duration;
 
 const GREETING_MAGIC: u32 = 0x316d_6d75;
+const MAX_COMMAND_BYTES: usize = 1 << 20;
 const CONTROL_BYTES: usize = 4096;
 const SEGMENT_BYTES: usize = 1 << 20;
 const SEGMENT_COUNT: usize = 16;
@@ -48,16 +49,26 @@ impl Listener {
         }
         stream.set_nonblocking(false).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-        let mut greeting = [0; 16];
+        let mut greeting = [0; 20];
         stream.read_exact(&mut greeting).ok()?;
-        stream.set_read_timeout(None).ok()?;
         let field = |index: usize| {
             let mut bytes = [0; 4];
             bytes.copy_from_slice(&greeting[4 * index..][..4]);
             u32::from_le_bytes(bytes)
         };
-        (field(0) == GREETING_MAGIC).then(|| Newcomer {
+        let command_bytes = field(4) as usize;
+        if field(0) != GREETING_MAGIC || command_bytes > MAX_COMMAND_BYTES {
+            return None;
+        }
+        let mut command = vec![0; command_bytes];
+        stream.read_exact(&mut command).ok()?;
+        stream.set_read_timeout(None).ok()?;
+        let words = command.split_inclusive(|&byte| byte == 0);
+        Some(Newcomer {
             stream,
+            command: words
+                .map(|word| String::from_utf8_lossy(&word[..word.len() - 1]).into_owned())
+                .collect(),
             process: field(1),
             forked_from: field(2),
             fork_number: field(3),
@@ -72,6 +83,8 @@ pub(super) struct Newcomer {
     /// The process that it was forked from; 0 for a program that was just loaded.
     pub(super) forked_from: u32,
     pub(super) fork_number: u32,
+    /// The program that it runs, and its arguments.
+    pub(super) command: Vec<String>,
 }
 
 impl Newcomer {

@@ -78,7 +78,9 @@ pub fn record(
     let mut session = Session::start(options)?;
     let first = session.first_stream()?;
     let shared = session.shared.clone();
-    let totals = record_process(&shared, first, String::new(), &mut |instructions| {
+    let mut command = vec![options.program.clone()];
+    command.extend_from_slice(&options.args);
+    let totals = record_process(&shared, first, String::new(), command, &mut |instructions| {
         if !progress(instructions) {
             shared.stop();
         }
@@ -165,11 +167,10 @@ fn record_process(
     shared: &Arc<Shared>,
     mut stream: RunStream,
     suffix: String,
+    command: Vec<String>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Recorded, TraceError> {
     let output = child_path(&shared.options.output, &suffix);
-    let mut command = vec![shared.options.program.clone()];
-    command.extend_from_slice(&shared.options.args);
     let metadata = Metadata {
         command,
         recorder: concat!("mmulab ", env!("CARGO_PKG_VERSION"), " with Valgrind").into(),
@@ -195,8 +196,9 @@ fn record_process(
                 .flatten()
                 .and_then(|forks_made| shared.wait_for_exec(stream.process(), forks_made));
             match next {
-                Some(channel) => {
+                Some((channel, command)) => {
                     stream.exec_done(channel, &mut batch);
+                    writer.set_command(command);
                     writer.write(stream.table(), &batch)?;
                     batch.clear();
                 }
@@ -293,12 +295,13 @@ impl Shared {
         Ok(progress)
     }
 
-    /// Waits for the process to come back with the program that it has loaded.
-    fn wait_for_exec(&self, process: u32, forks_made: u32) -> Option<Channel> {
+    /// Waits for the process to come back with the program that it has loaded, and says which.
+    fn wait_for_exec(&self, process: u32, forks_made: u32) -> Option<(Channel, Vec<String>)> {
         let mut state = self.state();
         loop {
-            if let Some(newcomer) = state.newcomers.remove(&process) {
-                return newcomer.welcome(forks_made).ok();
+            if let Some(mut newcomer) = state.newcomers.remove(&process) {
+                let command = std::mem::take(&mut newcomer.command);
+                return newcomer.welcome(forks_made).ok().map(|channel| (channel, command));
             }
             if !channel::exists(process) || self.closing.load(Ordering::Relaxed) {
                 return None;
@@ -330,7 +333,7 @@ impl Shared {
     }
 
     /// Takes in a process that has announced itself.
-    fn receive(self: &Arc<Self>, newcomer: Newcomer) {
+    fn receive(self: &Arc<Self>, mut newcomer: Newcomer) {
         let mut state = self.state();
         if newcomer.forked_from == 0 {
             state.newcomers.insert(newcomer.process, newcomer);
@@ -340,12 +343,13 @@ impl Shared {
         let parent = state.suffixes.get(&newcomer.forked_from).cloned().unwrap_or_default();
         let suffix = format!("{parent}.{}", newcomer.fork_number);
         let process = newcomer.process;
+        let command = std::mem::take(&mut newcomer.command);
         state.suffixes.insert(process, suffix.clone());
         let Ok(channel) = newcomer.welcome(0) else { return };
         let shared = self.clone();
         let stream = RunStream::new(channel);
         state.children.push(std::thread::spawn(move || {
-            record_process(&shared, stream, suffix, &mut |_| {})?.conclude(Ending::Unknown)
+            record_process(&shared, stream, suffix, command, &mut |_| {})?.conclude(Ending::Unknown)
         }));
     }
 }
