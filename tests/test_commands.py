@@ -258,7 +258,7 @@ def test_a_reader_that_goes_away_is_no_error(trace):
 
 
 def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path):
-    machines = [argument for _ in range(60) for argument in ("-m", "notlb")]
+    machines = [argument for _ in range(400) for argument in ("-m", "notlb")]
     output = tmp_path / "out.json"
     process = subprocess.Popen(
         [MMULAB, "replay", trace, *machines, "--threads", "1", "-o", output],
