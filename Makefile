@@ -25,7 +25,7 @@ setup: $(BUILD)/extension recorder ## Build the extension, the virtual environme
 
 # $(call debian,PACKAGES,WHAT FOR): installs what is missing, or says what to type.
 define debian
-	@missing=""; for package in $(1); do \
+	missing=""; for package in $(1); do \
 	  dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; \
 	done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
@@ -37,20 +37,20 @@ define debian
 endef
 
 $(BUILD)/system:
-	$(call debian,build-essential pkg-config python3-venv,building)
+	@$(call debian,build-essential pkg-config python3-venv,building)
 	@mkdir -p $(BUILD) && touch $@
 
 # The recorder needs Valgrind. Without it everything but `record` and `run` works, so that a
-# failure here is told and not fatal.
+# failure here is not fatal; the recorder's target tells it.
 $(BUILD)/valgrind-was-asked-for:
-	-$(call debian,valgrind,recording programs)
+	@( $(call debian,valgrind,recording programs) ) 2>/dev/null || true
 	@mkdir -p $(BUILD) && touch $@
 
 # The cross compiler of the ARM guests, and QEMU, the oracle of the ARM machines.
 setup-arm: $(BUILD)/arm-tools ## Install the ARM cross compiler and QEMU.
 
 $(BUILD)/arm-tools:
-	$(call debian,gcc-arm-none-eabi qemu-system-arm device-tree-compiler,the ARM guests)
+	@$(call debian,gcc-arm-none-eabi qemu-system-arm device-tree-compiler,the ARM guests)
 	@mkdir -p $(BUILD) && touch $@
 
 $(VENV)/ready: | $(BUILD)/system
@@ -80,11 +80,11 @@ $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.e
 recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool.
 	@if pkg-config --exists valgrind; then \
 	  $(MAKE) --no-print-directory --silent -C recorders/valgrind OUTPUT=$(CURDIR)/$(BUILD)/valgrind; \
-	else echo "Valgrind is not installed, so programs cannot be recorded; the rest works. To record, type: sudo apt-get install valgrind" >&2; fi
+	else echo "Valgrind is not installed: all but recording works. Type: sudo apt-get install valgrind" >&2; fi
 
 # The programs that stand for those of the 1998 study; its test is skipped without them.
 $(BUILD)/study-programs:
-	-$(call debian,gcc sqlite3 libjpeg-turbo-progs,the programs of the 1998 study)
+	-@$(call debian,gcc sqlite3 libjpeg-turbo-progs,the programs of the 1998 study)
 	@mkdir -p $(BUILD) && touch $@
 
 # ---- the main job ------------------------------------------------------------------------------
@@ -107,6 +107,7 @@ lint: setup ## Check form and style of Rust and Python.
 	$(WITH_RUST) cargo clippy --quiet --release --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check python tests examples guests
 	$(BIN)/ruff format --check python tests examples guests
+	$(BIN)/mypy
 
 bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.
 	$(WITH_RUST) $(BIN)/python benches/run.py
@@ -116,7 +117,7 @@ guests: setup-arm ## Build the kernels that the ARM machines boot.
 	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
 
 $(BUILD)/linux-tools:
-	$(call debian,linux-source-6.12 gcc-arm-linux-gnueabi libc6-dev-armel-cross flex bison bc cpio device-tree-compiler libssl-dev libelf-dev xz-utils gzip,building Linux)
+	@$(call debian,linux-source-6.12 gcc-arm-linux-gnueabi libc6-dev-armel-cross flex bison bc cpio device-tree-compiler libssl-dev libelf-dev xz-utils gzip,building Linux)
 	@mkdir -p $(BUILD) && touch $@
 
 linux: $(BUILD)/linux-tools ## Fetch, configure and build the Linux guest (minutes) into build/linux.

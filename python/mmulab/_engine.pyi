@@ -22,6 +22,7 @@ def record(
     program: list[str],
     output: str,
     *,
+    tool_directory: str,
     max_instructions: int | None,
     follow_children: bool,
     progress: Callable[[int, int | None], None] | None,

@@ -291,8 +291,9 @@ def sweep(
         set={**described.set, **_changes(set_)},
         seed=described.seed if seed is None else seed,
     )
-    is_parquet = output is not None and format in (None, Format.parquet)
-    is_parquet = is_parquet and (format is Format.parquet or output.suffix == ".parquet")
+    is_parquet = output is not None and (
+        format is Format.parquet or (format is None and output.suffix == ".parquet")
+    )
     with progress("Sweeping") as report:
         table = mmulab.sweep(
             described, output if is_parquet else None, threads=threads, on=on, progress=report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute
@@ -118,4 +118,5 @@ def _uint64_array(values: bytes | list[int]) -> pa.UInt64Array:
     """Numbers as the engine hands them over (native 64-bit words) or as JSON does (a list)."""
     if isinstance(values, list):
         return pa.array(values, pa.uint64())
-    return pa.UInt64Array.from_buffers(pa.uint64(), len(values) // 8, [None, pa.py_buffer(values)])
+    buffers = [None, pa.py_buffer(values)]
+    return cast(pa.UInt64Array, pa.Array.from_buffers(pa.uint64(), len(values) // 8, buffers))

@@ -26,7 +26,7 @@ PAPERS = {
 }
 """What users type, and the module that does it."""
 
-PUBLISHED = Path(__file__).resolve().parents[3] / "published"
+PUBLISHED = Path(__file__).parents[1] / "published"
 
 
 class Verdict(StrEnum):

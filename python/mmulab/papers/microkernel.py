@@ -73,7 +73,7 @@ def boot(machine: str, scheme: str, run: str, *, check: bool = False, **options:
     if result.exit != 0:
         said = result.console[-300:]
         raise InputError(f"the guest failed ({' '.join(words)} on {machine}): {said!r}")
-    clock_hz = int(mmulab.Machine.load(machine).get("core.clock_hz"))
+    clock_hz = int(str(mmulab.Machine.load(machine).get("core.clock_hz")))
     return Guest(result, clock_hz)
 
 

@@ -8,7 +8,7 @@ study's machines over its table 1, evaluates its claims (`vm_study_claims`) and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ def look_into(traces: dict[str, Path], run: Run) -> Evidence:
     return Evidence(found)
 
 
-def machine_of(configuration: Configuration, changes: dict[str, int | str]) -> mmulab.Machine:
+def machine_of(configuration: Configuration, changes: Mapping[str, int | str]) -> mmulab.Machine:
     """The shipped machine of an organisation, changed."""
     return mmulab.Machine.load(configuration.organisation).with_changes(changes)
 

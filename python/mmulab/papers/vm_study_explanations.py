@@ -133,7 +133,7 @@ def second_level_conflicts_follow_lines(cells: Cells, evidence: Evidence) -> str
 @of("vm98-08")
 def unequal_pairs_and_no_handler(cells: Cells, evidence: Evidence) -> str:
     """INTEL has no handler code to fetch; NOTLB groups where lines grow outwards."""
-    shares = {"l1_line_bytes": [], "l2_line_bytes": []}
+    shares: dict[str, list[float]] = {"l1_line_bytes": [], "l2_line_bytes": []}
     for program in ("gcc-like", "vortex-like"):
         for size in cells.sizes("l2_bytes"):
             graph = [

@@ -197,7 +197,7 @@ def _miss_rows(results: ReplayResults) -> list[dict[str, Any]]:
     for kind in ("tlbs", "caches"):
         names = list(dict.fromkeys(name for row in results for name in row.data[kind]))
         for name in names:
-            cells = []
+            cells: list[dict[str, Any] | None] = []
             for row in results:
                 counters = row.data[kind].get(name)
                 if counters is None:

@@ -95,7 +95,7 @@ def svg(chart: alt.TopLevelMixin) -> str:
 
 def cycles(results: ReplayResults) -> str:
     """Where every cycle goes: one bar per machine, one colour per cause."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "machine": row.machine,
             "cause": cause.name,
@@ -114,7 +114,7 @@ def cycles(results: ReplayResults) -> str:
 
 def translation(results: ReplayResults) -> str:
     """The components of VMCPI, one bar per machine."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "machine": row.machine,
             "cause": cause.name,
@@ -156,7 +156,7 @@ def _stacked(
 
 def interrupts(results: ReplayResults) -> str:
     """Overhead per instruction with interrupts at each of the machine's costs."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in results:
         for cost in row.interrupt_costs_cycles:
             parts = (

@@ -370,7 +370,9 @@ impl Session {
         if !options.tool_directory.join(TOOL).is_file() {
             return Err(TraceError::NotInstalled {
                 what: format!("the recorder is not in {}", options.tool_directory.display()),
-                mend: "build it with `make recorder`".into(),
+                mend: "build it with `make recorder` in the project's folder; where mmulab is installed \
+                       elsewhere, let MMULAB_RECORDER name the folder build/valgrind that it makes"
+                    .into(),
             });
         }
         let io = |error: std::io::Error| failed(error.to_string());
