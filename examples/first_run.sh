@@ -15,7 +15,7 @@ if command -v valgrind >/dev/null && command -v gcc >/dev/null && pkg-config --e
     "$(gcc -print-prog-name=cc1)" -quiet -fpreprocessed "$directory/recorder.i" -o /dev/null
 fi
 
-echo "Going on with a small recording that comes with the project, examples/small.mmt; Recording" >&2
+echo "Going on with a small recording that comes with the project, examples/small.mmt. Recording" >&2
 echo "the C compiler needs Valgrind and gcc: sudo apt-get install valgrind gcc" >&2
 mmulab replay examples/small.mmt -o "$directory/replay.json"
 mmulab reach examples/small.mmt -o "$directory/reach.json"

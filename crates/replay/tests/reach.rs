@@ -191,7 +191,7 @@ fn a_cycle_has_one_step() {
         result.huge_page_verdict(64),
         "Huge pages would help: with 2M pages instead of 4K, \
         a data TLB of 64 entries misses 0.100 instead of 1000.000 times in a thousand \
-        instructions, 100% fewer."
+        instructions, 99.9% fewer."
     );
 }
 
