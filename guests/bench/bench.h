@@ -13,7 +13,7 @@
 
 // Returns the number of errors.
 typedef u32 program(void);
-program pingpong, extreme, ring, storm, periodic, events, isolation, random_operations, recycled;
+program pingpong, extreme, ring, storm, periodic, events, isolation, random_operations, recycled, stale;
 
 extern struct process processes[512];
 void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority);
@@ -26,5 +26,6 @@ struct lap {
 void lap_start(struct lap *lap);
 void lap_end(struct lap *lap);
 void lap_print(const struct lap *lap, u32 per);
+void counters_print(void); // of the kernel, to the end of a "= " line
 
 #endif

@@ -46,6 +46,11 @@ void lap_print(const struct lap *lap, u32 per)
 {
 	print(" cycles=%U per=%u instructions=%u itlb=%u dtlb=%u icache=%u dcache=%u write_backs=%u", lap->cycles, per,
 	      lap->instructions, lap->itlb, lap->dtlb, lap->icache, lap->dcache, lap->write_backs);
+	counters_print();
+}
+
+void counters_print(void)
+{
 	static const char *const names[COUNTERS] = { "switches", "flushes", "tlb_flushes", "collisions", "fills",
 		"recycled_dirty", "recycled_clean", "grown", "written_shared", "page_flushes" };
 	for (u32 i = 0; i < COUNTERS; i++)
@@ -60,6 +65,7 @@ static const struct {
 	{ "pingpong", pingpong }, { "extreme", extreme },     { "ring", ring },
 	{ "storm", storm },       { "periodic", periodic },   { "events", events },
 	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
+	{ "stale", stale },
 };
 
 int main(void)
@@ -74,6 +80,6 @@ int main(void)
 			print("= checker reports=%u\n", LAB[LAB_CHECKER_REPORTS]);
 			return errors ? 1 : 0;
 		}
-	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled\n");
+	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale\n");
 	return 2;
 }

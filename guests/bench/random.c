@@ -278,8 +278,6 @@ u32 random_operations(void)
 	errors += free_frames() < free - 64;
 	print("random: %u operations, %u errors\n", operations, errors);
 	print("= random free_before=%u free_after=%u", free, free_frames());
-	for (u32 i = 0; i < COUNTERS; i++)
-		print(" counter%u=%u", i, counter(i));
-	print("\n");
+	counters_print();
 	return errors;
 }

@@ -35,7 +35,7 @@ start:
 	orr	r1, r1, r8
 	str	r1, [r3, #0x38]
 	add	r3, r4, #WINDOW >> 18
-	orr	r1, r8, #0x004				@ the window: buffered, not cached
+	mov	r1, r8					@ the window: neither cached nor buffered
 	mov	r2, #WINDOW_MEGABYTES
 1:	str	r1, [r3], #4
 	add	r1, r1, #0x100000

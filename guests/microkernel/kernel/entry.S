@@ -91,7 +91,11 @@ fast_path_dirty:
 	.balign	32
 enter_fcse:
 	PREPARE
-	@ FCSE: the caches stay, but the TLB has no address-space tags (the paper's section 3).
+	@ FCSE: the caches stay, but the TLB has no address-space tags (the paper's section 3). In best
+	@ effort mode a tag also says that no switch from or to its space need flush the caches.
+	ldr	r10, [r3, #THREAD_TAG]
+	teq	r10, #0
+	beq	general_ipc
 	ldr	r10, [r2, #THREAD_PID]
 	mcr	p15, 0, r11, c2, c0, 0
 fast_path_translations:

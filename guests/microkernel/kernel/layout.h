@@ -11,7 +11,7 @@
 
 #define DEVICES 0xffe00000           // the section with UART, timers, interrupt controller, lab block
 #define DEVICES_PHYSICAL 0x10100000
-#define WINDOW 0xc0000000            // all RAM, uncached: page tables and page contents
+#define WINDOW 0xc0000000            // all RAM, neither cached nor buffered: page tables and page contents
 #define WINDOW_MEGABYTES 32
 #define EVICTION 0xe0000000          // addresses whose loading evicts other lines (docs/board.md: zero bank)
 #define DIRECTORY_PHYSICAL 0x00004000 // the first page directory, 16 KB

@@ -1,8 +1,11 @@
 // Frames, page tables and mappings, the same for all schemes. A scheme says what is in the caches and
 // the TLB and how directories reach the hardware; everything about single pages is here.
 //
-// Page tables and page contents are only touched through the window, which is uncached: the walker
-// reads memory and not the data cache, and the window's addresses are never a second copy of a line.
+// Page tables and page contents are only touched through the window, which is neither cached nor
+// buffered: the walker reads memory, and looks into neither the data cache nor the write buffer. A store
+// to such a page ends when memory has it (SA-1100 manual 6.3; XScale manual 3.2.2; DDI 0151, 4.2;
+// DDI 0198D, 4.3), so that no table needs a drain, and the window's addresses are never a second copy
+// of a line.
 #include "core/core.h"
 #include "maintenance.h"
 #include "space/space.h"
@@ -50,11 +53,6 @@ static void *window(u32 physical)
 static volatile struct table *table_at(u32 physical)
 {
 	return window(physical & ~(PAGE_BYTES - 1));
-}
-
-static void drain(void)
-{
-	MAINTENANCE(TABLE_DRAIN, core_drain());
 }
 
 // ---- frames ------------------------------------------------------------------------------------
@@ -165,7 +163,6 @@ static volatile struct table *table_create(struct space *space, u32 address)
 	table->section = section;
 	table->sharers = 1;
 	directory_write(space->directory, section, frame | core->coarse_bits);
-	drain();
 	scheme->directory_changed(space, section);
 	return table;
 }
@@ -221,7 +218,6 @@ static void clean_mapping(struct mapping m)
 // The translation in the TLB, if any, is older than the entry just written.
 static void forget_mapping(struct mapping m, u32 maintenance)
 {
-	drain();
 	if (scheme->in_tlb(mapping_space(m)))
 		MAINTENANCE(maintenance, core->forget_translation(mapping_address(m)));
 }
@@ -236,9 +232,17 @@ static void flush_mapping(struct mapping m)
 	MAINTENANCE(PAGE_GONE_INSTRUCTIONS, core->forget_page_instructions(mapping_address(m)));
 }
 
+// A space that has written shared pages, or pages above 32 MB, must be looked at on every switch.
+static void counted(struct space *space)
+{
+	if (scheme->counts_written)
+		MAINTENANCE(FCSE_TAG_COUNTED, space_set_tag(space, 0));
+}
+
 static void count_written(struct mapping m, int change)
 {
 	MAINTENANCE(FCSE_WRITTEN_SHARED, mapping_space(m)->written_shared += change);
+	counted(mapping_space(m));
 }
 
 static void link(struct mapping m, u32 frame, u32 soft)
@@ -346,7 +350,6 @@ static volatile struct table *table_unshare(struct space *space, volatile struct
 		frame_reconsider(frame, soft & WRITABLE);
 		encode(m);
 	}
-	drain();
 	return own;
 }
 
@@ -357,7 +360,6 @@ static void table_attach(struct space *to, volatile struct table *table)
 		if (table->soft[i] & PRESENT && !(table->soft[i] & DEVICE))
 			frame_reconsider(table->soft[i] & ~(PAGE_BYTES - 1), table->soft[i] & WRITABLE);
 	directory_write(to->directory, table->section, physical_of(table) | core->coarse_bits);
-	drain();
 	scheme->directory_changed(to, table->section);
 }
 
@@ -388,8 +390,10 @@ static struct mapping entry_find(struct space *space, u32 address)
 
 static void count_above(struct space *space, u32 address, int change)
 {
-	if (address >= SLOT_BYTES)
-		MAINTENANCE(FCSE_PAGES_ABOVE, space->pages_above += change);
+	if (address < SLOT_BYTES)
+		return;
+	MAINTENANCE(FCSE_PAGES_ABOVE, space->pages_above += change);
+	counted(space);
 }
 
 static void remove(struct space *space, u32 address, struct mapping m)
@@ -431,7 +435,6 @@ static int add(struct space *space, u32 address, u32 frame, u32 soft)
 	count_above(space, address, 1);
 	frame_reconsider(frame, soft & WRITABLE && !(soft & COPY_ON_WRITE));
 	encode(m);
-	drain();
 	return 0;
 }
 
@@ -469,7 +472,6 @@ u32 memory_load(struct space *space, u32 address, const void *image, u32 bytes, 
 		for (u32 i = 0; i < PAGE_BYTES / 4 && done < bytes; i++, done += 4)
 			*to++ = *from++;
 	}
-	core_drain();
 	return 1;
 }
 
@@ -485,7 +487,6 @@ int memory_device(struct space *space, u32 address, u32 physical)
 	m.table->soft[m.index] = physical | PRESENT | WRITABLE | DEVICE;
 	m.table->present++;
 	encode(m);
-	drain();
 	return 0;
 }
 
@@ -693,7 +694,6 @@ struct space *space_create(void)
 		// The kernel is in every directory.
 		for (u32 section = USER_LIMIT >> 20; section < 4096 && !used_before; section++)
 			directory_write(directory, section, directory_read(DIRECTORY_PHYSICAL, section));
-		drain();
 		generation = (generation + 1) & 0x3fffff;
 		space->id = (generation << 9 | i) & 0x7fffffff;
 		return space;
@@ -745,7 +745,6 @@ int space_destroy(struct space *space)
 		}
 		directory_write(space->directory, section, 0);
 	}
-	drain();
 	scheme->destroy(space);
 	space->id = 0;
 	if (cpu.active == space)
@@ -769,20 +768,18 @@ void space_move(struct space *space, u32 pid)
 			if ((table->soft[j] & (PRESENT | DEVICE)) == PRESENT)
 				frame_reconsider(table->soft[j] & ~(PAGE_BYTES - 1), false);
 	}
-	drain();
 	space->pid = pid;
 	space_set_tag(space, 0);
 }
 
-// All lines and translations are forgotten, dirty lines written back. The three operations are
-// numbered one after the other, for `mutant=`.
-void flush_everything(u32 maintenance)
+// All lines are forgotten, dirty ones written back. The two operations are numbered one after the
+// other, for `mutant=`.
+void flush_caches(u32 maintenance)
 {
 	counters[COUNT_FLUSHES]++;
 	MAINTENANCE(maintenance, core->clean_data());
 	MAINTENANCE(maintenance + 1, core->forget_instructions());
-	MAINTENANCE(maintenance + 2, core->forget_translations());
-	cache_epoch++;
+	MAINTENANCE(CACHE_EPOCH, cache_epoch++);
 	quarantine_release();
 }
 

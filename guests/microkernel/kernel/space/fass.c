@@ -44,7 +44,6 @@ static void own(u32 domain, u32 section, u32 entry)
 	else
 		d->overflow = true;
 	directory_write(CPD, section, entry | domain << 5);
-	core_drain();
 }
 
 static void disown(u32 section)
@@ -73,7 +72,6 @@ static void clear_slots(u32 domain)
 		for (u32 section = 0; section < USER_LIMIT >> 20; section++)
 			if (owner[section] == domain)
 				clear_slot(section);
-	core_drain();
 	d->count = 0;
 	d->overflow = false;
 }
@@ -90,17 +88,18 @@ static void release(u32 domain)
 // Everything is flushed, so every domain is clean, and what waited for that can go.
 void fass_flush(u32 maintenance)
 {
-	flush_everything(maintenance);
-	cpu.dirty = 0;
+	flush_caches(maintenance);
+	MAINTENANCE(maintenance + 2, core->forget_translations());
+	MAINTENANCE(FASS_CLEAN, cpu.dirty = 0);
 	for (u32 d = 1; d < DOMAINS; d++)
 		if (domains[d].zombie)
 			release(d);
-	cpu.active = 0; // whoever runs next marks its domains dirty again
+	MAINTENANCE(FASS_DIRTY_AGAIN, cpu.active = 0); // so that whoever runs next marks its domains dirty
 }
 
 static void flush(void)
 {
-	fass_flush(FASS_RECYCLE_DATA);
+	fass_flush(FASS_EXHAUSTED_DATA);
 }
 
 // The domain's holder loses it; the caches hold no line of it.
@@ -125,6 +124,19 @@ static void withdraw_clean(u32 domain)
 	flush_translations(FASS_CLEAN_RECYCLE_TRANSLATIONS);
 }
 
+// Takes the domain from its holder.
+static void recycle(u32 domain)
+{
+	if (!dirty(domain)) {
+		counters[COUNT_RECYCLED_CLEAN]++;
+		withdraw_clean(domain);
+		return;
+	}
+	counters[COUNT_RECYCLED_DIRTY]++;
+	fass_flush(FASS_RECYCLE_DATA);
+	withdraw(domain);
+}
+
 static u32 next_in_turn(u32 kept)
 {
 	do
@@ -143,16 +155,13 @@ u32 fass_allocate(u32 kept)
 	for (u32 regions = 0; regions < 2; regions++)
 		for (u32 d = 1; d < DOMAINS; d++)
 			if (!dirty(d) && !(kept & client(d)) && !domains[d].zombie && !!domains[d].region == regions) {
-				counters[COUNT_RECYCLED_CLEAN]++;
-				withdraw_clean(d);
+				recycle(d);
 				return d;
 			}
-	counters[COUNT_RECYCLED_DIRTY]++;
 	u32 victim = next_in_turn(kept);
 	if (domains[victim].region)
 		victim = next_in_turn(kept);
-	fass_flush(FASS_RECYCLE_DATA);
-	withdraw(victim);
+	recycle(victim);
 	return victim;
 }
 
@@ -258,9 +267,8 @@ static bool admit(struct space *space, u32 address)
 {
 	if (!space->pid || address >> 25 != space->pid)
 		return true;
-	fass_flush(FASS_RECYCLE_DATA);
 	if (space->domain)
-		withdraw(space->domain);
+		recycle(space->domain);
 	users[space->pid]--;
 	users[0]++;
 	space->home_entry = 0;

@@ -31,7 +31,6 @@ static inline void fcse_directory_changed(struct space *space, u32 section)
 {
 	u32 entry = directory_read(space->directory, section);
 	directory_write(space->directory, section, entry | FCSE_DOMAIN << 5);
-	core_drain();
 }
 
 #endif

@@ -1,6 +1,11 @@
 // FCSE, best effort (FCSE paper, section 4.2): any number of spaces of any size. Spaces share PIDs in
 // groups, large ones live in slot 0, and the caches are flushed at a switch only when lines of two
 // spaces could meet.
+//
+// A space has a tag, and with it the fast path of IPC, while a switch from it or to it cannot need a
+// flush: it ran last in its group since the last flush, has no page above 32 MB, and has written to no
+// shared page. Whatever ends one of these takes the tag away; that another space of its group runs
+// needs no thought, since that flushes first.
 #include "../maintenance.h"
 #include "fcse.h"
 
@@ -43,9 +48,15 @@ static void destroy(struct space *space)
 
 static void flush(u32 maintenance)
 {
-	flush_everything(maintenance);
-	for (u32 i = 0; i < FCSE_PIDS; i++)
-		groups[i].dirty = false;
+	flush_caches(maintenance);
+	for (u32 i = 0; i < FCSE_PIDS; i++) {
+		struct group *group = &groups[i];
+		if (!group->dirty)
+			continue;
+		MAINTENANCE(FCSE_CLEAN, group->dirty = false);
+		if (group->last)
+			MAINTENANCE(FCSE_TAG_FLUSHED, space_set_tag(group->last, 0));
+	}
 }
 
 // Lines of the space may be cached from now on.
@@ -54,7 +65,9 @@ static void ran(struct space *space)
 	struct group *group = &groups[space->pid];
 	MAINTENANCE(FCSE_LAST_USER, group->last = space);
 	MAINTENANCE(FCSE_DIRTY, group->dirty = true);
-	space->epoch = cache_epoch;
+	MAINTENANCE(FCSE_RAN, space->epoch = cache_epoch);
+	if (!space->tag && !space->pages_above && !space->written_shared)
+		space_set_tag(space, space->directory);
 }
 
 static void switch_to(struct space *previous, struct space *next)
@@ -82,8 +95,9 @@ static bool admit(struct space *space, u32 address)
 	destroy(space);
 	space_move(space, 0);
 	groups[0].spaces++;
+	flush_translations(FCSE_GROW_TRANSLATIONS);
 	core_set_pid(cpu.active->pid);
-	ran(cpu.active); // whoever asked goes on without a switch
+	MAINTENANCE(FCSE_RAN_AGAIN, ran(cpu.active)); // whoever asked goes on without a switch
 	return true;
 }
 
@@ -111,5 +125,5 @@ const struct scheme scheme_fcse_best_effort = {
 	.in_tlb = fcse_in_tlb,
 	.directory_changed = fcse_directory_changed,
 	.counts_written = true,
-	.fast_path = enter_general,
+	.fast_path = enter_fcse,
 };

@@ -38,7 +38,7 @@ static void switch_to(struct space *previous, struct space *next)
 	core_set_pid(next->pid);
 	if (!next->tag)
 		space_set_tag(next, next->directory); // from now on the fast path may switch to it
-	next->epoch = cache_epoch;
+	MAINTENANCE(FCSE_GUARANTEED_RAN, next->epoch = cache_epoch);
 }
 
 static bool admit(struct space *space, u32 address)

@@ -25,11 +25,10 @@ static void destroy(struct space *space)
 static void switch_to(struct space *previous, struct space *next)
 {
 	(void)previous;
-	flush_everything(FLUSH_DATA);
+	flush_caches(FLUSH_DATA);
 	core_set_directory(next->directory);
-	// The walker may have read the old table while the caches were being written back.
 	MAINTENANCE(FLUSH_TRANSLATIONS, core->forget_translations());
-	next->epoch = cache_epoch;
+	MAINTENANCE(FLUSH_RAN, next->epoch = cache_epoch);
 }
 
 static bool fault(struct space *space, u32 address)
@@ -59,7 +58,6 @@ static void directory_changed(struct space *space, u32 section)
 {
 	u32 entry = directory_read(space->directory, section);
 	directory_write(space->directory, section, entry | DOMAIN << 5);
-	core_drain();
 }
 
 const struct scheme scheme_flush = {

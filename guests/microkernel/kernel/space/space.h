@@ -85,7 +85,7 @@ static inline u32 modified(const struct space *space, u32 address)
 }
 
 void space_set_tag(struct space *space, u32 tag);
-void flush_everything(u32 maintenance);
+void flush_caches(u32 maintenance);
 void flush_translations(u32 maintenance);
 void quarantine_release(void);
 void space_move(struct space *space, u32 pid);
