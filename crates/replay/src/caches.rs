@@ -106,18 +106,16 @@ pub trait Caches {
         addresses.len()
     }
 
-    /// Fetches blocks for the program, a reference for each line. Only asked of plain caches.
-    fn fetch_blocks(&mut self, blocks: &[Executed<u32>], ledger: &mut Ledger<Cause>) {
+    /// Fetches a block for the program, a reference for each line. Only asked of plain caches.
+    fn fetch_block(&mut self, block: &Executed<u32>, ledger: &mut Ledger<Cause>) {
         let shift = self.line_shift(Side::Instruction);
-        for block in blocks {
-            // A reference has the address of its first byte in the line: the next level may have
-            // shorter lines.
-            let mut first = block.first;
+        // A reference has the address of its first byte in the line: the next level may have
+        // shorter lines.
+        let mut first = block.first;
+        self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
+        while first >> shift != block.last >> shift {
+            first = ((first >> shift) + 1) << shift;
             self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
-            while first >> shift != block.last >> shift {
-                first = ((first >> shift) + 1) << shift;
-                self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
-            }
         }
     }
 
@@ -317,8 +315,7 @@ impl Caches for SplitDirectMapped {
         }
     }
 
-    // The next two do what they do by default, with the first level in registers.
-
+    // Does what it does by default, with the first level in registers.
     #[inline]
     fn load_while(
         &mut self,
@@ -348,33 +345,6 @@ impl Caches for SplitDirectMapped {
         first.misses += misses.first;
         misses.charge(Role::Data, self.miss_cycles, ledger);
         count
-    }
-
-    #[inline]
-    fn fetch_blocks(&mut self, blocks: &[Executed<u32>], ledger: &mut Ledger<Cause>) {
-        let [first, second] = &mut self.instruction;
-        let shift = first.shift;
-        let lines = &mut first.lines[..];
-        let mask = lines.len() - 1;
-        let mut misses = Misses::default();
-        for block in blocks {
-            let mut address = block.first;
-            loop {
-                let line = address >> shift;
-                let held = &mut lines[line as usize & mask];
-                if *held != line {
-                    *held = line;
-                    misses.first += 1;
-                    misses.second += u64::from(second.misses(address));
-                }
-                if line >= block.last >> shift {
-                    break;
-                }
-                address = (line + 1) << shift;
-            }
-        }
-        first.misses += misses.first;
-        misses.charge(Role::Fetch, self.miss_cycles, ledger);
     }
 
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {

@@ -11,11 +11,6 @@ use crate::organisation::{
 };
 use crate::program::{Executed, StaticBlock, Straddle, Stretch};
 
-/// Blocks that are taken together between walks: some, so that little is done for each chunk, but
-/// fewer than lie between two walks of a program with poor locality, since looking ahead for a fetch
-/// that walks is in vain beyond a load that does.
-const CHUNK: usize = 32;
-
 /// A 32-bit machine being driven by a program.
 ///
 /// The order of events is that of the study's pseudocode: for each instruction, its page is
@@ -146,38 +141,64 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// Runs a stretch on plain caches, from walk to walk.
     ///
     /// A TLB changes only when it misses. Up to the next walk, therefore, instructions and data go
-    /// their own ways, and each side's references can be made in one sweep. The block that walks is
-    /// run in its exact order; those of its data references that precede the walk are already made.
+    /// their own ways, and so do hits, which change nothing. So the blocks are looked over up to the
+    /// first that is not at hand, the data references up to there are made, and then that block is
+    /// fetched. A block that walks is run in its exact order; those of its data references that precede
+    /// the walk are already made.
     fn run_between_walks(&mut self, stretch: Stretch<'_, u32>) {
         let Stretch { program, blocks, executed, addresses, mut straddles, .. } = stretch;
-        let mut done_blocks = 0;
-        let mut done_accesses = 0;
-        while done_blocks < executed.len() {
-            let chunk = &executed[done_blocks..executed.len().min(done_blocks + CHUNK)];
-            let fetched = chunk.iter().take_while(|block| self.is_block_mapped(block)).count();
-            let end = chunk[..fetched].last().map_or(done_accesses, |b| b.accesses_end as usize);
-            let made = self.load_mapped(addresses, &mut straddles, done_accesses, end);
-            // The block of the access that walks, or else the first that walks to be fetched.
-            let clear = if made == end {
-                fetched
+        let mut fetched_blocks = 0;
+        let mut made_accesses = 0;
+        loop {
+            let ahead = &executed[fetched_blocks..];
+            let at_hand = ahead.iter().take_while(|block| self.is_at_hand(block)).count();
+            let end = fetched_blocks + at_hand;
+            let accesses_end = end.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
+            let made = self.load_mapped(addresses, &mut straddles, made_accesses, accesses_end);
+            let (next, made) = if made < accesses_end {
+                let before = ahead.partition_point(|block| block.accesses_end as usize <= made);
+                (fetched_blocks + before, made)
             } else {
-                chunk.partition_point(|block| block.accesses_end as usize <= made)
+                (end, made)
             };
-            self.machine.caches.fetch_blocks(&chunk[..clear], &mut self.machine.ledger);
-            done_blocks += clear;
-            done_accesses =
-                chunk[..clear].last().map_or(done_accesses, |b| b.accesses_end as usize);
-            if let Some(walking) = chunk.get(clear) {
-                let end = walking.accesses_end as usize;
-                let own = &addresses[done_accesses..end];
-                let block = &program.blocks[blocks[done_blocks] as usize];
-                self.run_exactly(stretch, block, own, made - done_accesses);
-                done_blocks += 1;
-                done_accesses = end;
-                let passed = straddles.iter().take_while(|s| (s.access as usize) < end).count();
-                straddles = &straddles[passed..];
+            let Some(block) = executed.get(next) else { return };
+            fetched_blocks = next + 1;
+            made_accesses = made;
+            let own_end = block.accesses_end as usize;
+            let has_straddle = straddles.first().is_some_and(|s| (s.access as usize) < own_end);
+            let walks = next < end
+                || has_straddle
+                || !self.is_block_mapped(block)
+                || !addresses[made..own_end].iter().all(|&address| self.is_mapped(address));
+            if !walks {
+                self.machine.caches.fetch_block(block, &mut self.machine.ledger);
+                continue;
             }
+            let first = next.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
+            let own = &addresses[first..own_end];
+            let block = &program.blocks[blocks[next] as usize];
+            self.run_exactly(stretch, block, own, made - first);
+            made_accesses = own_end;
+            let passed = straddles.iter().take_while(|s| (s.access as usize) < own_end).count();
+            straddles = &straddles[passed..];
         }
+    }
+
+    /// Whether the fetches of a block would change nothing.
+    #[inline(always)]
+    fn is_at_hand(&self, block: &Executed<u32>) -> bool {
+        let caches = &self.machine.caches;
+        let shift = caches.line_shift(Side::Instruction);
+        let (first, last) = (block.first >> shift, block.last >> shift);
+        self.is_block_mapped(block)
+            & caches.holds(Side::Instruction, block.first)
+            & caches.holds(Side::Instruction, block.last)
+            && (first + 1..last).all(|line| caches.holds(Side::Instruction, line << shift))
+    }
+
+    #[inline(always)]
+    fn is_mapped(&self, address: u32) -> bool {
+        self.organisation.is_data_mapped(address >> PAGE_SHIFT)
     }
 
     #[inline(always)]
