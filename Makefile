@@ -62,9 +62,9 @@ $(VENV)/ready: | $(BUILD)/system
 
 $(BUILD)/rust.env: $(VENV)/ready
 	@version=$$(cargo --version 2>/dev/null | cut -d' ' -f2); \
-	if printf '1.85.0\n%s\n' "$$version" | sort -VC; then : > $@; else \
+	if printf '1.88.0\n%s\n' "$$version" | sort -VC; then : > $@; else \
 	  home=$(CURDIR)/$(BUILD)/rust; \
-	  echo "No Rust of 1.85 or newer found; installing it into $$home"; \
+	  echo "No Rust of 1.88 or newer found; installing it into $$home"; \
 	  $(BIN)/python -m pip install --quiet puccinialin && \
 	  $(BIN)/python -m puccinialin --location $$home --info-json $(BUILD)/rust.json && \
 	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:$$PATH" > $@; \

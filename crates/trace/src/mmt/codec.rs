@@ -14,7 +14,7 @@
 //! new distance in the payload stream, or 0 where the old one held, so that decoding an address
 //! takes no branch.
 
-use std::mem::MaybeUninit;
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::container::MAX_ACCESSES;
@@ -90,16 +90,16 @@ impl Streams {
 struct BlockState {
     /// The block that followed last.
     successor: BlockId,
-    /// The first access, and above `FIRST_ACCESS_BITS` how many there are, or `MANY`.
+    /// The first access, and in the lowest `COUNT_BITS` how many there are, or `MANY`.
     accesses: u32,
 }
 
 /// The blocks that followed before the last, latest first.
 type OtherSuccessors = [BlockId; 2];
 
-const FIRST_ACCESS_BITS: u32 = MAX_ACCESSES.ilog2();
+const COUNT_BITS: u32 = u32::BITS - MAX_ACCESSES.ilog2();
 /// This many accesses or more: the layout says how many.
-const MANY: u32 = u32::MAX >> FIRST_ACCESS_BITS;
+const MANY: u32 = (1 << COUNT_BITS) - 1;
 
 /// What is remembered of an access: sixteen bytes, four to a cache line.
 #[derive(Clone, Copy)]
@@ -127,7 +127,7 @@ fn fresh_blocks(
     states.clear();
     states.extend(layout.first_access.windows(2).enumerate().map(|(block, accesses)| {
         let count = (accesses[1] - accesses[0]).min(MANY);
-        BlockState { successor: next(block, 1), accesses: accesses[0] | count << FIRST_ACCESS_BITS }
+        BlockState { successor: next(block, 1), accesses: accesses[0] << COUNT_BITS | count }
     }));
     other_successors.clear();
     other_successors.extend((0..layout.blocks()).map(|block| [next(block, 2), next(block, 3)]));
@@ -377,6 +377,8 @@ pub(crate) struct Decoder {
 
 /// Accesses of a block that are listed without a branch.
 const LISTED_AT_ONCE: usize = 8;
+/// As many as one word has tokens for, whatever place in its byte the first one has.
+const TOKENS_AT_ONCE: usize = 14;
 const LANES: [u32; LISTED_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// The payload stream is followed by this many bytes, so that an eighth as many addresses can be
@@ -450,7 +452,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Appends up to `max_blocks` blocks with their addresses.
+    /// Decodes up to `max_blocks` blocks with their addresses into the empty `blocks` and `addresses`.
     pub(crate) fn decode(
         &mut self,
         layout: &Layout,
@@ -487,11 +489,15 @@ impl Decoder {
         blocks: &mut Vec<BlockId>,
         addresses: &mut Vec<u64>,
     ) -> Result<(), &'static str> {
+        debug_assert!(blocks.is_empty() && addresses.is_empty());
         let count = self.decode_blocks(layout, max_blocks, blocks)?;
         if count > self.address_count - self.addresses_done {
             return Err("it makes more accesses than it has addresses");
         }
         self.decode_addresses(count, addresses)?;
+        let kept = addresses.len().min(FARTHEST_BASE);
+        self.recent.copy_within(kept.., 0);
+        self.recent[FARTHEST_BASE - kept..].copy_from_slice(&addresses[addresses.len() - kept..]);
         if self.blocks_done == self.block_count
             && (self.addresses_done != self.address_count
                 || self.payload_done != self.payload_bytes
@@ -537,26 +543,31 @@ impl Decoder {
         if room > self.sequence.len() {
             self.sequence.resize(2 * room, 0);
         }
-        let defined = self.blocks.len();
+        let Self { blocks: states, other_successors, sequence, streams, .. } = self;
+        let states = &mut states[..];
+        let defined = states.len() as i64;
+        // Were the lanes known to the compiler, it would add them one by one.
+        let lanes = std::hint::black_box(LANES);
+        let mut sequence_start = sequence.as_mut_ptr();
         let mut previous = self.previous as usize;
         let group = blocks.len()..blocks.len() + group_blocks;
         blocks.resize(group.end, 0);
         for place in &mut blocks[group] {
             let token = (tokens & 3) as usize;
             tokens >>= 2;
-            // SAFETY: every block number that is kept, here or as a successor, is below `defined`.
-            let state = unsafe { self.blocks.get_unchecked_mut(previous) };
+            // SAFETY: every block number that is kept, here or as a successor, has a state.
+            let state = unsafe { states.get_unchecked_mut(previous) };
             let block = if token == 0 {
                 state.successor
             } else {
-                let others = &mut self.other_successors[previous];
+                let others = &mut other_successors[previous];
                 let block = if token < 3 {
                     others[token - 1]
                 } else {
-                    let distance = take_varint(&self.streams.block_escapes, &mut self.escapes_done)
+                    let distance = take_varint(&streams.block_escapes, &mut self.escapes_done)
                         .ok_or("the block escape stream ends early")?;
                     let block = (previous as i64 + 1).wrapping_add(unzigzag(distance));
-                    if block < 0 || block >= defined as i64 {
+                    if block < 0 || block >= defined {
                         return Err("it executes a block that is not defined");
                     }
                     block as BlockId
@@ -568,22 +579,21 @@ impl Decoder {
             previous = block as usize;
 
             // SAFETY: as above.
-            let accesses = unsafe { self.blocks.get_unchecked(previous) }.accesses;
-            let first = accesses & (u32::MAX >> (32 - FIRST_ACCESS_BITS));
-            let mut accesses = (accesses >> FIRST_ACCESS_BITS) as usize;
-            let lanes = LANES.map(|lane| first.wrapping_add(lane));
+            let accesses = unsafe { states.get_unchecked(previous) }.accesses;
+            let first = accesses >> COUNT_BITS;
+            let mut accesses = (accesses & MANY) as usize;
+            let listing = lanes.map(|lane| first.wrapping_add(lane));
             // SAFETY: `room` was made above for this many accesses of each block of the group.
             unsafe {
-                self.sequence.as_mut_ptr().add(listed).cast::<[u32; LISTED_AT_ONCE]>().write(lanes);
+                sequence_start.add(listed).cast::<[u32; LISTED_AT_ONCE]>().write(listing);
             }
             if accesses > LISTED_AT_ONCE {
                 if accesses == MANY as usize {
                     accesses = layout.of_block(block).len();
-                    self.sequence.resize(self.sequence.len() + accesses, 0);
+                    sequence.resize(sequence.len() + accesses, 0);
+                    sequence_start = sequence.as_mut_ptr();
                 }
-                for (place, access) in
-                    self.sequence[listed..listed + accesses].iter_mut().zip(first..)
-                {
+                for (place, access) in sequence[listed..listed + accesses].iter_mut().zip(first..) {
                     *place = access;
                 }
             }
@@ -593,95 +603,98 @@ impl Decoder {
         Ok(listed)
     }
 
-    /// Decodes the addresses of the `count` accesses that are listed.
+    /// Appends the addresses of the first `count` accesses that are listed. `addresses` begins with
+    /// the batch.
     #[inline(always)]
     fn decode_addresses(
         &mut self,
         count: usize,
         addresses: &mut Vec<u64>,
     ) -> Result<(), &'static str> {
-        let start = addresses.len();
         addresses.reserve(count);
         let mut done = 0;
         while done < count {
             let end = count.min(done + PAYLOAD_PADDING_BYTES / 8);
-            self.decode_some_addresses(done..end, &mut addresses.spare_capacity_mut()[..count]);
+            self.decode_some_addresses(done..end, addresses);
             if self.payload_done > self.payload_bytes {
                 return Err("the payload stream ends early");
             }
             done = end;
         }
-        // SAFETY: the loop has written all `count` places.
-        unsafe { addresses.set_len(start + count) };
-        self.addresses_done += count;
-        let new = &addresses[start..];
-        if new.len() >= FARTHEST_BASE {
-            self.recent.copy_from_slice(&new[new.len() - FARTHEST_BASE..]);
-        } else {
-            self.recent.copy_within(new.len().., 0);
-            self.recent[FARTHEST_BASE - new.len()..].copy_from_slice(new);
-        }
         Ok(())
     }
 
-    /// Decodes the addresses of the listed accesses `range` into their `places`; those before it
-    /// are decoded already. The range is at most as long as the payload's padding allows, and all
-    /// payload used so far lies inside the stream.
+    /// Appends the addresses of the listed accesses `range`, which is at most as long as the
+    /// payload's padding allows, to `addresses`, which has room for them. All payload used so far lies
+    /// inside the stream.
     #[inline(always)]
-    fn decode_some_addresses(&mut self, range: Range<usize>, places: &mut [MaybeUninit<u64>]) {
-        let sequence = &self.sequence[range.clone()];
+    fn decode_some_addresses(&mut self, range: Range<usize>, addresses: &mut Vec<u64>) {
+        let sequence = &self.sequence[range];
+        let count = sequence.len();
         let payload = &self.streams.payload;
-        let mut token_place = self.addresses_done + range.start;
         assert!(
-            range.end <= places.len()
-                && self.payload_done + 8 * sequence.len() + 8 <= payload.len()
-                && (self.addresses_done + range.end) / 2 + 8 <= self.streams.address_tokens.len()
+            count <= addresses.capacity() - addresses.len()
+                && self.payload_done + 8 * count + 8 <= payload.len()
+                && (self.addresses_done + count) / 2 + 8 <= self.streams.address_tokens.len()
         );
         // SAFETY: `sequence` was made by `decode_blocks` from blocks that are defined, so it has
         // only numbers of accesses that there are; each access uses at most 8 bytes of payload, for
-        // which the assertion leaves room, and 8 to read; `places` reaches to the range's end, and
-        // the places before the one being decoded are written; a base is at most FARTHEST_BASE
-        // (four bits), and the first FARTHEST_BASE addresses of a batch look into `recent` instead.
+        // which the assertion leaves room, and 8 to read; it leaves room in `addresses` too, where all
+        // before the one being decoded are written; a base is at most FARTHEST_BASE (four bits), and
+        // the first FARTHEST_BASE addresses of a batch look into `recent` instead.
         unsafe {
             let mut payload_end = payload.as_ptr().add(self.payload_done);
-            let mut out = places.as_mut_ptr().cast::<u64>().add(range.start);
+            let out = addresses.as_mut_ptr();
             let states = self.accesses.as_mut_ptr();
-            let mut index = range.start;
-            // As many as one word has tokens for, whatever place in its byte the first one has.
-            for group in sequence.chunks(14) {
-                let mut tokens =
+            let recent_end = self.recent.as_mut_ptr().add(FARTHEST_BASE);
+            // `before` is what a base counts back from, the place itself but for the first ones.
+            let mut decode = |access: u32, token: u64, place: *mut u64, before: *mut u64| {
+                let state = states.add(access as usize);
+                let back = (*state).base as isize;
+                let origin = select_unpredictable(back == 0, &raw mut (*state).last, before);
+                let base = *origin.wrapping_offset(back);
+                let length = token as u32 & 15;
+                let said = i64::from_le(payload_end.cast::<i64>().read_unaligned());
+                let unsaid_bits = 0u32.wrapping_sub(8 * length);
+                let said = said.wrapping_shl(unsaid_bits).wrapping_shr(unsaid_bits);
+                let expected = i64::from((*state).distance);
+                let distance = select_unpredictable(length == 0, expected, said);
+                let address = base.wrapping_add(distance as u64);
+                (*state).last = address;
+                (*state).distance = distance as i32;
+                place.write(address);
+                payload_end = payload_end.add(length as usize);
+            };
+            let mut token_place = self.addresses_done;
+            let mut index = addresses.len();
+            for group in sequence.chunks(TOKENS_AT_ONCE) {
+                let tokens =
                     word_at(&self.streams.address_tokens, token_place / 2) >> (token_place % 2 * 4);
-                token_place += group.len();
-                // The first addresses of a batch may have their base in the batch before.
-                let near_start = index < FARTHEST_BASE;
-                for &access in group {
-                    let state = states.add(access as usize);
-                    let back = (*state).base as isize;
-                    let mut origin = if back == 0 { &raw mut (*state).last } else { out };
-                    if near_start && index.checked_add_signed(back).is_none() {
-                        origin = self.recent.as_mut_ptr().add(FARTHEST_BASE + index);
+                let tokens = |number: usize| tokens >> (4 * number);
+                if let (Ok(group), FARTHEST_BASE..) =
+                    (<&[u32; TOKENS_AT_ONCE]>::try_from(group), index)
+                {
+                    for (number, &access) in group.iter().enumerate() {
+                        let place = out.add(index + number);
+                        decode(access, tokens(number), place, place);
                     }
-                    let length = (tokens & 15) as u32;
-                    let said = i64::from_le(payload_end.cast::<i64>().read_unaligned());
-                    let unsaid_bits = 64u32.wrapping_sub(8 * length);
-                    let said = said.wrapping_shl(unsaid_bits).wrapping_shr(unsaid_bits);
-                    // Not an `if`, which would become a branch.
-                    let is_said = -i64::from((length + 15) >> 4);
-                    let expected = i64::from((*state).distance);
-                    let distance = expected ^ ((expected ^ said) & is_said);
-                    let address = (*origin.offset(back)).wrapping_add(distance as u64);
-                    (*state).last = address;
-                    (*state).distance = distance as i32;
-                    out.write(address);
-
-                    payload_end = payload_end.add(length as usize);
-                    tokens >>= 4;
-                    out = out.add(1);
-                    index += 1;
+                } else {
+                    for (number, &access) in group.iter().enumerate() {
+                        let back = (*states.add(access as usize)).base as isize;
+                        let index = index + number;
+                        let is_near = index.checked_add_signed(back).is_some();
+                        let origin = if is_near { out } else { recent_end };
+                        let before = origin.wrapping_add(index);
+                        decode(access, tokens(number), out.add(index), before);
+                    }
                 }
+                token_place += group.len();
+                index += group.len();
             }
             self.payload_done = payload_end.offset_from(payload.as_ptr()) as usize;
+            addresses.set_len(index);
         }
+        self.addresses_done += count;
     }
 }
 
