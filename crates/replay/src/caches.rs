@@ -10,7 +10,6 @@ use mmulab_machine as machine;
 use mmulab_machine::{CacheLevel, ReplayMachine};
 
 use crate::cause::{Cause, Role};
-use crate::program::Executed;
 
 /// How many levels a machine file can describe.
 pub const MAXIMUM_LEVELS: usize = 3;
@@ -70,7 +69,11 @@ pub trait Caches {
     /// The number of levels.
     fn levels(&self) -> usize;
 
-    /// Whether the first level of a side holds `address`. Changes nothing. Only asked of plain caches.
+    /// How many sets the first level of a side has, the smallest of many. Only asked of plain caches.
+    fn first_level_sets(&self, side: Side) -> usize;
+
+    /// Whether the first level of a side holds `address`. Changes nothing. Only asked of plain caches,
+    /// where there is no TLB.
     fn holds(&self, side: Side, address: u32) -> bool;
 
     /// Whether no cache on a side holds the byte. Changes nothing that matters.
@@ -88,36 +91,6 @@ pub trait Caches {
         level: usize,
         ledger: &mut Ledger<Cause>,
     );
-
-    /// References data for the program, up to the first address for which `goes_on` says no; how many
-    /// references that were. Only asked of plain caches.
-    fn load_while(
-        &mut self,
-        addresses: &[u32],
-        goes_on: impl Fn(u32) -> bool,
-        ledger: &mut Ledger<Cause>,
-    ) -> usize {
-        for (count, &address) in addresses.iter().enumerate() {
-            if !goes_on(address) {
-                return count;
-            }
-            self.reference(Role::Data, Location::same(address.into()), false, 0, ledger);
-        }
-        addresses.len()
-    }
-
-    /// Fetches a block for the program, a reference for each line. Only asked of plain caches.
-    fn fetch_block(&mut self, block: &Executed<u32>, ledger: &mut Ledger<Cause>) {
-        let shift = self.line_shift(Side::Instruction);
-        // A reference has the address of its first byte in the line: the next level may have
-        // shorter lines.
-        let mut first = block.first;
-        self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
-        while first >> shift != block.last >> shift {
-            first = ((first >> shift) + 1) << shift;
-            self.reference(Role::Fetch, Location::same(first.into()), false, 0, ledger);
-        }
-    }
 
     /// What each cache did. `references` are those made to the first level, by side: a driver need
     /// not come here for a hit that changes nothing, so it counts them.
@@ -285,6 +258,10 @@ impl Caches for SplitDirectMapped {
         2
     }
 
+    fn first_level_sets(&self, side: Side) -> usize {
+        self.side(side)[0].lines.len()
+    }
+
     #[inline(always)]
     fn holds(&self, side: Side, address: u32) -> bool {
         self.side(side)[0].holds(address)
@@ -313,38 +290,6 @@ impl Caches for SplitDirectMapped {
             let misses = Misses { first: 1, second: u64::from(second.misses(address)) };
             misses.charge(role, self.miss_cycles, ledger);
         }
-    }
-
-    // Does what it does by default, with the first level in registers.
-    #[inline]
-    fn load_while(
-        &mut self,
-        addresses: &[u32],
-        goes_on: impl Fn(u32) -> bool,
-        ledger: &mut Ledger<Cause>,
-    ) -> usize {
-        let [first, second] = &mut self.data;
-        let shift = first.shift;
-        let lines = &mut first.lines[..];
-        let mask = lines.len() - 1;
-        let mut misses = Misses::default();
-        let mut count = 0;
-        for &address in addresses {
-            if !goes_on(address) {
-                break;
-            }
-            count += 1;
-            let line = address >> shift;
-            let held = &mut lines[line as usize & mask];
-            if *held != line {
-                *held = line;
-                misses.first += 1;
-                misses.second += u64::from(second.misses(address));
-            }
-        }
-        first.misses += misses.first;
-        misses.charge(Role::Data, self.miss_cycles, ledger);
-        count
     }
 
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
@@ -527,6 +472,10 @@ impl Caches for Hierarchy {
 
     fn levels(&self) -> usize {
         self.path[0].len()
+    }
+
+    fn first_level_sets(&self, _side: Side) -> usize {
+        1
     }
 
     fn holds(&self, _side: Side, _address: u32) -> bool {

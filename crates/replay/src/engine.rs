@@ -2,6 +2,7 @@
 
 use mmulab_hardware::Ledger;
 
+use crate::at_hand::AtHand;
 use crate::attribution::Attribution;
 use crate::caches::{CacheCounters, Caches, Location, Side};
 use crate::cause::{Cause, Role, Tier};
@@ -38,6 +39,8 @@ pub struct Engine<O, C> {
 #[derive(Clone, Debug)]
 pub(crate) struct Machine<C> {
     pub(crate) caches: C,
+    /// By side; of plain caches only.
+    at_hand: [AtHand; 2],
     pub(crate) ledger: Ledger<Cause>,
     interrupt_cycles: u64,
     handler_instructions: u64,
@@ -46,12 +49,31 @@ pub(crate) struct Machine<C> {
 
 impl<C: Caches> Machine<C> {
     pub(crate) fn new(caches: C, interrupt_cycles: u32) -> Self {
+        let at_hand = [Side::Instruction, Side::Data].map(|side| match C::IS_PLAIN {
+            true => AtHand::new(caches.first_level_sets(side), caches.line_shift(side)),
+            false => AtHand::new(1, 0),
+        });
         Self {
             caches,
+            at_hand,
             ledger: Ledger::new(),
             interrupt_cycles: u64::from(interrupt_cycles),
             handler_instructions: 0,
             walk_loads: 0,
+        }
+    }
+
+    /// References the line of a byte for `role`; the page of a byte of the program is mapped.
+    #[inline(always)]
+    fn reference(&mut self, role: Role, at: Location, is_store: bool) {
+        self.caches.reference(role, at, is_store, 0, &mut self.ledger);
+        if C::IS_PLAIN {
+            let at_hand = &mut self.at_hand[role.side() as usize];
+            let address = at.virtual_address as u32;
+            match role {
+                Role::Fetch | Role::Data => at_hand.learn(address),
+                Role::Handler | Role::Pte(_) => at_hand.displace(address),
+            }
         }
     }
 
@@ -78,13 +100,7 @@ impl<C: Caches> WalkTarget for Machine<C> {
         let length = u64::from(handler.instructions) * u64::from(handler.instruction_bytes);
         let last = handler.base_address + length - 1;
         for line in handler.base_address >> shift..=last >> shift {
-            self.caches.reference(
-                Role::Handler,
-                Location::same(line << shift),
-                false,
-                0,
-                &mut self.ledger,
-            );
+            self.reference(Role::Handler, Location::same(line << shift), false);
         }
     }
 
@@ -94,8 +110,13 @@ impl<C: Caches> WalkTarget for Machine<C> {
 
     fn load(&mut self, tier: Tier, address: u32) {
         self.walk_loads += 1;
-        let at = Location::same(address.into());
-        self.caches.reference(Role::Pte(tier), at, false, 0, &mut self.ledger);
+        self.reference(Role::Pte(tier), Location::same(address.into()), false);
+    }
+
+    fn unmap(&mut self, side: Side, page: u32) {
+        if C::IS_PLAIN {
+            self.at_hand[side as usize].forget_page(page);
+        }
     }
 
     fn is_in_memory_only(&mut self, address: u32) -> bool {
@@ -133,7 +154,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             let own = &stretch.addresses[first..end];
             first = end;
             if !is_plain || !self.would_hit(stretch, block, own) {
-                self.run_exactly(stretch, block, own, 0);
+                self.run_exactly(stretch, block, own, 0, false);
             }
         }
     }
@@ -146,59 +167,77 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// fetched. A block that walks is run in its exact order; those of its data references that precede
     /// the walk are already made.
     fn run_between_walks(&mut self, stretch: Stretch<'_, u32>) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.run_between_walks_modern(stretch) };
+        }
+        self.run_between_walks_anywhere(stretch);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn run_between_walks_modern(&mut self, stretch: Stretch<'_, u32>) {
+        self.run_between_walks_anywhere(stretch);
+    }
+
+    #[inline(always)]
+    fn run_between_walks_anywhere(&mut self, stretch: Stretch<'_, u32>) {
         let Stretch { program, blocks, executed, addresses, mut straddles, .. } = stretch;
-        let mut fetched_blocks = 0;
-        let mut made_accesses = 0;
+        // Blocks before `end` are fetched; accesses before `made` are made, which are all of the
+        // blocks before `settled`.
+        let (mut end, mut settled, mut made) = (0, 0, 0);
         loop {
-            let ahead = &executed[fetched_blocks..];
-            let at_hand = ahead.iter().take_while(|block| self.is_at_hand(block)).count();
-            let end = fetched_blocks + at_hand;
-            let accesses_end = end.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
-            let made = self.load_mapped(addresses, &mut straddles, made_accesses, accesses_end);
-            let (next, made) = if made < accesses_end {
-                let before = ahead.partition_point(|block| block.accesses_end as usize <= made);
-                (fetched_blocks + before, made)
-            } else {
-                (end, made)
-            };
-            let Some(block) = executed.get(next) else { return };
-            fetched_blocks = next + 1;
-            made_accesses = made;
-            let own_end = block.accesses_end as usize;
-            let has_straddle = straddles.first().is_some_and(|s| (s.access as usize) < own_end);
-            let walks = next < end
-                || has_straddle
-                || !self.is_block_mapped(block)
-                || !addresses[made..own_end].iter().all(|&address| self.is_mapped(address));
-            if !walks {
-                self.machine.caches.fetch_block(block, &mut self.machine.ledger);
-                continue;
+            let [at_hand, _] = &self.machine.at_hand;
+            while executed.get(end).is_some_and(|block| at_hand.has_all(block.first, block.last)) {
+                end += 1;
             }
-            let first = next.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
+            let losses = at_hand.losses();
+            let accesses_end = end.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
+            made = self.load_mapped(addresses, &mut straddles, made, accesses_end);
+            let mut has_walked = false;
+            if made < accesses_end {
+                let walking = made;
+                has_walked = straddles.first().is_none_or(|s| s.access as usize != walking);
+                if has_walked {
+                    self.access(addresses[walking], 0, false);
+                    made += 1;
+                    if self.machine.at_hand[0].losses() == losses {
+                        continue;
+                    }
+                }
+                let ahead = &executed[settled..end];
+                end = settled + ahead.partition_point(|b| b.accesses_end as usize <= walking);
+            } else {
+                let Some(block) = executed.get(end) else { return };
+                settled = end;
+                if !self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT) {
+                    self.map_fetch(block.first >> PAGE_SHIFT);
+                    continue;
+                }
+                let own_end = block.accesses_end as usize;
+                let straddles = straddles.first().is_some_and(|s| (s.access as usize) < own_end);
+                let mut own = addresses[made..own_end].iter();
+                if !straddles
+                    && self.is_block_mapped(block)
+                    && own.all(|&address| self.is_data_mapped(address))
+                {
+                    self.fetch_mapped(block);
+                    end += 1;
+                    continue;
+                }
+            }
+            let first = end.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
+            let own_end = executed[end].accesses_end as usize;
+            let block = &program.blocks[blocks[end] as usize];
             let own = &addresses[first..own_end];
-            let block = &program.blocks[blocks[next] as usize];
-            self.run_exactly(stretch, block, own, made - first);
-            made_accesses = own_end;
+            self.run_exactly(stretch, block, own, made - first, has_walked);
+            made = own_end;
+            end += 1;
+            settled = end;
             let passed = straddles.iter().take_while(|s| (s.access as usize) < own_end).count();
             straddles = &straddles[passed..];
         }
-    }
-
-    /// Whether the fetches of a block would change nothing.
-    #[inline(always)]
-    fn is_at_hand(&self, block: &Executed<u32>) -> bool {
-        let caches = &self.machine.caches;
-        let shift = caches.line_shift(Side::Instruction);
-        let (first, last) = (block.first >> shift, block.last >> shift);
-        self.is_block_mapped(block)
-            & caches.holds(Side::Instruction, block.first)
-            & caches.holds(Side::Instruction, block.last)
-            && (first + 1..last).all(|line| caches.holds(Side::Instruction, line << shift))
-    }
-
-    #[inline(always)]
-    fn is_mapped(&self, address: u32) -> bool {
-        self.organisation.is_data_mapped(address >> PAGE_SHIFT)
     }
 
     #[inline(always)]
@@ -209,9 +248,26 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             & (block.last.wrapping_sub(block.first) < 1 << PAGE_SHIFT)
     }
 
+    #[inline(always)]
+    fn is_data_mapped(&self, address: u32) -> bool {
+        self.organisation.is_data_mapped(address >> PAGE_SHIFT)
+    }
+
+    /// Fetches a block whose pages are mapped, a reference for each line.
+    #[inline(always)]
+    fn fetch_mapped(&mut self, block: &Executed<u32>) {
+        let shift = self.machine.caches.line_shift(Side::Instruction);
+        for line in block.first >> shift..=block.last >> shift {
+            // A reference has the address of its first byte in the line: the next level may have
+            // shorter lines.
+            let first = block.first.max(line << shift);
+            self.machine.reference(Role::Fetch, Location::same(first.into()), false);
+        }
+    }
+
     /// References the data of accesses from `first` to `end`, up to the first that would walk;
     /// where that is. Takes those that may span lines off the list.
-    #[inline]
+    #[inline(always)]
     fn load_mapped(
         &mut self,
         addresses: &[u32],
@@ -219,25 +275,44 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         mut first: usize,
         end: usize,
     ) -> usize {
-        let Self { organisation, machine: Machine { caches, ledger, .. }, .. } = self;
-        let is_mapped = |address: u32| organisation.is_data_mapped(address >> PAGE_SHIFT);
         loop {
             let next = straddles.first().filter(|straddle| (straddle.access as usize) < end);
             let until = next.map_or(end, |straddle| straddle.access as usize);
-            first += caches.load_while(&addresses[first..until], is_mapped, ledger);
-            let Some(straddle) = next.filter(|_| first == until) else { return first };
+            while first < until {
+                let [_, at_hand] = &self.machine.at_hand;
+                let ahead = addresses[first..until].iter();
+                let Some(found) = ahead.clone().position(|&address| !at_hand.has(address)) else {
+                    break;
+                };
+                first += found;
+                if !self.load(addresses[first]) {
+                    return first;
+                }
+                first += 1;
+            }
+            let Some(straddle) = next else { return end };
             let address = addresses[until];
             let last = address.wrapping_add(u32::from(straddle.last_byte)).max(address);
-            if !is_mapped(address) || !is_mapped(last) {
-                return first;
+            if !self.is_data_mapped(address) || !self.is_data_mapped(last) {
+                return until;
             }
-            let shift = caches.line_shift(Side::Data);
+            let shift = self.machine.caches.line_shift(Side::Data);
             for line in address >> shift..=last >> shift {
-                caches.load_while(&[address.max(line << shift)], |_| true, ledger);
+                self.load(address.max(line << shift));
             }
             *straddles = &straddles[1..];
-            first += 1;
+            first = until + 1;
         }
+    }
+
+    /// References the data at `address`, unless its page is not mapped.
+    #[inline]
+    fn load(&mut self, address: u32) -> bool {
+        let is_mapped = self.is_data_mapped(address);
+        if is_mapped {
+            self.machine.reference(Role::Data, Location::same(address.into()), false);
+        }
+        is_mapped
     }
 
     /// Whether every reference of a block would hit the first level of plain caches. Asked where there
@@ -268,7 +343,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         hits
     }
 
-    /// Runs a block event by event, except for the first `made` of its data references.
+    /// Runs a block event by event, except for the first `made` of its data references. Where the last
+    /// of these `has_walked`, the instructions up to its own are fetched already.
     ///
     /// Of the fetches from one line, those after the first are left out as long as nothing came
     /// between that could have moved the line or its page: they would hit, and a hit on what was used
@@ -279,18 +355,20 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         block: &StaticBlock<u32>,
         addresses: &[u32],
         made: usize,
+        has_walked: bool,
     ) {
         let shift = self.machine.caches.line_shift(Side::Instruction);
         let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
         let accesses = &stretch.program.accesses[block.first_access as usize..];
+        let fetched = if has_walked { accesses[made - 1].instruction.into() } else { -1 };
         let mut accesses = addresses.iter().zip(accesses).skip(made).peekable();
         let mut address = block.first;
         let mut fetched_line = None;
-        for (number, &size) in sizes.iter().enumerate() {
+        for (number, &size) in (0..).zip(sizes) {
             let last = address.wrapping_add(u32::from(size.max(1)) - 1);
             for line in address >> shift..=last.max(address) >> shift {
-                if fetched_line != Some(line) {
+                if number > fetched && fetched_line != Some(line) {
                     self.fetch(address.max(line << shift));
                     fetched_line = Some(line);
                 }
@@ -298,7 +376,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             address = last.wrapping_add(1);
             let mut is_disturbed = self.fetches_each_instruction;
             while let Some((&data, access)) =
-                accesses.next_if(|(_, access)| usize::from(access.instruction) <= number)
+                accesses.next_if(|(_, access)| i32::from(access.instruction) <= number)
             {
                 is_disturbed |= self.access(data, access.last_byte, access.is_store);
             }
@@ -310,12 +388,16 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
 
     /// One fetch from one line.
     fn fetch(&mut self, address: u32) {
-        let page = address >> PAGE_SHIFT;
+        self.map_fetch(address >> PAGE_SHIFT);
+        self.refer(Role::Fetch, address, false);
+    }
+
+    /// Translates for a fetch.
+    fn map_fetch(&mut self, page: u32) {
         let before = self.machine.ledger.cycles();
         if self.organisation.translate_fetch(page, &mut self.machine) {
             self.attribution.add(page, true, self.machine.ledger.cycles() - before);
         }
-        self.refer(Role::Fetch, address, false);
     }
 
     /// One data access, of one line or more; whether it took a walk.
@@ -353,8 +435,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 self.attribution.add(page, role == Role::Fetch, cycles);
             }
         }
-        let Machine { caches, ledger, .. } = &mut self.machine;
-        caches.reference(role, at, is_store, 0, ledger);
+        self.machine.reference(role, at, is_store);
         walks
     }
 }

@@ -75,7 +75,7 @@ impl Fold {
     ///
     /// # Errors
     /// There is no room left.
-    #[inline]
+    #[inline(always)]
     pub fn fold(&mut self, address: u64) -> Result<u32, DoesNotFit> {
         let granule = address >> GRANULE_SHIFT;
         let (known, base) = self.recent[granule as usize % RECENT];

@@ -9,6 +9,7 @@
 //!
 //! [`reach`] counts the misses of TLBs of every size instead.
 
+mod at_hand;
 mod attribution;
 pub mod caches;
 mod cause;

@@ -186,6 +186,7 @@ pub trait AddressSpace: Send {
     ///
     /// # Errors
     /// The space has no room left.
+    #[inline(always)]
     fn place_all(
         &mut self,
         addresses: &[u64],
@@ -292,6 +293,22 @@ impl<S: AddressSpace> Feed<S> {
         for block in &table[self.known.len()..] {
             self.learn(block)?;
         }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.prepare_modern(batch) };
+        }
+        self.prepare_anywhere(batch)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn prepare_modern(&mut self, batch: &Batch) -> Result<(), DoesNotFit> {
+        self.prepare_anywhere(batch)
+    }
+
+    #[inline(always)]
+    fn prepare_anywhere(&mut self, batch: &Batch) -> Result<(), DoesNotFit> {
         self.lay_out(batch);
         let Execution { addresses, straddles, .. } = &mut self.execution;
         self.space.place_all(&batch.addresses, addresses)?;
@@ -334,6 +351,7 @@ impl<S: AddressSpace> Feed<S> {
     }
 
     /// Lays out in the order of execution what is known of the blocks.
+    #[inline(always)]
     fn lay_out(&mut self, batch: &Batch) {
         // Blocks make few accesses, but not equally few: copying a fixed number, of which the next
         // block overwrites the excess, spares a jump that could not be foretold.

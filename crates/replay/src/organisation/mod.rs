@@ -30,6 +30,7 @@ pub use pa_risc::PaRisc;
 pub use tlbs::{PageTlb, TlbCounters, TlbPair};
 pub use ultrix::Ultrix;
 
+use crate::caches::Side;
 use crate::cause::Tier;
 
 /// Page size of the 32-bit organisations, as a shift: 4 KiB.
@@ -45,6 +46,9 @@ pub trait WalkTarget {
 
     /// An entry of `tier` at `address` is loaded through the data caches.
     fn load(&mut self, tier: Tier, address: u32);
+
+    /// The translation of `page` leaves the TLB of a side.
+    fn unmap(&mut self, side: Side, page: u32);
 
     /// Whether a load of `address` would miss every data cache. Only asked by `notlb`.
     fn is_in_memory_only(&mut self, address: u32) -> bool;
@@ -152,7 +156,9 @@ impl<W: Walk> Organisation for WithTlbs<W> {
             return false;
         }
         self.walk.walk(page, &mut self.tlbs.data, target);
-        self.tlbs.instruction.insert(page);
+        if let Some(displaced) = self.tlbs.instruction.insert(page) {
+            target.unmap(Side::Instruction, displaced);
+        }
         true
     }
 
@@ -162,7 +168,9 @@ impl<W: Walk> Organisation for WithTlbs<W> {
             return false;
         }
         self.walk.walk(page, &mut self.tlbs.data, target);
-        self.tlbs.data.insert(page);
+        if let Some(displaced) = self.tlbs.data.insert(page) {
+            target.unmap(Side::Data, displaced);
+        }
         true
     }
 

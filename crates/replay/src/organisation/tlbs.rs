@@ -106,29 +106,32 @@ impl PageTlb {
         true
     }
 
-    /// Inserts a page of the program.
+    /// Inserts a page of the program; which one it displaces.
     #[inline]
-    pub fn insert(&mut self, page: u32) {
-        self.insert_into(page, Partition::Normal);
+    pub fn insert(&mut self, page: u32) -> Option<u32> {
+        self.insert_into(page, Partition::Normal)
     }
 
-    /// Inserts a page of a virtual page table, into the protected slots.
+    /// Inserts a page of a virtual page table into the protected slots, where it displaces only its
+    /// like.
     #[inline]
     pub fn insert_protected(&mut self, page: u32) {
         self.insert_into(page, Partition::Protected);
     }
 
-    fn insert_into(&mut self, page: u32, partition: Partition) {
+    fn insert_into(&mut self, page: u32, partition: Partition) -> Option<u32> {
         let entry = TlbEntry {
             virtual_address: u64::from(page) << PAGE_SHIFT,
             page_shift: PAGE_SHIFT,
             ..TlbEntry::default()
         };
         let (_, displaced) = self.tlb.insert(entry, partition);
+        let displaced = displaced.map(|entry| (entry.virtual_address >> PAGE_SHIFT) as u32);
         if let Some(displaced) = displaced {
-            self.present[(displaced.virtual_address >> PAGE_SHIFT) as usize & (PAGES - 1)] = 0;
+            self.present[displaced as usize & (PAGES - 1)] = 0;
         }
         self.present[page as usize & (PAGES - 1)] = 1;
+        displaced
     }
 
     /// How often the program missed.

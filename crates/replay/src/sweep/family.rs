@@ -124,6 +124,10 @@ impl Caches for Family {
         2
     }
 
+    fn first_level_sets(&self, side: Side) -> usize {
+        self.sides[side as usize].smallest.len()
+    }
+
     /// Whether all first levels hold it.
     #[inline(always)]
     fn holds(&self, side: Side, address: u32) -> bool {

@@ -44,6 +44,10 @@ impl Interleaved {
         }
     }
 
+    fn sets(&self) -> usize {
+        self.set_mask as usize + 1
+    }
+
     #[inline(always)]
     fn set(&self, address: u32) -> (u32, &[Cell<u32>]) {
         let line = address >> self.shift;
@@ -69,7 +73,8 @@ struct Lane {
 }
 
 impl Caches for Lane {
-    const IS_PLAIN: bool = true;
+    /// [`Lanes`] looks for all lanes at once; nobody else asks.
+    const IS_PLAIN: bool = false;
 
     fn any_is_physical(&self) -> bool {
         false
@@ -85,6 +90,10 @@ impl Caches for Lane {
 
     fn levels(&self) -> usize {
         2
+    }
+
+    fn first_level_sets(&self, side: Side) -> usize {
+        self.first[side as usize].sets()
     }
 
     #[inline(always)]
@@ -200,6 +209,10 @@ impl Caches for Lanes {
 
     fn levels(&self) -> usize {
         2
+    }
+
+    fn first_level_sets(&self, side: Side) -> usize {
+        self.first[side as usize].sets()
     }
 
     /// Whether all lanes hold it.
