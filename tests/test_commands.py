@@ -187,6 +187,8 @@ BAD_USAGE = {
     "a folder for a trace": (["replay", "docs", "-m", "ultrix"], "docs"),
     "a text for a trace": (["replay", "README.md", "-m", "ultrix"], "README.md"),
     "no program": (["run", "--"], "PROGRAM"),
+    "no such program": (["record", "-o", "no.mmt", "--", "no-such-program"], "no-such-program"),
+    "a device for a trace": (["record", "-o", "/dev/null", "--", "true"], "/dev/null"),
     "no such paper": (["reproduce", "no-such-paper"], "no-such-paper"),
     "no such folder": (["report", "no-such-folder"], "no-such-folder"),
     "a folder without results": (["report", "docs"], "docs"),

@@ -165,8 +165,9 @@ def record(
 
     Example: [bold]mmulab record -o gzip.mmt -- gzip -k -f README.md[/]
 
-    The program keeps its input and output; nothing stands under the trace's name before it is
-    complete. With --format a summary goes to stdout, after what the program writes there.
+    The program keeps its input and output. A recording that is killed leaves a trace that says that
+    it is incomplete; --partial of other commands reads it as far as it goes. With --format a summary
+    goes to stdout, after what the program writes there.
     """
     with progress("Recording") as report:
         recorded = mmulab.record(

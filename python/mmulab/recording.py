@@ -50,11 +50,13 @@ def record(
 ) -> TraceInformation:
     """Runs a program under Valgrind and records what it executes into the `.mmt` file `output`.
 
-    The program keeps its standard streams and behaves as without. `output` appears when the
-    recording is complete; a killed one leaves nothing under that name. `max_instructions` stops
-    recording (the program is ended); `follow_children` records child processes too.
+    The program keeps its standard streams and behaves as without. `output` grows while the program
+    runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
+    with `partial`, up to its last whole chunk. `max_instructions` stops recording (the program is
+    ended); `follow_children` records child processes too, in files beside `output`.
 
-    Raises `RecordError` where Valgrind or the program is missing or cannot run.
+    Raises `RecordError` where Valgrind is missing or cannot run the program, and `InputError` where
+    there is no such program.
     """
     words = [os.fspath(word) for word in program]
     if not words:

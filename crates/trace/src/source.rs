@@ -53,7 +53,7 @@ impl Batch {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
-    #[error("{path}: {error}")]
+    #[error("{path}: {}", in_words(error))]
     Io {
         /// The file.
         path: String,
@@ -71,7 +71,7 @@ pub enum TraceError {
         problem: String,
     },
     /// The recording was killed, or the file's end is lost.
-    #[error("{path}: {cut}; ask for a partial trace to read those")]
+    #[error("{path}: {cut}; ask for a partial trace (--partial) to read those")]
     Incomplete {
         /// The file.
         path: String,
@@ -97,6 +97,12 @@ pub enum TraceError {
         /// How to get it.
         mend: String,
     },
+    /// The program to be recorded is not there.
+    #[error("there is no program {program}; give a path or a name in PATH")]
+    NoSuchProgram {
+        /// Its name as given.
+        program: String,
+    },
     /// The recording failed.
     #[error("recording {program}: {problem}")]
     Recording {
@@ -107,7 +113,28 @@ pub enum TraceError {
     },
 }
 
+/// What the system says, without its number.
+fn in_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
 impl TraceError {
+    /// Whether the machine failed rather than that the input was bad: a full disk, for instance.
+    pub fn is_failure(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match self {
+            Self::Io { error, .. } => {
+                matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+                    || error.raw_os_error() == Some(libc::EIO)
+            }
+            Self::Recording { .. } => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
         Self::Io { path: path.display().to_string(), error }
     }

@@ -120,7 +120,7 @@ fn a_truncated_trace_names_the_chunk_and_gives_what_is_whole() {
         let error = trace.refusal(&trace.bytes[..cut]);
         let expected = format!(
             "FILE: the trace is incomplete ({problem}): {place}; whole are {whole} chunks with {} \
-             instructions; ask for a partial trace to read those",
+             instructions; ask for a partial trace (--partial) to read those",
             whole * instructions
         );
         if whole < 5 {

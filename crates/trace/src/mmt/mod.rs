@@ -9,3 +9,4 @@ pub(crate) use container::MAGIC;
 pub use container::{Ending, Information, Metadata, Totals};
 pub use reader::MmtReader;
 pub use writer::MmtWriter;
+pub(crate) use writer::create_beside;

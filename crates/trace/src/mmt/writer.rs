@@ -1,7 +1,7 @@
 //! Writes `.mmt` files.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
@@ -109,8 +109,7 @@ impl MmtWriter {
         header.extend_from_slice(&(json.len() as u32).to_le_bytes());
         header.extend_from_slice(&json);
         seal(&mut header);
-        let mut file = File::create(path).map_err(io)?;
-        file.write_all(&header).map_err(io)?;
+        let file = create_with_header(path, &header).map_err(io)?;
 
         let (sender, receiver) = sync_channel::<Pending>(1);
         let (written_sender, written) = channel();
@@ -318,6 +317,30 @@ impl Drop for MmtWriter {
             let _ = worker.join();
         }
     }
+}
+
+/// Creates a file beside `path` that may take its name; `path` must be free or a regular file.
+pub(crate) fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+    if path.exists() && !path.is_file() {
+        return Err(io::Error::other("is no regular file, as a trace must be; give another name"));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    Ok((File::create(&temporary)?, temporary))
+}
+
+/// Creates a file that has its name only once its header is in it: a recording that is killed at
+/// that moment, or finds the disk full, leaves what was there before.
+fn create_with_header(path: &Path, header: &[u8]) -> io::Result<File> {
+    // A link stays a link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (mut file, temporary) = create_beside(&path)?;
+    let written = file.write_all(header).and_then(|()| fs::rename(&temporary, &path));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    Ok(file)
 }
 
 /// Appends a block's definition and returns where the block ends.

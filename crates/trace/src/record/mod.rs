@@ -20,6 +20,7 @@ use channel::{Channel, Listener, Newcomer};
 use interrupt::InterruptGuard;
 use stream::{Progress, RunStream};
 
+use crate::mmt::create_beside;
 use crate::{Batch, BlockTable, Ending, Metadata, MmtWriter, Source, Totals, TraceError};
 
 /// The tool's file in the tool folder.
@@ -358,9 +359,8 @@ impl Session {
     fn start(options: &RecordOptions) -> Result<Self, TraceError> {
         let failed =
             |problem: String| TraceError::Recording { program: options.program.clone(), problem };
-        let program = find_program(&options.program).ok_or_else(|| {
-            failed("there is no such program; give a path or a name in PATH".into())
-        })?;
+        let program = find_program(&options.program)
+            .ok_or_else(|| TraceError::NoSuchProgram { program: options.program.clone() })?;
         let valgrind = find_program("valgrind").ok_or_else(|| TraceError::NotInstalled {
             what: "recording needs Valgrind, which is not installed".into(),
             mend: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run `make \
@@ -509,10 +509,9 @@ impl Drop for Session {
 
 /// Fails if a file cannot be written, before a program is run for nothing; leaves it as it is.
 fn check_writable(path: &Path) -> Result<(), TraceError> {
-    let io = |error| TraceError::io(path, error);
-    let existed = path.exists();
-    fs::File::options().write(true).create(true).truncate(false).open(path).map_err(io)?;
-    if existed { Ok(()) } else { fs::remove_file(path).map_err(io) }
+    create_beside(path)
+        .and_then(|(_, temporary)| fs::remove_file(temporary))
+        .map_err(|error| TraceError::io(path, error))
 }
 
 /// Where a program is, as a shell would find it.
