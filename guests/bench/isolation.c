@@ -52,9 +52,11 @@ static void prisoner(u32 root)
 					result++;
 			}
 			break;
-		case FILL: // leaves lines, dirty ones, and translations
-			for (u32 i = 0; i < 1024; i++)
+		case FILL: // leaves dirty lines, which most cores fetch only to read, and translations
+			for (u32 i = 0; i < 1024; i++) {
+				at[i];
 				at[i] = SECRET | (i & 255);
+			}
 			break;
 		}
 		m.word[0] = 0;

@@ -13,6 +13,13 @@ static u32 errors;
 
 enum command { READ, WRITE, WRITE_CODE, EXECUTE, MAP, UNMAP, GROW, ANY_WRITTEN };
 
+// Leaves a dirty line: most cores fetch a line only to read it.
+static void write(volatile u32 *at, u32 value)
+{
+	*at;
+	*at = value;
+}
+
 // A function that returns `value`, in every line of a page: wherever other code lies, some of the lines
 // will stay in the instruction cache.
 static void write_code(volatile u32 *page, u32 value)
@@ -38,7 +45,7 @@ static u32 execute(volatile u32 *page, u32 value)
 static u32 grow(volatile u32 *at, u32 value)
 {
 	volatile u32 *data = (volatile u32 *)DATA_AT;
-	*data = value;
+	write(data, value);
 	bool grown = map(0, (u32)at, 1, READ_WRITE) == 0; // guaranteed FCSE refuses
 	u32 wrong = *data != value;
 	wrong += execute((volatile u32 *)CODE_AT, value);
@@ -67,7 +74,7 @@ static void agent(u32 root)
 			result = *at;
 			break;
 		case WRITE:
-			*at = value;
+			write(at, value);
 			break;
 		case WRITE_CODE:
 			write_code(at, value);

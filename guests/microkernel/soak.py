@@ -1,6 +1,6 @@
 """Random operations at length: every scheme on every core, under the checker.
 
-    python guests/microkernel/soak.py [--operations N] [--seed N] [MACHINE/SCHEME ...]
+    python guests/microkernel/soak.py [--operations N] [--options "spaces=40"] [MACHINE/SCHEME ...]
 
 Prints one line for each run, as in the table of docs/microkernel.md. The guest itself compares every
 page with what it should hold; one error or one report of the checker and the status is 1.
@@ -19,12 +19,12 @@ from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
 GUESTS = Path(__file__).resolve().parents[2] / "build" / "guests"
 
 
-def soak(machine: str, scheme: str, operations: int, seed: int) -> bool:
+def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
     """One run; True if nothing was wrong."""
     result = mmulab.boot(
         GUESTS / f"microkernel-{ARCHITECTURES[machine]}.elf",
         machine,
-        append=f"scheme={scheme} run=random operations={operations} spaces=40 seed={seed}",
+        append=f"scheme={scheme} run=random operations={operations} {options}",
         check=True,
     )
     said = re.search(r"^random: (\d+) operations, (\d+) errors", result.console, re.M)
@@ -44,13 +44,13 @@ def main() -> None:
     """Runs what was asked for, else everything."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--options", default="spaces=40", help="of guests/bench/random.c")
     everything = [f"{machine}/{scheme}" for scheme in SCHEMES for machine in ARCHITECTURES]
     parser.add_argument("runs", nargs="*", default=everything)
     asked = parser.parse_args()
     print("| machine | scheme | operations | errors | reports | billion instructions |")
     print("|---|---|---|---|---|---|")
-    good = [soak(*run.split("/"), asked.operations, asked.seed) for run in asked.runs]
+    good = [soak(*run.split("/"), asked.operations, asked.options) for run in asked.runs]
     sys.exit(not all(good))
 
 
