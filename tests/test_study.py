@@ -89,6 +89,8 @@ def test_a_killed_sweep_goes_on_where_it_stopped(study, tmp_path):
     process.wait()
     if not output.exists():
         assert len(list(parts.glob("*.parquet"))) >= 1
+        # As a kill leaves it while a part is being written.
+        (parts / ".part.parquet.half").write_bytes(b"PAR1")
     assert command("sweep", study, "-o", output).status == 0
     assert not parts.exists()
     assert parquet.read_table(output).equals(mmulab.sweep(study))

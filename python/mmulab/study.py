@@ -282,7 +282,8 @@ class _Parts:
     def forget(self) -> None:
         """Removes the folder; the result is written."""
         if self.folder is not None and self.folder.is_dir():
-            for path in self.folder.glob("*.parquet"):
+            # The second are files that a killed sweep was about to rename.
+            for path in [*self.folder.glob("*.parquet"), *self.folder.glob(".*.parquet.*")]:
                 path.unlink()
             self.folder.rmdir()
 
