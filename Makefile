@@ -117,7 +117,7 @@ guests: setup-arm ## Build the kernels that the ARM machines boot.
 	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
 
 $(BUILD)/linux-tools:
-	@$(call debian,linux-source-6.12 gcc-arm-linux-gnueabi libc6-dev-armel-cross flex bison bc cpio device-tree-compiler libssl-dev libelf-dev xz-utils gzip,building Linux)
+	@$(call debian,linux-source-6.12 gcc-arm-linux-gnueabi gcc-arm-none-eabi libc6-dev-armel-cross flex bison bc cpio device-tree-compiler libssl-dev libelf-dev xz-utils gzip,building Linux)
 	@mkdir -p $(BUILD) && touch $@
 
 linux: $(BUILD)/linux-tools ## Fetch, configure and build the Linux guest (minutes) into build/linux.

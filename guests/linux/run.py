@@ -19,16 +19,28 @@ import oracle
 
 import mmulab
 
-# The kernel made for the ARM926EJ-S alone does not start on another core.
-KERNEL = {"arm926ej-s": "kernel"}
+# The kernel of each machine. The one made for the ARM926EJ-S alone does not start on another core.
+KERNEL = {
+    "arm926ej-s": "kernel",
+    "ixp425": "kernel-multi",
+    "at91rm9200": "kernel-multi",
+    "sa1100": "kernel-v4",
+}
+# The initial RAM disk: Debian's programs where they run, else those that we compile for ARMv4.
+INITRD = {"at91rm9200": "initrd-v4.cpio", "sa1100": "initrd-v4.cpio"}
 
 
 def kernel(machine):
     """The folder with the kernel for a machine."""
-    folder = BUILT / KERNEL.get(machine, "kernel-multi")
+    folder = BUILT / KERNEL[machine]
     if not (folder / "Image").exists():
         raise SystemExit(f"{folder} is not built. Type: make linux")
     return folder
+
+
+def initrd(machine):
+    """The initial RAM disk for a machine."""
+    return BUILT / INITRD.get(machine, "initrd.cpio")
 
 
 def command_line(command):
@@ -43,7 +55,7 @@ def ours(machine, command="true", image=None, **options):
         image or folder / "Image",
         machine,
         dtb=BUILT / "board.dtb",
-        initrd=BUILT / "initrd.cpio",
+        initrd=initrd(machine),
         append=command_line(command),
         symbols=folder / "vmlinux",
         **options,
@@ -60,7 +72,7 @@ def qemu(machine, command="true", icount=True, timeout=600):
         oracle.EMULATOR, "-M", "versatilepb", "-cpu", oracle.CPU[machine], "-m", "128",
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
-        "-dtb", str(BUILT / "board.dtb"), "-initrd", str(BUILT / "initrd.cpio"),
+        "-dtb", str(BUILT / "board.dtb"), "-initrd", str(initrd(machine)),
         "-append", command_line(command), *(["-icount", "shift=3,sleep=off"] if icount else []),
     ]  # fmt: skip
     started = time.monotonic()
