@@ -143,6 +143,18 @@ void whole_clean_cut_short(void)
     clean_all(1, 1);
 }
 
+#if CORE == SA1100
+/* A line fetched ahead into the read buffer, which nobody empties, is written. */
+void read_buffer_not_emptied(void)
+{
+    map(VIEW, PAGE_A, READ_WRITE);
+    WRITE_CP15(VIEW, c9, c8, 2);        /* eight words into entry 0 */
+    put(UNCACHED + PAGE_A, 1);
+    ONLY_CORRECT(WRITE_CP15(0, c9, c0, 0));
+    use(VIEW);
+}
+#endif
+
 #if CORE == SA1100 || CORE == XSCALE
 /* Lines of the minicache are written back by reading other addresses of its kind. */
 void minicache_not_cleaned(void)

@@ -95,6 +95,7 @@ MUTANTS = [
     Mutant("process_id_reused_without_clean", "data", ALL, ("data-homonym",), "load", "use", ""),
     Mutant("clean_by_unmodified_address", "data", ALL, ("stale-memory",), "load", "use", "put"),
     Mutant("whole_clean_cut_short", "data", ALL, ("stale-memory",), "load", "use", "put"),
+    Mutant("read_buffer_not_emptied", "data", ("sa1100",), ("stale-read-buffer",), "load", "use", "put"),
     Mutant("minicache_not_cleaned", "data", ("sa1100", "ixp425"), ("stale-memory",), "load", "use", "put"),
 ]  # fmt: skip
 

@@ -30,6 +30,8 @@ pub enum Kind {
     DataHomonym,
     /// A data cache line is older than memory.
     StaleDataLine,
+    /// A word of the read buffer is older than memory.
+    StaleReadBuffer,
     /// Memory was read while newer data sat in a cache line or buffer, or after it was lost.
     StaleMemory,
     /// An instruction cache line belongs to another physical address.
@@ -38,6 +40,17 @@ pub enum Kind {
     StaleInstruction,
     /// A table walk read an old descriptor.
     StaleWalk,
+}
+
+/// What a load got its word from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A line of the data cache or the minicache.
+    DataCache,
+    /// The SA-1100's read buffer.
+    ReadBuffer,
+    /// Memory.
+    Memory,
 }
 
 /// What was done.
@@ -521,22 +534,31 @@ impl Memory {
         board: &mut Board,
         address: u32,
         physical: u32,
-        attributes: u8,
+        source: Source,
         size: u32,
         word: u32,
     ) {
         let Some(mut checker) = board.checker.take() else { return };
         let used = Use { access: AccessKind::Load, address, side: Side::Data, write: false };
         let right = self.check_translation(&mut checker, &used, physical);
-        let cached = attributes & CACHEABLE != 0;
         let reported = right != physical
-            || cached && self.check_line_address(&mut checker, board, &used, right);
+            || source == Source::DataCache
+                && self.check_line_address(&mut checker, board, &used, right);
         if let (Some(newest), false) = (checker.word(right), reported) {
             let mask = byte_mask(address, size);
             if (newest ^ word) & mask != 0 {
-                let newer = self.find_newer(board, &checker, right, newest);
-                let (kind, copy, drop) = match (cached, newer) {
-                    (true, Newer::Memory | Newer::DirtyLine(_) | Newer::Buffer) => (
+                let mut newer = self.find_newer(board, &checker, right, newest);
+                if (source, newer) == (Source::ReadBuffer, Newer::Buffer) {
+                    // On its way to memory, where a new fetch finds it.
+                    newer = Newer::Memory;
+                }
+                let (kind, copy, drop) = match (source, newer) {
+                    (Source::ReadBuffer, _) => (
+                        Kind::StaleReadBuffer,
+                        "the read buffer",
+                        "empty the read buffer (c9, c0, 0)".to_owned(),
+                    ),
+                    (Source::DataCache, Newer::Memory | Newer::DirtyLine(_) | Newer::Buffer) => (
                         Kind::StaleDataLine,
                         "the data cache line",
                         format!("invalidate the data cache line of {address:#010x} (c7, c6, 1)"),

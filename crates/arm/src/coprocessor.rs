@@ -5,10 +5,12 @@
 //! 252480-006, 3.5; ARM920T TRM, ARM DDI 0151C, 2.3; ARM926EJ-S TRM, ARM DDI 0198D, 2.3.
 //! An operation that the core does not have does nothing and is listed at the end of the run.
 
+use mmulab_hardware::Replacement;
 use mmulab_machine::ArmCoprocessor::{self, *};
 
 use crate::board::Board;
 use crate::memory::{Memory, Side, control};
+use crate::mmu::replacement;
 use crate::timing::Cause;
 
 /// What a write asks of the core itself.
@@ -64,6 +66,17 @@ impl Memory {
         {
             self.unknown_operations.push((word, self.pc));
         }
+    }
+
+    /// Whether user mode may execute a coprocessor instruction: only uses of the SA-1100's read buffer, while
+    /// the system permits them.
+    pub fn open_to_users(&self, word: u32) -> bool {
+        let (n, _, opcode_1, opcode_2) = fields(word);
+        let store = word >> 20 & 1 == 0 && word >> 8 & 15 == 15;
+        self.read_buffer.open_to_users
+            && store
+            && (n, opcode_1) == (9, 0)
+            && matches!(opcode_2, 0..=2)
     }
 
     /// MRC p15; `None` is undefined.
@@ -180,9 +193,28 @@ impl Memory {
             | control::INSTRUCTION_CACHE
             | control::SYSTEM
             | control::ROM;
+        if (old ^ new) & control::ROUND_ROBIN != 0 {
+            self.choose_replacement();
+        }
         if (old ^ new) & translating != 0 {
             self.renew_pages();
             self.check_space_change(board);
+        }
+    }
+
+    /// The RR bit: round robin in both caches, or what the core does at reset (ARM DDI 0151C, 2.3.5; ARM DDI
+    /// 0198D, 2.3.3).
+    fn choose_replacement(&mut self) {
+        let round_robin = self.registers.control & control::ROUND_ROBIN != 0;
+        for (cache, shape) in [
+            (&mut self.dcache, &self.machine.dcache),
+            (&mut self.fetch.cache, &self.machine.icache),
+        ] {
+            let chosen =
+                if round_robin { Replacement::RoundRobin } else { replacement(shape.replacement) };
+            // Round robin fits every cache, and the other is the one that it was made with.
+            let fits = cache.set_replacement(chosen);
+            debug_assert!(fits.is_ok());
         }
     }
 
@@ -420,12 +452,14 @@ impl Memory {
     fn lockdown_operation(&mut self, board: &mut Board, word: u32, value: u32) {
         let (_, m, _, opcode_2) = fields(word);
         match (self.kind, m, opcode_2) {
-            (Sa1100, 0, 0) => self.drop_read_buffer(),
-            (Sa1100, 0 | 4 | 8, _) => {}
-            (Sa1100, _, _) => {
-                let entry = (m & 3) as usize;
-                self.load_read_buffer(board, entry, value);
+            // The read buffer (278088-004, 6.4): empty it, empty an entry, fetch 1, 4 or 8 words into an
+            // entry, keep user mode from it or not.
+            (Sa1100, 0, 0) => self.read_buffer.drop_all(),
+            (Sa1100, 0..=3, 1) => self.read_buffer.drop_entry(m as usize),
+            (Sa1100, 0..=11, 2) => {
+                self.read_ahead(board, (m & 3) as usize, [1, 4, 8][(m >> 2) as usize], value);
             }
+            (Sa1100, 0, 4 | 5) => self.read_buffer.open_to_users = opcode_2 == 5,
             // Four lock bits, one a way; the model locks the lowest ways.
             (Arm926ejs, 0, side @ (0 | 1)) => {
                 self.registers.cache_lockdown[side as usize] = value;

@@ -942,7 +942,7 @@ pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 
 /// MCR p15.
 pub fn coprocessor_write(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
-    if !cpu.privileged() {
+    if !cpu.privileged() && !cpu.memory.open_to_users(op.word) {
         return cpu.undefined();
     }
     let value = cpu.register(op.rd);

@@ -16,6 +16,7 @@ pub mod loader;
 pub mod memory;
 pub mod mmu;
 pub mod outcome;
+mod read_buffer;
 mod symbols;
 pub mod system;
 pub mod timeline;

@@ -17,6 +17,7 @@ use mmulab_machine::{
 
 use crate::board::{Board, Region};
 use crate::buffer::WriteBuffer;
+use crate::checker::Source;
 use crate::cpu::{Exception, mode};
 use crate::decode::Decoder;
 use crate::fetch::InstructionSide;
@@ -24,6 +25,7 @@ use crate::mmu::{
     BUFFERABLE, CACHEABLE, EXTENDED, Translation, TranslationBuffer, Walk, replacement, status,
     walk,
 };
+use crate::read_buffer::{Fetched, ReadBuffer};
 use crate::timing::Cause;
 
 /// Why the MMU refused an access.
@@ -237,7 +239,7 @@ pub struct Memory {
     line_hints: Box<[u16; LINE_HINTS]>,
     pub(crate) test_pointer: u32,
     pub(crate) buffer: WriteBuffer,
-    read_buffer: Vec<(u32, [u32; 8])>,
+    pub(crate) read_buffer: ReadBuffer,
 
     /// Set while the checker or a watchpoint wants to see every access.
     pub(crate) watched: bool,
@@ -329,7 +331,7 @@ impl Memory {
             line_hints: vec![0; LINE_HINTS].try_into().unwrap_or_else(|_| unreachable!()),
             test_pointer: 0,
             buffer: WriteBuffer::new(&machine.buffers, &machine.memory),
-            read_buffer: vec![(0, [0; 8]); machine.buffers.read_entries as usize],
+            read_buffer: ReadBuffer::new(machine.buffers.read_entries),
             watched: false,
             pc: 0,
             watchpoints: Vec::new(),
@@ -822,6 +824,7 @@ impl Memory {
             self.buffer.retire(wait, &mut board.ram);
             self.buffer.delay(u64::from(cycles));
         }
+        self.spend_until(cause, self.read_buffer.memory_free_at);
         self.spend(cause, cycles);
     }
 
@@ -965,17 +968,21 @@ impl Memory {
         };
         let cached = attributes & CACHEABLE != 0;
         let slot = if cached { self.line_of(address) } else { None };
-        let word = match (slot, self.read_buffered(physical)) {
-            (Some(slot), _) => self.lines[slot][(address >> 2 & 7) as usize],
-            (None, Some(word)) => word,
+        let ahead = if slot.is_none() { self.read_buffer.find(address) } else { None };
+        let (word, source) = match (slot, ahead) {
+            (Some(slot), _) => (self.lines[slot][(address >> 2 & 7) as usize], Source::DataCache),
+            (None, Some((word, ready_at))) => {
+                self.spend_until(Cause::DataMiss, ready_at);
+                (word, Source::ReadBuffer)
+            }
             (None, None) if cached => {
                 let slot = self.fill(board, address, physical, attributes, Cause::DataMiss);
-                self.lines[slot][(address >> 2 & 7) as usize]
+                (self.lines[slot][(address >> 2 & 7) as usize], Source::DataCache)
             }
-            (None, None) => self.read_uncached(board, physical),
+            (None, None) => (self.read_uncached(board, physical), Source::Memory),
         };
         if board.checker.is_some() {
-            self.check_load(board, address, physical, attributes, size, word);
+            self.check_load(board, address, physical, source, size, word);
         }
         Ok(word)
     }
@@ -1328,25 +1335,28 @@ impl Memory {
 
     // ---- The read buffer ----------------------------------------------------------------------
 
-    /// Loads an entry of the SA-1100's read buffer (278088-004, 6.4).
-    pub(crate) fn load_read_buffer(&mut self, board: &mut Board, entry: usize, address: u32) {
+    /// Fetches words ahead into an entry of the SA-1100's read buffer. An address that the MMU refuses, or
+    /// where no memory is, leaves the entry as it was: a guess.
+    pub(crate) fn read_ahead(&mut self, board: &mut Board, entry: usize, count: u32, address: u32) {
         let address = self.modified(address);
         let Ok((physical, _)) = self.translate_data(board, address, false) else { return };
-        let words = self.read_line(board, physical, Cause::DataMiss);
-        if let Some(place) = self.read_buffer.get_mut(entry) {
-            *place = (physical & !31 | 1, words);
+        if board.region(physical) != Region::Ram {
+            return;
         }
-    }
-
-    /// The word that a load which misses the caches finds in the read buffer.
-    fn read_buffered(&self, physical: u32) -> Option<u32> {
-        let line = physical & !31 | 1;
-        let entry = self.read_buffer.iter().find(|(tag, _)| *tag == line)?;
-        Some(entry.1[(physical >> 2 & 7) as usize])
-    }
-
-    /// Empties the read buffer.
-    pub(crate) fn drop_read_buffer(&mut self) {
-        self.read_buffer.fill((0, [0; 8]));
+        let memory = &self.machine.memory;
+        let cycles =
+            u64::from(if count == 1 { memory.word_read_cycles } else { memory.line_fill_cycles });
+        // What was stored to the line goes first; then the core goes on while memory reads.
+        let stored_at = self.buffer.line_ready_at(self.now(), physical);
+        self.spend_until(Cause::WriteBuffer, stored_at);
+        let now = self.now();
+        self.buffer.retire(now, &mut board.ram);
+        let free_at = self.read_buffer.memory_free_at.max(self.buffer.transfer_ends_at(now));
+        self.buffer.delay(cycles);
+        let first = (physical >> 2 & !7) as usize;
+        let mut words = [0; 8];
+        words.copy_from_slice(&board.ram[first..first + 8]);
+        self.read_buffer
+            .fill(entry, &Fetched { address, count, words, ready_at: free_at.max(now) + cycles });
     }
 }

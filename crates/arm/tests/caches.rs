@@ -4,7 +4,7 @@ mod support;
 
 use mmulab_arm::Stop;
 use mmulab_arm::checker::Kind;
-use support::{Code, MACHINES, cached, machine, run, run_checked, uncached};
+use support::{Code, MACHINES, cached, machine, run, run_checked, run_limited, uncached};
 
 /// Tables with the program's own megabyte, the lab block, and megabytes 2 (cached) and 3 (uncached)
 /// that both show physical megabyte 1.
@@ -189,5 +189,101 @@ fn the_whole_data_cache_can_be_cleaned_by_each_core_in_its_way() {
         }
         code.exit_with(0);
         assert_eq!(run(&machine(name, &[]), &code).stop, Stop::Exit(7 * 0x22), "{name}");
+    }
+}
+
+/// MCR p15, 0, R2, c9, ...: a read buffer operation on the uncached view of megabyte 1.
+fn read_ahead(code: &mut Code, m: u32) -> &mut Code {
+    code.system(2, 9, m, 2)
+}
+
+#[test]
+fn the_read_buffer_serves_loads_until_it_is_emptied() {
+    // Encodings as in RedBoot's header for the SA-1100: entry n, 8 words at once.
+    for (empty, seen) in
+        [(None, 0x11), (Some((0, 0)), 0x22), (Some((1, 1)), 0x22), (Some((2, 1)), 0x11)]
+    {
+        let mut code = with_alias();
+        read_ahead(&mut code, 9).store(3, 2, 0).system(0, 7, 10, 4);
+        if let Some((m, opcode_2)) = empty {
+            code.system(0, 9, m, opcode_2);
+        }
+        look(&mut code);
+        let run = run_checked(&machine("sa1100", &[]), &code);
+        assert_eq!((run.stop, run.register(5)), (Stop::Exit(0), seen), "{empty:?}");
+        let kinds: Vec<Kind> = run.outcome.checker.reports.iter().map(|one| one.kind).collect();
+        let expected = if seen == 0x11 { vec![Kind::StaleReadBuffer] } else { vec![] };
+        assert_eq!(kinds, expected, "{empty:?}");
+    }
+}
+
+#[test]
+fn the_read_buffer_holds_the_words_that_were_asked_for() {
+    // 1, 4 or 8 words; then the words at offsets 0, 4, 16 are stored to past it and loaded.
+    for (m, old) in [(0, [true, false, false]), (4, [true, true, false]), (8, [true; 3])] {
+        let mut code = with_alias();
+        read_ahead(&mut code, m);
+        code.store(3, 2, 0).store(3, 2, 4).store(3, 2, 16);
+        code.load(4, 2, 0).load(5, 2, 4).load(6, 2, 16).set(0, 0).exit_with(0);
+        let run = run(&machine("sa1100", &[]), &code);
+        let seen = [run.register(4), run.register(5), run.register(6)].map(|word| word != 0x22);
+        assert_eq!(seen, old, "c{m}");
+    }
+}
+
+#[test]
+fn fetching_ahead_costs_nothing_and_the_load_waits_for_the_rest() {
+    // Cycles of the load when so many instructions lie between it and the fetch.
+    let waited = |between: usize| {
+        let mut code = with_alias();
+        code.load(5, 2, 32).set(9, support::LAB); // the page's TLB entry
+        read_ahead(&mut code, 8);
+        for _ in 0..between {
+            code.word(0xe1a0_0000);
+        }
+        code.load(6, 9, 8).load(5, 2, 0).load(7, 9, 8).word(0xe047_7006);
+        code.set(0, 0).exit_with(0);
+        run(&machine("sa1100", &[]), &code).register(7)
+    };
+    let line_fill = 70;
+    assert!(waited(200) < 5, "{}", waited(200));
+    assert!(waited(0) > line_fill / 2, "{}", waited(0));
+    // The instructions are in lines of eight, which come from the same memory.
+    assert!(waited(8) < waited(0));
+}
+
+#[test]
+fn user_mode_may_use_the_read_buffer_where_the_system_permits_it() {
+    for (permitted, mode) in [(false, 0x1b), (true, 0x10)] {
+        let mut code = Code::new();
+        code.set(2, 0x10_0000).system(0, 9, 0, if permitted { 5 } else { 4 });
+        code.word(0xe321_f010).system(2, 9, 0, 2);
+        let steps = code.words.len() as u64;
+        let run = run_limited(&machine("sa1100", &[]), &code.image(), false, steps);
+        assert_eq!(run.system.cores[0].mode(), mode, "{permitted}");
+    }
+}
+
+#[test]
+fn the_rr_bit_chooses_the_replacement_while_running() {
+    // Round robin loses every line of a set that is visited in turn with one line too many; random
+    // replacement keeps some.
+    for (name, ways) in [("arm926ej-s", 4), ("at91rm9200", 64)] {
+        let misses = |round_robin: bool| {
+            let sets = 16384 / 32 / ways;
+            let mut code = with_alias();
+            code.read_system(4, 1, 0, 0).set(5, 1 << 14);
+            code.word(if round_robin { 0xe184_4005 } else { 0xe1c4_4005 }).system(4, 1, 0, 0);
+            code.set(7, 20).set(6, sets * 32);
+            // again: MOV R3, R1; MOV R2, #ways + 1; next: LDR R0, [R3], R6; SUBS R2, R2, #1;
+            // BNE next; SUBS R7, R7, #1; BNE again
+            code.word(0xe1a0_3001).word(0xe3a0_2001 + ways).word(0xe693_0006).word(0xe252_2001);
+            code.word(0x1aff_fffc).word(0xe257_7001).word(0x1aff_fff8).set(0, 0).exit_with(0);
+            let run = run(&machine(name, &[]), &code);
+            assert_eq!(run.stop, Stop::Exit(0));
+            run.outcome.events.dcache_misses
+        };
+        assert_eq!(misses(true), u64::from(20 * (ways + 1)), "{name}");
+        assert!(misses(false) < u64::from(18 * (ways + 1)), "{name}: {}", misses(false));
     }
 }

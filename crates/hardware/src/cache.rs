@@ -226,6 +226,15 @@ impl Cache {
         })
     }
 
+    /// Changes which line gives way from the next fill on; what is in the cache stays. Random
+    /// replacement goes on where it was.
+    ///
+    /// # Errors
+    /// The replacement does not fit the number of ways.
+    pub fn set_replacement(&mut self, replacement: Replacement) -> Result<(), GeometryError> {
+        self.directory.set_replacement(replacement)
+    }
+
     /// Locks the lowest `ways` of every set: what they hold stays, and fills use the others.
     ///
     /// # Errors

@@ -55,11 +55,13 @@ pub(crate) struct Directory {
     hints: Box<[u16]>,
     hint_shift: u32,
     order: Order,
+    /// For random replacement, also while another is chosen.
+    random: Random,
 }
 
 #[derive(Clone, Debug)]
 enum Order {
-    Random(Random),
+    Random,
     /// Two pointers a set: normal, protected.
     RoundRobin(Box<[u16]>),
     Lru {
@@ -73,6 +75,30 @@ enum Order {
         /// For each way, the bits on its path and what a use sets them to; for trees of one word.
         paths: Box<[(u64, u64)]>,
     },
+}
+
+impl Order {
+    /// The state of a replacement before its first fill.
+    fn new(replacement: Replacement, sets: u32, ways: u32) -> Result<Order, GeometryError> {
+        let slots = (sets * ways) as usize;
+        Ok(match replacement {
+            Replacement::Random => Order::Random,
+            Replacement::RoundRobin => Order::RoundRobin(vec![0; 2 * sets as usize].into()),
+            Replacement::Lru => Order::Lru { clock: 0, last_use: vec![0; slots].into() },
+            Replacement::TreePseudoLru => {
+                if !ways.is_power_of_two() {
+                    return Err(GeometryError(format!(
+                        "{ways} ways: tree pseudo-LRU needs a power of two"
+                    )));
+                }
+                let paths = if ways > 64 { 0..0 } else { 0..ways };
+                Order::TreePseudoLru {
+                    trees: vec![0; sets as usize * tree_words(ways)].into(),
+                    paths: paths.map(|way| tree_path(ways, way)).collect(),
+                }
+            }
+        })
+    }
 }
 
 /// Words that hold the tree of one set.
@@ -112,23 +138,7 @@ impl Directory {
             .filter(|&slots| slots <= 1 << 28)
             .ok_or_else(|| GeometryError(format!("{sets} sets of {ways} ways are too many")))?
             as usize;
-        let order = match replacement {
-            Replacement::Random => Order::Random(random),
-            Replacement::RoundRobin => Order::RoundRobin(vec![0; 2 * sets as usize].into()),
-            Replacement::Lru => Order::Lru { clock: 0, last_use: vec![0; slots].into() },
-            Replacement::TreePseudoLru => {
-                if !ways.is_power_of_two() {
-                    return Err(GeometryError(format!(
-                        "{ways} ways: tree pseudo-LRU needs a power of two"
-                    )));
-                }
-                let paths = if ways > 64 { 0..0 } else { 0..ways };
-                Order::TreePseudoLru {
-                    trees: vec![0; sets as usize * tree_words(ways)].into(),
-                    paths: paths.map(|way| tree_path(ways, way)).collect(),
-                }
-            }
-        };
+        let order = Order::new(replacement, sets, ways)?;
         // Eight hints a slot keep two live tags from sharing one most of the time.
         let hints = if ways < HINTED_WAYS { 0 } else { (slots * 8).next_power_of_two() };
         Ok(Self {
@@ -140,6 +150,7 @@ impl Directory {
             hints: vec![0; hints].into(),
             hint_shift: 64 - hints.max(2).trailing_zeros(),
             order,
+            random,
         })
     }
 
@@ -170,6 +181,12 @@ impl Directory {
             )));
         }
         self.protected_ways = ways;
+        Ok(())
+    }
+
+    /// Changes the replacement; what is held stays.
+    pub fn set_replacement(&mut self, replacement: Replacement) -> Result<(), GeometryError> {
+        self.order = Order::new(replacement, self.sets, self.ways)?;
         Ok(())
     }
 
@@ -212,7 +229,7 @@ impl Directory {
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
         match &mut self.order {
-            Order::Random(_) | Order::RoundRobin(_) => {}
+            Order::Random | Order::RoundRobin(_) => {}
             Order::Lru { clock, last_use } => {
                 *clock += 1;
                 last_use[slot as usize] = *clock;
@@ -258,7 +275,7 @@ impl Directory {
             }
         }
         match &mut self.order {
-            Order::Random(random) => first + low + random.below(high - low),
+            Order::Random => first + low + self.random.below(high - low),
             Order::RoundRobin(_) => unreachable!("handled above"),
             Order::Lru { last_use, .. } => {
                 let mut oldest = first + low;
