@@ -131,7 +131,9 @@ def main():
     if chosen.compare:
         here = comparable(ours(chosen.machine, chosen.command).console)
         there = comparable(qemu(chosen.machine, chosen.command)[0])
-        differences = list(difflib.unified_diff(there, here, "QEMU", chosen.machine, lineterm="", n=0))
+        differences = list(
+            difflib.unified_diff(there, here, "QEMU", chosen.machine, lineterm="", n=0)
+        )
         print("\n".join(differences) or f"{len(here)} lines, all the same")
         sys.exit(bool(differences))
     result = ours(

@@ -1,0 +1,59 @@
+"""The checker only looks: with it a guest takes the same instructions and cycles to the same end."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import ROOT
+
+import mmulab
+from mmulab.papers.microkernel import boot
+
+sys.path.append(str(ROOT / "guests"))
+
+
+def guest_module(folder: str) -> ModuleType:
+    """`run.py` of a folder of guests."""
+    file = ROOT / "guests" / folder / "run.py"
+    spec = importlib.util.spec_from_file_location(f"{folder}_run", file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.path.append(str(file.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def same_but_for_the_checker(*runs: mmulab.BootResult) -> None:
+    """Fails where anything but the speed and the reports differs."""
+    one, other = (
+        {key: value for key, value in run.data.items() if key not in ("seconds", "checker")}
+        for run in runs
+    )
+    assert one == other
+    assert runs[0].console == runs[1].console
+
+
+@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+def test_programs_of_caches_tlbs_and_faults_run_alike(machine: str) -> None:
+    images: list[Path] = [
+        guest_module("timing").program(machine),
+        guest_module("conformance").mmu_program(),
+    ]
+    for image in images:
+        without, checked = (mmulab.boot(image, machine, check=check) for check in (False, True))
+        assert without.exit == 0
+        same_but_for_the_checker(without, checked)
+
+
+@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+def test_a_kernel_with_timer_interrupts_runs_alike(machine: str) -> None:
+    subprocess.run(["make", "--silent", "-C", ROOT / "guests" / "microkernel"], check=True)
+    runs = [boot(machine, "flush", "periodic", check=check).result for check in (False, True)]
+    assert runs[0].exit == 0
+    assert runs[0].data["events"]["exceptions"]["irq"] > 50
+    same_but_for_the_checker(*runs)
