@@ -102,7 +102,8 @@ test-rust: setup
 test-python: setup setup-arm $(BUILD)/study-programs
 	$(BIN)/pytest --quiet
 
-lint: setup ## Check form and style of Rust and Python.
+lint: setup ## Check form and style of Rust and Python, and the types of Python.
+	@$(WITH_RUST) { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1 || { $(WITH_RUST) rustup component add clippy rustfmt; }
 	$(WITH_RUST) cargo fmt --check
 	$(WITH_RUST) cargo clippy --quiet --release --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check python tests examples guests

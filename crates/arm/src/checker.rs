@@ -718,17 +718,17 @@ impl Memory {
     fn check_refused(&mut self, board: &mut Board, used: &Use) {
         let Some(mut checker) = board.checker.take() else { return };
         let found = checker.walk(self.registers.table, used.address, self.extended_pages());
-        if let Ok(right) = &found.result {
-            if self.refused(right, used.address, used.write).is_none() {
-                // A stale walk has its own report; here it is the entry that is old.
-                if self.entry_now(used.address, used.side).is_some() {
-                    let physical = physical_of(right, used.address);
-                    let mut report = self.new_report(Kind::SpuriousFault, used, physical);
-                    report.stale = "the TLB entry forbids what the tables permit".to_owned();
-                    report.since = self.table_change(&checker, &found);
-                    report.missing = self.tlb_operation_name(used.side).to_owned();
-                    checker.report(report);
-                }
+        if let Ok(right) = &found.result
+            && self.refused(right, used.address, used.write).is_none()
+        {
+            // A stale walk has its own report; here it is the entry that is old.
+            if self.entry_now(used.address, used.side).is_some() {
+                let physical = physical_of(right, used.address);
+                let mut report = self.new_report(Kind::SpuriousFault, used, physical);
+                report.stale = "the TLB entry forbids what the tables permit".to_owned();
+                report.since = self.table_change(&checker, &found);
+                report.missing = self.tlb_operation_name(used.side).to_owned();
+                checker.report(report);
             }
         }
         board.checker = Some(checker);

@@ -425,10 +425,10 @@ impl Memory {
         let slot_index = slot as usize;
         let old =
             ((self.line_tags[slot_index], self.line_physical[slot_index]), self.lines[slot_index]);
-        if let Some(evicted) = self.dcache.replace(slot, u64::from(address & !31)) {
-            if evicted.dirty != 0 {
-                self.write_back(board, old.0, &old.1, evicted.dirty, Cause::DataCacheOperation);
-            }
+        if let Some(evicted) = self.dcache.replace(slot, u64::from(address & !31))
+            && evicted.dirty != 0
+        {
+            self.write_back(board, old.0, &old.1, evicted.dirty, Cause::DataCacheOperation);
         }
         let slot = slot as usize;
         self.line_tags[slot] = address & !31 | 1;

@@ -102,10 +102,11 @@ impl Cpu {
     /// A conditional instruction was not executed; a branch buffer learns from branches.
     #[inline(always)]
     pub fn skipped(&mut self, op: &Op) {
-        if let Some(buffer) = &mut self.branch_buffer {
-            if op.word >> 25 & 7 == 5 && !buffer.not_taken(self.memory.pc) {
-                self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
-            }
+        if let Some(buffer) = &mut self.branch_buffer
+            && op.word >> 25 & 7 == 5
+            && !buffer.not_taken(self.memory.pc)
+        {
+            self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
         }
     }
 
@@ -853,10 +854,11 @@ pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Fl
 pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
     let semihosting =
         if cpu.thumb() { op.word & 0xff == 0xab } else { op.word & 0xff_ffff == 0x12_3456 };
-    if semihosting && cpu.privileged() {
-        if let Some(flow) = crate::board::semihosting::call(cpu, board) {
-            return flow;
-        }
+    if semihosting
+        && cpu.privileged()
+        && let Some(flow) = crate::board::semihosting::call(cpu, board)
+    {
+        return flow;
     }
     let length = if cpu.thumb() { 2 } else { 4 };
     cpu.take_exception(crate::cpu::Exception::SupervisorCall, cpu.memory.pc.wrapping_add(length));

@@ -190,10 +190,10 @@ impl InstructionSide {
         let place = ((self.line_physical[slot] >> 5 ^ spread) as usize) % POOL_LINES;
         let user = self.pool_users[place];
         if user != slot as u32 {
-            if let Some(tag) = self.line_tags.get_mut(user as usize) {
-                if self.pool_places[user as usize] == place as u32 {
-                    *tag = 0;
-                }
+            if let Some(tag) = self.line_tags.get_mut(user as usize)
+                && self.pool_places[user as usize] == place as u32
+            {
+                *tag = 0;
             }
             self.pool_users[place] = slot as u32;
         }

@@ -38,10 +38,10 @@ impl Memory {
     fn peek_word(&mut self, board: &Board, address: u32) -> Option<u32> {
         let address = self.modified(address);
         let physical = self.physical(board, address)?;
-        if self.registers.control & control::DATA_CACHE != 0 {
-            if let Some(slot) = self.line_of(address) {
-                return Some(self.lines[slot][(address >> 2 & 7) as usize]);
-            }
+        if self.registers.control & control::DATA_CACHE != 0
+            && let Some(slot) = self.line_of(address)
+        {
+            return Some(self.lines[slot][(address >> 2 & 7) as usize]);
         }
         let mut word = *board.ram.get((physical >> 2) as usize)?;
         for entry in self.buffer.entries().filter(|entry| entry.line == physical & !31) {

@@ -876,10 +876,10 @@ impl Memory {
         let leaving = ((self.line_tags[slot], self.line_physical[slot]), self.lines[slot]);
         // The new line is wanted first; the dirty one that leaves waits in a buffer.
         let words = self.read_line(board, physical, cause);
-        if let Some(evicted) = evicted {
-            if evicted.dirty != 0 {
-                self.write_back(board, leaving.0, &leaving.1, evicted.dirty, Cause::WriteBuffer);
-            }
+        if let Some(evicted) = evicted
+            && evicted.dirty != 0
+        {
+            self.write_back(board, leaving.0, &leaving.1, evicted.dirty, Cause::WriteBuffer);
         }
         // A line that comes in while its own older self leaves (another alias) reads memory, which is
         // what the hardware does too.

@@ -219,10 +219,10 @@ impl TranslationBuffer {
 
     /// The entry for an address.
     pub fn lookup(&mut self, address: u32) -> Option<&TlbEntry<Translation>> {
-        if let Some(locked) = &mut self.locked {
-            if let Some(slot) = locked.find(u64::from(address), 0) {
-                return locked.entry(slot);
-            }
+        if let Some(locked) = &mut self.locked
+            && let Some(slot) = locked.find(u64::from(address), 0)
+        {
+            return locked.entry(slot);
         }
         let slot = self.main.lookup(u64::from(address), 0)?;
         self.main.entry(slot)

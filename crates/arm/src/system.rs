@@ -277,10 +277,10 @@ impl System {
             if let Some(stop) = cpu.stop.take() {
                 return Some(stop);
             }
-            if let Some((exception, vector)) = cpu.entered_vector.take() {
-                if cpu.memory.peek_instruction(&self.board, vector) == Some(0) {
-                    return Some(Stop::EmptyVector { exception, vector });
-                }
+            if let Some((exception, vector)) = cpu.entered_vector.take()
+                && cpu.memory.peek_instruction(&self.board, vector) == Some(0)
+            {
+                return Some(Stop::EmptyVector { exception, vector });
             }
             if cpu.memory.watch_hit.is_some() {
                 return Some(Stop::Debugger);

@@ -275,7 +275,9 @@ impl SystemMachine {
                 "needs 1 to 64 entries, and words for at least one of them",
             ));
         }
-        if self.memory.size_bytes > MAXIMUM_RAM_BYTES || self.memory.size_bytes % (1 << 20) != 0 {
+        if self.memory.size_bytes > MAXIMUM_RAM_BYTES
+            || !self.memory.size_bytes.is_multiple_of(1 << 20)
+        {
             return Err(Fault::new(
                 "memory.size_bytes",
                 format!(

@@ -190,7 +190,8 @@ fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), Fault> {
     let mut parent = table;
     let mut walked = String::new();
     for name in parents.split('.').filter(|name| !name.is_empty()) {
-        let known: Vec<String> = parent.keys().cloned().collect();
+        let tables = parent.iter().filter(|(_, value)| value.is_table());
+        let known: Vec<String> = tables.map(|(name, _)| name.clone()).collect();
         walked.push_str(if walked.is_empty() { "" } else { "." });
         walked.push_str(name);
         parent = match parent.get_mut(name) {

@@ -399,7 +399,7 @@ fn check_user_space(bytes: u64) -> Result<(), Fault> {
 }
 
 fn check_handler(name: &str, handler: &Handler, page_bytes: u64) -> Result<(), Fault> {
-    if handler.base_address % page_bytes != 0 {
+    if !handler.base_address.is_multiple_of(page_bytes) {
         return Err(Fault::new(
             format!("organisation.{name}.base_address"),
             format!("{:#x} is not aligned on a page of {page_bytes} bytes", handler.base_address),

@@ -49,7 +49,7 @@ impl Cache {
             ));
         }
         if self.size_bytes == 0
-            || self.size_bytes % line_bytes != 0
+            || !self.size_bytes.is_multiple_of(line_bytes)
             || self.size_bytes > MAXIMUM_CACHE_BYTES
         {
             return Err(Fault::new(
@@ -121,7 +121,7 @@ impl Tlb {
 
 fn check_sets(path: &str, of: &str, lines: u64, ways: Ways) -> Result<(), Fault> {
     let count = ways.count(lines);
-    let fits = count > 0 && lines % count == 0 && (lines / count).is_power_of_two();
+    let fits = count > 0 && lines.is_multiple_of(count) && (lines / count).is_power_of_two();
     if fits {
         return Ok(());
     }

@@ -538,11 +538,11 @@ impl Caches for Hierarchy {
                 Some(location) => Some(std::mem::replace(location, first)),
                 None => evicted.map(|evicted| Location::same(evicted.address)),
             };
-            if let (Some(evicted), Some(old)) = (evicted, old) {
-                if evicted.dirty != 0 {
-                    here.write_backs += 1;
-                    self.write_below(fill + 1, old);
-                }
+            if let (Some(evicted), Some(old)) = (evicted, old)
+                && evicted.dirty != 0
+            {
+                here.write_backs += 1;
+                self.write_below(fill + 1, old);
             }
             if is_store && fill == level {
                 self.store_hit(fill, slot, at);

@@ -189,9 +189,23 @@ fn a_cycle_has_one_step() {
     assert_eq!(curve.misses_at(1_000_000), 100);
     assert_eq!(
         result.huge_page_verdict(64),
-        "Huge pages would help: with 2M pages instead of 4K, \
+        "Huge pages would help, saving 99.9% of the page walks: with 2M pages instead of 4K, \
         a data TLB of 64 entries misses 0.100 instead of 1000.000 times in a thousand \
-        instructions, 99.9% fewer."
+        instructions."
+    );
+    assert_eq!(
+        result.huge_page_verdict(1024),
+        "Huge pages would help, saving 99.0% of the page walks: with 2M pages instead of 4K, \
+        a data TLB of 1024 entries misses 0.100 instead of 10.000 times in a thousand \
+        instructions, and one of 64 entries 0.100 instead of 1000.000 times."
+    );
+    // So rarely that the first uses of the pages no longer count.
+    let rare = [Block { instruction_sizes_bytes: vec![4; 200], ..blocks[0].clone() }];
+    let result = reach(&mut memory(&rare, &executions), &|_| true).expect("readable");
+    let verdict = result.huge_page_verdict(1024);
+    assert!(
+        verdict.starts_with("Huge pages would help a little, saving second-level look-ups: "),
+        "{verdict}"
     );
 }
 

@@ -560,11 +560,11 @@ impl Slow {
     fn write(&mut self, level: usize, at: (u64, u64)) {
         for level in level..self.paths[1].len() {
             let cache = &mut self.caches[self.paths[1][level]];
-            if cache.write_back {
-                if let Some(place) = cache.find(at) {
-                    cache.dirty.insert(place);
-                    return;
-                }
+            if cache.write_back
+                && let Some(place) = cache.find(at)
+            {
+                cache.dirty.insert(place);
+                return;
             }
         }
     }
@@ -667,11 +667,11 @@ impl Slow {
                 WalkStart::L2 => 1.min(self.paths[1].len() - 1),
             };
             self.cache(who, at, false, enters);
-            if level > leaf {
-                if let Some(cache) = self.walk_caches.get_mut(&level) {
-                    let base = address / covered(level) * covered(level);
-                    cache.insert((base, covered(level)), 0, Partition::Normal);
-                }
+            if level > leaf
+                && let Some(cache) = self.walk_caches.get_mut(&level)
+            {
+                let base = address / covered(level) * covered(level);
+                cache.insert((base, covered(level)), 0, Partition::Normal);
             }
         }
         self.counts.add("uhandler", cycles);

@@ -44,7 +44,9 @@ fn word(record: &[u8], offset: usize) -> u64 {
 /// branch must be followed by their neighbour.
 pub(super) fn matches(start: &[u8], whole: bool) -> Option<Layout> {
     [ORDINARY, CLOUDSUITE].into_iter().find(|layout| {
-        if start.len() < layout.record_bytes || whole && start.len() % layout.record_bytes != 0 {
+        if start.len() < layout.record_bytes
+            || whole && !start.len().is_multiple_of(layout.record_bytes)
+        {
             return false;
         }
         let records: Vec<_> = start.chunks_exact(layout.record_bytes).collect();
