@@ -103,6 +103,60 @@ def test_the_instruction_limit_is_exact(tmp_path):
     assert (result.instructions, result.reason, result.exit) == (11, "limit", None)
 
 
+WAIT_FOR_INTERRUPT = 0xEE070F90
+TIMER, INTERRUPTS = 0x101E2000, 0x10140000
+
+
+class Clock(mmulab.Transcript):
+    """A console with a clock, which never strikes: it only notes how long it was to wait."""
+
+    real_time = True
+
+    def __init__(self, typed: bytes = b""):
+        super().__init__(typed)
+        self.waited: list[float] = []
+
+    def read(self, wait_seconds: float | None) -> bytes:
+        """Types the text while the guest waits."""
+        if not wait_seconds:
+            return b""
+        self.waited.append(wait_seconds)
+        return super().read(wait_seconds)
+
+
+@pytest.fixture
+def sleeper(tmp_path):
+    """An image that waits 300 ms for its timer and ends."""
+    words = [
+        *put(INTERRUPTS + 0x10, 1 << 4),
+        *put(TIMER, 300_000),
+        *put(TIMER + 8, 0xA3),  # on, with interrupt, 32 bits, one shot
+        WAIT_FOR_INTERRUPT,
+        *put(LAB + 0x1C, 0),
+        BRANCH_TO_ITSELF,
+    ]
+    image = tmp_path / "sleeper"
+    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    return image
+
+
+def test_idle_time_passes_by_the_clock_where_the_console_has_one(sleeper):
+    clock = Clock()
+    paced = mmulab.boot(sleeper, "arm926ej-s", console=clock)
+    skipped = mmulab.boot(sleeper, "arm926ej-s")
+    assert clock.waited == [pytest.approx(0.3, rel=0.01)]
+    assert paced.cycles == skipped.cycles
+    assert paced.data["causes"]["idle"]["cycles"] == pytest.approx(0.3 * 266e6, rel=0.01)
+
+
+def test_what_is_typed_cuts_the_wait_short_and_the_rest_is_waited_later(sleeper):
+    clock = Clock(b"x")
+    paced = mmulab.boot(sleeper, "arm926ej-s", console=clock)
+    assert len(clock.waited) == 2
+    assert clock.waited[1] < clock.waited[0]
+    assert paced.cycles == mmulab.boot(sleeper, "arm926ej-s").cycles
+
+
 def test_a_timeline_appears_whole(tmp_path):
     timeline = tmp_path / "timeline.json"
     mmulab.boot(program(tmp_path / "image"), "arm926ej-s", timeline=timeline)

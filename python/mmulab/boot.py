@@ -27,13 +27,19 @@ class Console(Protocol):
     def write(self, data: bytes) -> None:
         """The guest printed."""
 
-    def read(self, wait: bool) -> bytes | None:
-        """What was typed since last time; None ends the run. With `wait` the guest sleeps until
-        something comes, and `b""` says that nothing ever will."""
+    def read(self, wait_seconds: float | None) -> bytes | None:
+        """What was typed since last time; None ends the run. Where nothing was, waits so long for it;
+        with None the guest sleeps until something comes, and `b""` says that nothing ever will."""
+
+    @property
+    def real_time(self) -> bool:
+        """Whether a guest that waits for its timer waits by this computer's clock."""
 
 
 class Transcript:
     """A console that keeps what the guest prints, and types a given text."""
+
+    real_time = False
 
     def __init__(self, typed: bytes = b""):
         self._typed = typed
@@ -48,15 +54,15 @@ class Transcript:
         """Keeps output."""
         self.data += data
 
-    def read(self, wait: bool) -> bytes:
+    def read(self, wait_seconds: float | None) -> bytes:
         """Types the text, once."""
         typed, self._typed = self._typed, b""
         return typed
 
 
 class Terminal:
-    """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run; or what is piped in,
-    whose end means that no more will be typed."""
+    """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run and idle time passes as
+    on a clock; or what is piped in, whose end means that no more will be typed."""
 
     def __init__(self, output: BinaryIO, *, escape: bool):
         self._output = output
@@ -68,11 +74,16 @@ class Terminal:
         self._output.write(data)
         self._output.flush()
 
-    def read(self, wait: bool) -> bytes | None:
+    @property
+    def real_time(self) -> bool:
+        """Somebody sits at the keyboard."""
+        return self._escape
+
+    def read(self, wait_seconds: float | None) -> bytes | None:
         """Keys; None once Ctrl-] is among them."""
         if self._ended:
             return b""
-        ready, _, _ = select.select([STANDARD_INPUT], [], [], None if wait else 0)
+        ready, _, _ = select.select([STANDARD_INPUT], [], [], wait_seconds)
         if not ready:
             return b""
         typed = os.read(STANDARD_INPUT, 1024)

@@ -1,5 +1,7 @@
 //! The whole machine: cores and board, and the loop that runs them.
 
+use std::time::Duration;
+
 use mmulab_hardware::{Account, Cause as _, GeometryError};
 use mmulab_machine::{AbortModel, ArmArchitecture, ArmCoprocessor, SystemMachine};
 
@@ -68,6 +70,11 @@ pub trait Host {
     /// The machine waits and nothing but input can wake it: waits for some. `false` if none can come.
     fn wait_for_input(&mut self) -> bool {
         false
+    }
+    /// The machine waits until its next event, for `length` of its time. Returns how much of that has
+    /// passed when it shall look for input: all, and at once, for a host without a clock.
+    fn idle(&mut self, length: Duration) -> Duration {
+        length
     }
     /// Whether the run shall end.
     fn interrupted(&mut self) -> bool {
@@ -316,7 +323,21 @@ impl System {
                 if irq || fiq {
                     cpu.waiting = false;
                 } else if let Some(event) = self.board.next_event().filter(|_| turn == 0) {
-                    cpu.memory.spend(Cause::Idle, event.saturating_sub(now).max(1));
+                    let left = event.saturating_sub(now).max(1);
+                    let clock_hz = self.board.clock_hz as f64;
+                    if !self.board.output.is_empty() {
+                        self.talk(host);
+                    }
+                    let length = Duration::from_secs_f64(left as f64 / clock_hz);
+                    let passed = host.idle(length);
+                    let cpu = &mut self.cores[turn];
+                    if passed < length {
+                        self.host_at = now;
+                        let cycles = (passed.as_secs_f64() * clock_hz) as u64;
+                        cpu.memory.spend(Cause::Idle, cycles.clamp(1, left));
+                    } else {
+                        cpu.memory.spend(Cause::Idle, left);
+                    }
                     continue;
                 } else if !alone {
                     cpu.memory.spend(Cause::Idle, QUANTUM_CYCLES);

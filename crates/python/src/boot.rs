@@ -1,6 +1,7 @@
 //! Booting images on system machines.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use mmulab_arm::timeline::Timeline;
 use mmulab_arm::{File, Host, LoadError, Request, Stop, Symbols, System};
@@ -11,7 +12,8 @@ use crate::errors::{
 };
 use crate::machine::Machine;
 
-/// The console: an object of Python's with `write(bytes)` and `read(wait) -> bytes | None`.
+/// The console: an object of Python's with `write(bytes)`, `read(wait_seconds) -> bytes | None` and
+/// `real_time`.
 struct Console {
     object: Option<Py<PyAny>>,
     /// What stopped the run: an interrupt, or an exception of the console.
@@ -19,6 +21,8 @@ struct Console {
     ended: bool,
     /// Typed while waiting.
     kept: Vec<u8>,
+    /// Idle time passes as on a clock.
+    real_time: bool,
 }
 
 impl Console {
@@ -35,12 +39,12 @@ impl Console {
     }
 
     /// Characters typed; `None` from Python means that the user wants the run to end.
-    fn read(&mut self, wait: bool) -> Vec<u8> {
+    fn read(&mut self, wait_seconds: Option<f64>) -> Vec<u8> {
         if self.object.is_none() {
             return Vec::new();
         }
         let read = self.call(|_, console| -> PyResult<Option<Vec<u8>>> {
-            console.call_method1("read", (wait,))?.extract()
+            console.call_method1("read", (wait_seconds,))?.extract()
         });
         self.ended |= read.is_none();
         read.unwrap_or_default()
@@ -54,13 +58,24 @@ impl Host for Console {
 
     fn input(&mut self) -> Vec<u8> {
         let mut typed = std::mem::take(&mut self.kept);
-        typed.extend(self.read(false));
+        typed.extend(self.read(Some(0.0)));
         typed
     }
 
     fn wait_for_input(&mut self) -> bool {
-        self.kept = self.read(true);
+        self.kept = self.read(None);
         !self.kept.is_empty()
+    }
+
+    fn idle(&mut self, length: Duration) -> Duration {
+        if !self.real_time {
+            return length;
+        }
+        let started = Instant::now();
+        let typed = self.read(Some(length.as_secs_f64()));
+        let cut_short = !typed.is_empty() || self.ended || self.stopped.is_some();
+        self.kept.extend(typed);
+        if cut_short { started.elapsed().min(length / 2) } else { length }
     }
 
     fn interrupted(&mut self) -> bool {
@@ -124,10 +139,15 @@ pub(crate) fn boot<'py>(
         let drawn = Timeline::create(path, clock_hz, machine.cores as usize);
         system.start_timeline(drawn.map_err(|error| cannot_write(path, &error))?);
     }
-    let mut console = Console { object: console, stopped: None, ended: false, kept: Vec::new() };
+    let real_time = match &console {
+        Some(console) => console.getattr(python, "real_time")?.extract(python)?,
+        None => false,
+    };
+    let mut console =
+        Console { object: console, stopped: None, ended: false, kept: Vec::new(), real_time };
     let limit = max_instructions.unwrap_or(u64::MAX);
     let (stop, seconds) = python.detach(|| {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let stop: Result<Stop, String> = match gdb_port {
             Some(port) => mmulab_arm::gdb::serve(&mut system, &mut console, port, limit),
             None => Ok(system.run(&mut console, limit)),
