@@ -129,8 +129,9 @@ def sleeper(tmp_path):
     """An image that waits 300 ms for its timer and ends."""
     words = [
         *put(INTERRUPTS + 0x10, 1 << 4),
+        *put(TIMER + 8, 0x03),  # 32 bits, one shot
         *put(TIMER, 300_000),
-        *put(TIMER + 8, 0xA3),  # on, with interrupt, 32 bits, one shot
+        *put(TIMER + 8, 0xA3),  # on, with interrupt
         WAIT_FOR_INTERRUPT,
         *put(LAB + 0x1C, 0),
         BRANCH_TO_ITSELF,
