@@ -4,12 +4,13 @@
 
 #define SECRET 0x5ec2e700
 #define VICTIM_AT 0x00040000
+#define VICTIM_CODE_AT 0x00050000
 #define FIXED_AT 0x90000000
 #define SLOTS 95
 
 static u32 errors, others_space;
 
-enum command { READ, WRITE, JUMP, UNDEFINED, PRIVILEGED, BAD_CALLS, FILL };
+enum command { READ, WRITE, JUMP, UNDEFINED, PRIVILEGED, BAD_CALLS, FILL, WRITE_RETURN };
 
 static void prisoner(u32 root)
 {
@@ -57,6 +58,10 @@ static void prisoner(u32 root)
 				at[i];
 				at[i] = SECRET | (i & 255);
 			}
+			break;
+		case WRITE_RETURN: // a function that does nothing
+			*at = 0xe1a0f00e;
+			synchronise((u32)at);
 			break;
 		}
 		m.word[0] = 0;
@@ -133,6 +138,8 @@ u32 isolation(void)
 	start(&thief);
 	others_space = victim.space;
 	fill(&victim, VICTIM_AT);
+	map(victim.space, VICTIM_CODE_AT, 1, READ_WRITE);
+	faults(&victim, WRITE_RETURN, VICTIM_CODE_AT, &result);
 
 	print("the kernel's addresses\n");
 	must_fault(&thief, READ, 0xfff00000, "kernel text");
@@ -153,9 +160,13 @@ u32 isolation(void)
 
 	print("every slot's addresses, one after the other\n");
 	for (u32 slot = 1; slot < SLOTS; slot++) {
-		no_secret(&thief, slot << 25 | VICTIM_AT, "another slot");
-		faults(&victim, READ, VICTIM_AT, &result); // its translations are in use in between
+		must_fault(&thief, READ, slot << 25 | VICTIM_AT, "another slot");
+		faults(&victim, READ, VICTIM_AT, &result); // its lines and translations are in use in between
+		must_fault(&thief, WRITE, slot << 25 | VICTIM_AT, "another slot");
+		faults(&victim, JUMP, VICTIM_CODE_AT, &result);
+		must_fault(&thief, JUMP, slot << 25 | VICTIM_CODE_AT, "another slot");
 	}
+	faults(&victim, READ, VICTIM_AT, &result);
 	if (result != SECRET) {
 		errors++;
 		print("error: the victim lost its page\n");
@@ -198,8 +209,8 @@ u32 isolation(void)
 	process_end(&victim);
 	for (u32 i = 0; i < 80; i++) {
 		start(&other);
-		no_secret(&other, VICTIM_AT, "a freed space's page");
-		no_secret(&other, FIXED_AT, "a freed space's page");
+		must_fault(&other, READ, VICTIM_AT, "a freed space's page");
+		must_fault(&other, READ, FIXED_AT, "a freed space's page");
 		map(other.space, VICTIM_AT, 1, READ_WRITE);
 		no_secret(&other, VICTIM_AT, "a fresh page");
 		fill(&other, VICTIM_AT);
@@ -219,7 +230,32 @@ u32 isolation(void)
 			else if (faults(&processes[i], READ, VICTIM_AT, &result) || result != SECRET)
 				errors++;
 			for (u32 slot = 1; slot < SLOTS && round == 2; slot += 7)
-				no_secret(&processes[i & ~1u], slot << 25 | VICTIM_AT, "another slot");
+				must_fault(&processes[i & ~1u], READ, slot << 25 | VICTIM_AT, "another slot");
+		}
+	for (u32 i = 0; i < 20; i++)
+		process_end(&processes[i]);
+
+	print("more spaces than PIDs, or as many as there may be: shared slots\n");
+	u32 count = 0;
+	while (count < 2 * SLOTS + 10 && process_start(&processes[count], prisoner, self(), PRIORITY, self())) {
+		struct message m = { { 0 } };
+		ipc_receive(processes[count].thread, &m);
+		if (count & 1)
+			fill(&processes[count], VICTIM_AT);
+		count++;
+	}
+	// Slots are taken in turn: the space with the same one is half of them away, give or take some.
+	for (u32 i = 0; i < count; i++)
+		if (!(i & 1))
+			must_fault(&processes[i], READ, VICTIM_AT, "another space's page");
+		else if (faults(&processes[i], READ, VICTIM_AT, &result) || result != SECRET)
+			errors++;
+	for (u32 i = 0; i < count; i += 2)
+		for (u32 apart = 59; apart < 130; apart += 2) {
+			if (i + apart >= count)
+				break;
+			faults(&processes[i + apart], READ, VICTIM_AT, &result);
+			must_fault(&processes[i], READ, VICTIM_AT, "another space's page");
 		}
 
 	print("isolation: %u errors\n", errors);

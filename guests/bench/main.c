@@ -7,7 +7,7 @@ void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority)
 {
 	if (process_start(&processes[index], program, argument, priority, self()))
 		return;
-	print("process %u was refused\n", index);
+	print("a process was refused\n= refused process=%u\n", index); // how many there may be is the core's
 	machine_exit(3);
 }
 

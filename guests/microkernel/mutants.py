@@ -23,6 +23,7 @@ FEW_SPACES = "run=random operations=4000 spaces=6"
 SMALL_SPACES = "run=random operations=4000 spaces=4 places=4"
 MORE_SPACES = "run=random operations=4000 spaces=20"
 MANY_SPACES = "run=random operations=2500 spaces=80"
+MANY_SMALL_SPACES = "run=random operations=4000 spaces=96 places=8"
 ALL = ["flush", "fass", "fcse_guaranteed", "fcse_best_effort"]
 MOST_INSTRUCTIONS = 100_000_000
 
@@ -46,14 +47,14 @@ ONLY_SAVES = {
     "FCSE_CLEAN": (
         "sa1100",
         "fcse_best_effort",
-        MANY_SPACES,
+        MANY_SMALL_SPACES,
         "flushes",
         "all PIDs go on counting as dirty, so that a switch within a group flushes once more",
     ),
     "FCSE_LAST_USER_FORGOTTEN": (
         "sa1100",
         "fcse_best_effort",
-        MANY_SPACES,
+        MANY_SMALL_SPACES,
         "flushes",
         "destroying a space has flushed each of its pages, so that it left no line: a newcomer with "
         "its record finds nothing, and any other flushes in vain",

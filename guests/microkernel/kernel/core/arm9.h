@@ -34,9 +34,13 @@ static void forget_translations(void)
 	__asm__ volatile("mcr p15, 0, %0, c8, c7, 0" ::"r"(0) : "memory");
 }
 
+// By modified address. QEMU keeps its translations by the address before relocation, and does not find
+// them by the modified one; so the entry of that address goes too, which costs nobody much.
 static void forget_translation(u32 address)
 {
-	__asm__ volatile("mcr p15, 0, %0, c8, c6, 1\n\tmcr p15, 0, %0, c8, c5, 1" ::"r"(address) : "memory");
+	u32 plain = address & (SLOT_BYTES - 1);
+	__asm__ volatile("mcr p15, 0, %0, c8, c6, 1\n\tmcr p15, 0, %0, c8, c5, 1\n\t"
+			 "mcr p15, 0, %1, c8, c6, 1\n\tmcr p15, 0, %1, c8, c5, 1" ::"r"(address), "r"(plain) : "memory");
 }
 
 static void wait(void)
