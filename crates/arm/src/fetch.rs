@@ -131,10 +131,16 @@ impl InstructionSide {
         self.pages[(address >> 12) as usize % PAGES] = EMPTY_PAGE;
     }
 
-    /// The decoded instruction at a word of a slot.
+    /// Where the decoded instructions of a slot begin. It stays while execution does not leave the line.
     #[inline(always)]
-    pub fn arm_op(&self, slot: usize, word: usize) -> Op {
-        self.arm[self.pool_places[slot] as usize * 8 + (word & 7)]
+    pub fn arm_line(&self, slot: usize) -> usize {
+        self.pool_places[slot] as usize * 8
+    }
+
+    /// The decoded instruction at a word of a line.
+    #[inline(always)]
+    pub fn arm_op(&self, line: usize, word: usize) -> Op {
+        self.arm[line + (word & 7)]
     }
 
     /// Makes the Thumb instructions of a slot those of its line.

@@ -519,12 +519,13 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
     if THUMB {
         cpu.memory.fetch.prepare_thumb(slot);
     }
+    let line = cpu.memory.fetch.arm_line(slot);
     let mut was_first = false;
     loop {
         let op = if THUMB {
             cpu.memory.fetch.thumb_op(slot, place)
         } else {
-            cpu.memory.fetch.arm_op(slot, place)
+            cpu.memory.fetch.arm_op(line, place)
         };
         // A device was written, or the like: what that starts comes before the next instruction.
         if cpu.memory.attention_at == 0 {
