@@ -19,7 +19,7 @@ use crate::timing::Cause;
 const LINE_HINTS: usize = 2048;
 const PAGES: usize = 64;
 /// Lines whose decoded form is kept.
-const POOL_LINES: usize = 4096;
+const POOL_LINES: usize = 16384;
 const NO_SLOT: u32 = u32::MAX;
 
 /// What is known of fetching from a 4 KB page in some context.
