@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-arm recorder test test-rust test-python lint bench guests linux conformance timing clean
+.PHONY: help run setup setup-arm recorder test test-rust test-python lint bench guests linux conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -129,6 +129,12 @@ timing: setup setup-arm ## Measure timings on the ARM machines, by the guest its
 
 conformance: setup setup-arm ## Compare the ARM machines with QEMU: a million instructions, the MMU.
 	$(BIN)/python guests/conformance/run.py
+
+FUZZ_SECONDS ?= 60
+fuzz: ## Fuzz the readers of traces and machines, a minute each; needs rustup with nightly, cargo-fuzz.
+	@for target in trace:mmt trace:mmt_streams trace:foreign machine:machine; do \
+	  (cd crates/$${target%:*} && cargo +nightly fuzz run $${target#*:} -- -max_total_time=$(FUZZ_SECONDS)) || exit 1; \
+	done
 
 clean: ## Forget what was built; results stay.
 	rm -rf $(BUILD) $(VENV) target

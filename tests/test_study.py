@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pyarrow.parquet as parquet
 import pytest
 from conftest import MMULAB, ROOT
 from conftest import mmulab as command
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mmulab
 from mmulab import StudyError
@@ -199,3 +202,41 @@ def test_a_cluster_gives_the_same(study, tmp_path):
 def test_the_shipped_studies_can_be_read():
     for path in sorted((ROOT / "examples" / "studies").glob("*.toml")):
         assert mmulab.Study.load(path).configurations(), path
+
+
+GOOD_STUDY = """title = "t"
+traces = ["a.mmt"]
+machines = ["ultrix", "base"]
+seed = 3
+[set]
+"l2.size_bytes" = "2M"
+[[vary]]
+"itlb.entries" = [32, 64]
+"dtlb.entries" = [32, 64]
+"""
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    edits=st.lists(
+        st.tuples(
+            st.integers(0, len(GOOD_STUDY)),
+            st.integers(0, 20),
+            st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
+            | st.sampled_from(["[", "]", "=", '"', "{}", "1e400", "-1", "[[vary]]\n", "nan", "\n"]),
+        ),
+        max_size=4,
+    )
+)
+def test_any_text_is_a_study_or_refused_in_one_line(edits):
+    text = GOOD_STUDY
+    for start, removed, inserted in edits:
+        text = text[:start] + inserted + text[start + removed :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.toml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            study = mmulab.Study.load(path)
+            study.configurations()
+        except mmulab.MmulabError as error:
+            assert len(str(error).splitlines()) == 1, str(error)

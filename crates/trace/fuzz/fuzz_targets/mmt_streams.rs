@@ -49,7 +49,7 @@ fn chunk(file: &mut Vec<u8>, number: u32, data: &[u8]) {
 fuzz_target!(|data: &[u8]| {
     let mut file = b"\x89MMT\r\n\x1a\n".to_vec();
     let metadata = br#"{"command":[],"recorder":"","instruction_set":""}"#;
-    file.extend_from_slice(&1u32.to_le_bytes());
+    file.extend_from_slice(&mmulab_trace::MMT_VERSION.to_le_bytes());
     file.extend_from_slice(&(metadata.len() as u32).to_le_bytes());
     file.extend_from_slice(metadata);
     seal(&mut file, 0);

@@ -9,7 +9,8 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89MMT\r\n\x1a\n";
 pub(crate) const END_MAGIC: [u8; 8] = *b"MMT-END\n";
 pub(crate) const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"chnk");
 pub(crate) const INDEX_MAGIC: u32 = u32::from_le_bytes(*b"indx");
-pub(crate) const VERSION: u32 = 2;
+/// The version of the format that is written, and the only one that is read.
+pub const MMT_VERSION: u32 = 2;
 
 /// Limits that a reader may rely on, so that a damaged length cannot ask for much memory.
 pub(crate) const MAX_METADATA_BYTES: usize = 16 << 20;

@@ -6,7 +6,7 @@ mod reader;
 mod writer;
 
 pub(crate) use container::MAGIC;
-pub use container::{Ending, Information, Metadata, Totals};
+pub use container::{Ending, Information, MMT_VERSION, Metadata, Totals};
 pub use reader::MmtReader;
 pub use writer::MmtWriter;
 pub(crate) use writer::create_beside;

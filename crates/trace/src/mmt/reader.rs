@@ -11,7 +11,7 @@ use super::codec::{Decoder, Layout, MAX_BLOCK_ACCESSES, take_varint, unzigzag};
 use super::container::{
     CHUNK_HEADER_BYTES, ChunkHeader, Conclusion, END_MAGIC, Ending, FOOTER_BYTES, Fields,
     INDEX_ENTRY_BYTES, INDEX_MAGIC, Information, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
-    MAX_METADATA_BYTES, Metadata, StreamLengths, Totals, VERSION, unseal,
+    MAX_METADATA_BYTES, MMT_VERSION, Metadata, StreamLengths, Totals, unseal,
 };
 use crate::{Access, AccessKind, Batch, Block, BlockTable, Event, OpenOptions, Source, TraceError};
 
@@ -57,9 +57,9 @@ impl MmtReader {
         if start[..MAGIC.len()] != MAGIC {
             return Err(damaged("this is no .mmt trace"));
         }
-        if version != VERSION {
+        if version != MMT_VERSION {
             return Err(damaged(&format!(
-                "it is written in version {version} of the format and this mmulab reads version {VERSION}; \
+                "it is written in version {version} of the format and this mmulab reads version {MMT_VERSION}; \
                  record it again"
             )));
         }

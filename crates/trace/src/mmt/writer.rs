@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::codec::{Encoder, Layout, MAX_BLOCK_ACCESSES, Streams, put_varint, zigzag};
 use super::container::{
     ChunkHeader, Conclusion, END_MAGIC, Ending, INDEX_MAGIC, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
-    MAX_CHUNK_ADDRESSES, MAX_CHUNK_NEW_BLOCKS, MAX_METADATA_BYTES, Metadata, STREAMS,
-    StreamLengths, Totals, VERSION, seal,
+    MAX_CHUNK_ADDRESSES, MAX_CHUNK_NEW_BLOCKS, MAX_METADATA_BYTES, MMT_VERSION, Metadata, STREAMS,
+    StreamLengths, Totals, seal,
 };
 use crate::{AccessKind, Batch, Block, BlockTable, Event, TraceError};
 
@@ -105,7 +105,7 @@ impl MmtWriter {
             return Err(io(std::io::Error::other("the command line is too long to be stored")));
         }
         let mut header = MAGIC.to_vec();
-        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&MMT_VERSION.to_le_bytes());
         header.extend_from_slice(&(json.len() as u32).to_le_bytes());
         header.extend_from_slice(&json);
         seal(&mut header);
