@@ -24,11 +24,17 @@ pub struct Fold {
     placed: BTreeMap<u64, u32>,
     /// Mapped regions as granules, first to last, not overlapping.
     regions: BTreeMap<u64, u64>,
-    /// Recently used granules by their low bits: (granule, first folded address).
-    recent: Box<[(u64, u32); RECENT]>,
+    /// What to take from an address to fold it, by the granule's number modulo the granules of the
+    /// user space: right for the one of them that was used last. A wrong difference lies a multiple
+    /// of the space's size away from the right one, so it ends outside the space.
+    differences: Box<[u64]>,
 }
 
-const RECENT: usize = 256;
+/// No program has addresses from here on; a difference that is not known leads here.
+const NO_ADDRESS: u64 = 1 << 63;
+
+/// So many addresses are folded before one looks whether that was right for all.
+const AT_ONCE: usize = 16;
 
 /// The program touches more than the user space has room for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,12 +49,14 @@ pub struct DoesNotFit {
 impl Fold {
     /// Folds into a user space of `user_space_bytes` (a power of two of 1 MiB to 2 GiB).
     pub fn new(user_space_bytes: u64) -> Self {
+        let granules = (user_space_bytes >> GRANULE_SHIFT).max(1);
         Self {
-            owners: vec![None; (user_space_bytes >> GRANULE_SHIFT).max(1) as usize],
+            owners: vec![None; granules as usize],
             placed: BTreeMap::new(),
             regions: BTreeMap::new(),
-            // No address has this granule.
-            recent: Box::new([(u64::MAX, 0); RECENT]),
+            differences: (0..granules)
+                .map(|granule| NO_ADDRESS | granule << GRANULE_SHIFT)
+                .collect(),
         }
     }
 
@@ -75,14 +83,40 @@ impl Fold {
     ///
     /// # Errors
     /// There is no room left.
-    #[inline(always)]
+    #[inline]
     pub fn fold(&mut self, address: u64) -> Result<u32, DoesNotFit> {
-        let granule = address >> GRANULE_SHIFT;
-        let (known, base) = self.recent[granule as usize % RECENT];
-        if known == granule {
-            return Ok(base | address as u32 & ((1 << GRANULE_SHIFT) - 1));
+        let (folded, outside) = fold_quickly(&self.differences, address);
+        if outside & self.outside() == 0 { Ok(folded) } else { self.fold_slowly(address) }
+    }
+
+    /// Where each of `addresses` is in the user space.
+    ///
+    /// # Errors
+    /// There is no room left.
+    #[inline(always)]
+    pub fn fold_all(&mut self, addresses: &[u64], folded: &mut Vec<u32>) -> Result<(), DoesNotFit> {
+        folded.resize(addresses.len(), 0);
+        for (addresses, folded) in addresses.chunks(AT_ONCE).zip(folded.chunks_mut(AT_ONCE)) {
+            let differences = &self.differences[..];
+            let mut any_outside = 0;
+            for (&address, folded) in addresses.iter().zip(folded.iter_mut()) {
+                let outside;
+                (*folded, outside) = fold_quickly(differences, address);
+                any_outside |= outside;
+            }
+            if any_outside & self.outside() != 0 {
+                for (&address, folded) in addresses.iter().zip(folded) {
+                    *folded = self.fold(address)?;
+                }
+            }
         }
-        self.fold_slowly(address)
+        Ok(())
+    }
+
+    /// The bits that no address within the user space has.
+    #[inline(always)]
+    fn outside(&self) -> u64 {
+        !(((self.differences.len() as u64) << GRANULE_SHIFT) - 1)
     }
 
     #[cold]
@@ -92,9 +126,10 @@ impl Fold {
             Some(&place) => place,
             None => self.place(granule)?,
         };
-        let base = place << GRANULE_SHIFT;
-        self.recent[granule as usize % RECENT] = (granule, base);
-        Ok(base | address as u32 & ((1 << GRANULE_SHIFT) - 1))
+        let difference = (granule << GRANULE_SHIFT).wrapping_sub(u64::from(place) << GRANULE_SHIFT);
+        let index = granule as usize & (self.differences.len() - 1);
+        self.differences[index] = difference;
+        Ok(address.wrapping_sub(difference) as u32)
     }
 
     fn place(&mut self, granule: u64) -> Result<u32, DoesNotFit> {
@@ -160,6 +195,14 @@ impl Fold {
         let granule = (*self.owners.get((folded >> GRANULE_SHIFT) as usize)?)?;
         Some(granule << GRANULE_SHIFT | u64::from(folded & ((1 << GRANULE_SHIFT) - 1)))
     }
+}
+
+/// The folded address, and a number that has bits of [`Fold::outside`] if that is not true.
+#[inline(always)]
+fn fold_quickly(differences: &[u64], address: u64) -> (u32, u64) {
+    let index = (address >> GRANULE_SHIFT) as usize & (differences.len() - 1);
+    let folded = address.wrapping_sub(differences[index]);
+    (folded as u32, folded | address & NO_ADDRESS)
 }
 
 #[cfg(test)]

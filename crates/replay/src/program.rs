@@ -1,5 +1,7 @@
 //! The trace as the machines see it: blocks and addresses, decoded once and shared by all.
 
+use std::collections::HashMap;
+
 use mmulab_trace::{AccessKind, Batch, Block, Event};
 
 use crate::fold::{DoesNotFit, Fold};
@@ -186,18 +188,11 @@ pub trait AddressSpace: Send {
     ///
     /// # Errors
     /// The space has no room left.
-    #[inline(always)]
     fn place_all(
         &mut self,
         addresses: &[u64],
         placed: &mut Vec<Self::Address>,
-    ) -> Result<(), DoesNotFit> {
-        placed.resize(addresses.len(), Self::Address::default());
-        for (placed, &address) in placed.iter_mut().zip(addresses) {
-            *placed = self.place(address)?;
-        }
-        Ok(())
-    }
+    ) -> Result<(), DoesNotFit>;
 }
 
 impl AddressSpace for Fold {
@@ -207,9 +202,13 @@ impl AddressSpace for Fold {
         Fold::map(self, address, length_bytes);
     }
 
-    #[inline(always)]
     fn place(&mut self, address: u64) -> Result<u32, DoesNotFit> {
         self.fold(address)
+    }
+
+    #[inline(always)]
+    fn place_all(&mut self, addresses: &[u64], placed: &mut Vec<u32>) -> Result<(), DoesNotFit> {
+        self.fold_all(addresses, placed)
     }
 }
 
@@ -222,9 +221,14 @@ impl AddressSpace for Flat {
 
     fn map(&mut self, _address: u64, _length_bytes: u64) {}
 
-    #[inline(always)]
     fn place(&mut self, address: u64) -> Result<u64, DoesNotFit> {
         Ok(address)
+    }
+
+    fn place_all(&mut self, addresses: &[u64], placed: &mut Vec<u64>) -> Result<(), DoesNotFit> {
+        placed.clear();
+        placed.extend_from_slice(addresses);
+        Ok(())
     }
 }
 
@@ -236,8 +240,8 @@ pub struct Feed<S: AddressSpace> {
     pub space: S,
     shortest_line_shift: u32,
     known: Vec<Known<S::Address>>,
-    /// Of all accesses, block after block, what to add for the last byte; padded at the end.
-    last_bytes: Vec<u16>,
+    /// Of all accesses of blocks that have many, what to add for the last byte, by block.
+    last_bytes: HashMap<u32, Box<[u16]>>,
     arrivals: Vec<(Block, S::Address)>,
     execution: Execution<S::Address>,
     /// Of the accesses of the batch, what to add for the last byte; padded at the end.
@@ -249,12 +253,13 @@ pub struct Feed<S: AddressSpace> {
 struct Known<A> {
     first: A,
     last: A,
-    first_access: u32,
     accesses: u32,
     instructions: u32,
+    /// Of the first accesses, what to add for the last byte.
+    last_bytes: [u16; COPIED],
 }
 
-/// So many accesses of a block are copied at once; most blocks have fewer.
+/// So many accesses of a block are copied in any case; few blocks have more.
 const COPIED: usize = 8;
 
 /// So many accesses are looked over at once for one that may span two lines; most do not.
@@ -268,7 +273,7 @@ impl<S: AddressSpace> Feed<S> {
             space,
             shortest_line_shift,
             known: Vec::new(),
-            last_bytes: vec![0; COPIED],
+            last_bytes: HashMap::new(),
             arrivals: Vec::new(),
             execution: Execution::default(),
             reaches: Vec::new(),
@@ -335,17 +340,21 @@ impl<S: AddressSpace> Feed<S> {
     fn learn(&mut self, block: &Block) -> Result<(), DoesNotFit> {
         let first = self.space.place(block.address)?;
         let length: u64 = block.instruction_sizes_bytes.iter().map(|&size| u64::from(size)).sum();
-        self.last_bytes.truncate(self.last_bytes.len() - COPIED);
+        let reach = |access: &mmulab_trace::Access| access.size_bytes.saturating_sub(1);
+        let all: Box<[u16]> = block.accesses.iter().map(reach).collect();
+        let mut last_bytes = [0; COPIED];
+        let copied = all.len().min(COPIED);
+        last_bytes[..copied].copy_from_slice(&all[..copied]);
+        if all.len() > COPIED {
+            self.last_bytes.insert(self.known.len() as u32, all);
+        }
         self.known.push(Known {
             first,
             last: first.plus(length.saturating_sub(1)),
-            first_access: self.last_bytes.len() as u32,
             accesses: block.accesses.len() as u32,
             instructions: block.instruction_sizes_bytes.len() as u32,
+            last_bytes,
         });
-        let reach = |access: &mmulab_trace::Access| access.size_bytes.saturating_sub(1);
-        self.last_bytes.extend(block.accesses.iter().map(reach));
-        self.last_bytes.extend([0; COPIED]);
         self.arrivals.push((block.clone(), first));
         Ok(())
     }
@@ -358,22 +367,22 @@ impl<S: AddressSpace> Feed<S> {
         self.reaches.resize(batch.addresses.len() + COPIED, 0);
         let Execution { executed, instructions, .. } = &mut self.execution;
         executed.resize(batch.blocks.len(), Executed::default());
-        let (known, last_bytes, reaches) =
-            (&self.known[..], &self.last_bytes[..], &mut self.reaches[..]);
+        let (known, reaches) = (&self.known[..], &mut self.reaches[..]);
         let mut sum = 0;
         let mut end = 0;
-        for (executed, &number) in executed.iter_mut().zip(&batch.blocks) {
-            let Known { first, last, first_access, accesses, instructions } =
-                known[number as usize];
-            let (from, count) = (first_access as usize, accesses as usize);
-            reaches[end..end + COPIED].copy_from_slice(&last_bytes[from..from + COPIED]);
+        for (executed, number) in executed.iter_mut().zip(&batch.blocks) {
+            let Known { first, last, accesses, instructions, last_bytes } =
+                &known[*number as usize];
+            let count = *accesses as usize;
+            if let Some(reaches) = reaches[end..].first_chunk_mut() {
+                *reaches = *last_bytes;
+            }
             if count > COPIED {
-                let rest = &last_bytes[from + COPIED..from + count];
-                reaches[end + COPIED..end + count].copy_from_slice(rest);
+                reaches[end..end + count].copy_from_slice(&self.last_bytes[number]);
             }
             end += count;
-            sum += u64::from(instructions);
-            *executed = Executed { first, last, accesses_end: end as u32 };
+            sum += u64::from(*instructions);
+            *executed = Executed { first: *first, last: *last, accesses_end: end as u32 };
         }
         *instructions = sum;
     }
