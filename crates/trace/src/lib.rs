@@ -12,7 +12,7 @@ mod record;
 mod source;
 
 pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
-pub use mmt::{Ending, Information, Metadata, MmtReader, MmtWriter, Totals};
+pub use mmt::{Ending, Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Totals};
 pub use open::{OpenOptions, open, open_with};
 pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};
 pub use source::{Batch, Event, Source, TraceError};
