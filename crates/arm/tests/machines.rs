@@ -2,8 +2,8 @@
 
 mod support;
 
-use mmulab_arm::{Cause, File, Request, Stop, System, Transcript, load};
-use mmulab_hardware::Cause as _;
+use mmulab_arm::{Cause, File, Loaded, Request, Stop, System, Transcript, load};
+use mmulab_hardware::{Cause as _, Random};
 use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
 
 #[test]
@@ -305,6 +305,34 @@ fn garbage_never_breaks_the_simulator() {
             let run = run_limited(&machine, &code.image(), round % 3 == 0, 20_000);
             let causes: u64 = run.outcome.causes.values().map(|cost| cost.cycles).sum();
             assert_eq!(causes, run.outcome.cycles, "{name}, round {round}");
+        }
+    }
+}
+
+/// Words that make much happen: operations of the system control coprocessor, loads and stores of all
+/// kinds, changes of mode, and anything else.
+fn wild_word(random: &mut Random) -> u32 {
+    let word = random.next_u64() as u32 & 0x0fff_ffff | 0xe000_0000;
+    match random.below(8) {
+        0 | 1 => word & 0x000f_f0ef | 0xee00_0f10, // MCR p15
+        2 => word & 0x000f_f0ef | 0xee10_0f10,     // MRC p15
+        3 => word & 0x03ff_ffff | 0xe400_0000,     // LDR, STR
+        4 => word & 0x01ff_ffff | 0xe800_0000,     // LDM, STM
+        5 => word & 0x0040_f00f | 0xe129_f000,     // MSR
+        _ => word,
+    }
+}
+
+#[test]
+fn wild_code_never_ends_in_a_panic() {
+    for name in MACHINES {
+        let machine = machine(name, &[("memory.size_bytes", "0x100000")]);
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let bytes = (0..0x1_8000).flat_map(|_| wild_word(&mut random).to_le_bytes()).collect();
+            let image = Loaded { segments: vec![(0, bytes)], entry: START, ..Loaded::default() };
+            let run = run_limited(&machine, &image, seed % 2 == 0, 5_000);
+            assert!(run.outcome.instructions <= 5_000, "{name}, {seed}");
         }
     }
 }
