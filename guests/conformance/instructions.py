@@ -33,6 +33,7 @@ QEMU_HINTS = (
 )
 QEMU_THUMB2 = "QEMU executes CBZ, CBNZ, IT and hints on every core; undefined before ARMv6T2"
 COPROCESSOR_15 = "CP15: compared by the MMU program"
+COPROCESSOR_14 = "CP14 register: the XScale's; QEMU has it only on its own boards with that core"
 
 
 def bits(word, high, low):
@@ -78,6 +79,8 @@ def arm(word, architecture, user=True, own_spsr=False):
 def coprocessor(word, number):
     if number == 15:
         return "cp15", COPROCESSOR_15
+    if number == 14 and word >> 25 & 7 == 7 and word & 0x10:
+        return "cp14", COPROCESSOR_14
     return "coprocessor", None
 
 
