@@ -54,9 +54,9 @@ class Published:
         verdict = Verdict.HOLDS if holds else Verdict.DIFFERS
         return Claim(self.id, self.paper, verdict, self._text(), ours, why)
 
-    def not_evaluated(self, why: str) -> Claim:
-        """No verdict, and the reason."""
-        return Claim(self.id, self.paper, Verdict.NOT_EVALUATED, self._text(), "", why)
+    def not_evaluated(self, why: str, ours: str = "") -> Claim:
+        """No verdict, and the reason; `ours` tells what was measured instead."""
+        return Claim(self.id, self.paper, Verdict.NOT_EVALUATED, self._text(), ours, why)
 
     def _text(self) -> str:
         return f"{self.quantity}: {self.expectation} (section {self.section})"
