@@ -26,10 +26,13 @@ EVENTS = {
     "unmap a page that is cached": "unmap_page",
     "create a space with a process": "space_create",
     "destroy it": "space_destroy",
-    "first touch of a section at 0x90000000": "grown_first_touch",
+    "map a page above 32 MB (0x90000000): growth": "map_above_32_mb",
+    "first touch of it": "grown_first_touch",
     "the same, where another space has lines": "collision_dirty",
     "round trip that recycles a clean domain (median)": "round_trip_recycled_clean",
     "round trip that recycles a dirty domain (median)": "round_trip_recycled_dirty",
+    "round trip to one of 100 spaces (median)": "round_trip_other",
+    "the same, where another space with its PID ran last": "round_trip_flushed",
     "first write to a shared page": "shared_first_write",
     "round trip after written sharing": "round_trip_after_written_sharing",
 }
@@ -54,7 +57,8 @@ def sizes() -> None:
         ["arm-none-eabi-size", "-A", ELF], capture_output=True, text=True, check=True
     ).stdout
     found = [line.split()[:2] for line in listing.splitlines() if line.startswith(".")]
-    table(["section", "bytes"], [[name, f"{int(size):,}"] for name, size in found[:8]])
+    found = [row for row in found if not row[0].startswith((".debug", ".comment", ".ARM"))]
+    table(["section", "bytes"], [[name, f"{int(size):,}"] for name, size in found])
 
 
 def event(guest: Guest, name: str) -> str:
