@@ -57,7 +57,7 @@ def _totals(results: ReplayResults) -> RenderableType:
         "instructions between two TLB misses."
     )
     table.padding = 0
-    table.add_column("\nmachine", no_wrap=True)
+    table.add_column("\nmachine", overflow="fold")
     for heading in ("CPI", "MCPI", "VMCPI"):
         table.add_column(f"\n{heading}", justify="right", no_wrap=True)
     for place, cost in enumerate(costs):
@@ -69,7 +69,7 @@ def _totals(results: ReplayResults) -> RenderableType:
     for row in results:
         path = row.mean_free_path
         table.add_row(
-            row.machine,
+            row.machine.replace(" ", "\n"),
             f"{row.cpi:.3f}",
             f"{row.mcpi:.3f}",
             f"{row.vmcpi:.3f}",
@@ -110,7 +110,7 @@ def _components(results: Sequence[MachineResult]) -> Table:
     table = _table("Where the cycles go")
     table.add_column("cause", no_wrap=True)
     for row in results:
-        table.add_column(row.machine, justify="right", no_wrap=True)
+        table.add_column(row.machine.replace(" ", "\n"), justify="right", no_wrap=True)
     previous = "work"
     for cause in CAUSES:
         cycles = [row.cause_cycles(cause.name) for row in results]
@@ -131,7 +131,7 @@ def _misses(results: Sequence[MachineResult]) -> Table:
     table = _table("TLB and cache misses")
     table.add_column("structure", no_wrap=True)
     for row in results:
-        table.add_column(row.machine, justify="right", no_wrap=True)
+        table.add_column(row.machine.replace(" ", "\n"), justify="right", no_wrap=True)
     for kind in ("tlbs", "caches"):
         for name in dict.fromkeys(name for row in results for name in row.data[kind]):
             counters = [row.data[kind].get(name) for row in results]
