@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
+
+import mmulab
 
 _spec = importlib.util.spec_from_file_location("timing_run", ROOT / "guests" / "timing" / "run.py")
 assert _spec and _spec.loader
@@ -62,3 +66,14 @@ def test_strongarm_costs_what_the_paper_says(
 def test_instructions_take_what_the_manual_says(machine: str, name: str, documented: int) -> None:
     cycles, count = timing.measure(machine)[name]
     assert round(cycles / count, 1) == documented
+
+
+@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+def test_the_timeline_shows_what_the_guest_measured(machine: str, tmp_path: Path) -> None:
+    timeline = tmp_path / "timeline.json"
+    run = mmulab.boot(timing.program(machine), machine, timeline=timeline)
+    lines = (line.split() for line in run.console.splitlines())
+    measured = {name: int(cycles) for name, cycles, _ in lines}["whole-clean-of-dirty-cache"]
+    events = json.loads(timeline.read_text())["traceEvents"]
+    loops = [event["args"]["cycles"] for event in events if event["name"] == "line operations"]
+    assert any(cycles == pytest.approx(measured, rel=0.03) for cycles in loops)

@@ -312,6 +312,7 @@ impl Memory {
             (2, 5) if kind == Xscale => {
                 self.allocate_line(board, value);
                 self.spend(Cause::DataCacheOperation, line_cycles);
+                self.note_line_operation(since);
             }
             (5, 0) | (7, 0) => {
                 if m == 7 {
@@ -330,6 +331,7 @@ impl Memory {
                 self.fetch.invalidate(value);
                 self.counters.line_operations += 1;
                 self.spend(Cause::InstructionCacheOperation, line_cycles);
+                self.note_line_operation(since);
             }
             (5, 2) if by_index => {
                 if let Some(slot) = slot_by_index(&self.fetch.cache, value) {
@@ -337,6 +339,7 @@ impl Memory {
                 }
                 self.counters.line_operations += 1;
                 self.spend(Cause::InstructionCacheOperation, line_cycles);
+                self.note_line_operation(since);
             }
             (5, 4) if kind == Arm926ejs => {}
             (5, 6) if kind == Xscale => return Effect::BranchBuffer,
@@ -367,19 +370,23 @@ impl Memory {
     /// A clean or invalidate by modified virtual address. The process ID is not applied (ARM DDI
     /// 0198D, 2.3.13).
     fn line_operation(&mut self, board: &mut Board, address: u32, clean: bool, invalidate: bool) {
+        let since = self.now();
         self.counters.line_operations += 1;
         self.spend(Cause::DataCacheOperation, self.machine.timing.line_operation_cycles);
         if let Some(slot) = self.line_of(address) {
             self.slot_operation(board, slot, clean, invalidate);
         }
+        self.note_line_operation(since);
     }
 
     fn index_operation(&mut self, board: &mut Board, value: u32, clean: bool, invalidate: bool) {
+        let since = self.now();
         self.counters.line_operations += 1;
         self.spend(Cause::DataCacheOperation, self.machine.timing.line_operation_cycles);
         if let Some(slot) = slot_by_index(&self.dcache, value) {
             self.slot_operation(board, slot, clean, invalidate);
         }
+        self.note_line_operation(since);
     }
 
     fn slot_operation(&mut self, board: &mut Board, slot: usize, clean: bool, invalidate: bool) {
@@ -394,6 +401,7 @@ impl Memory {
     /// One step of the ARM926EJ-S's test-and-clean (ARM DDI 0198D, 2.3.9): cleans a dirty line if
     /// there is one, and tells in bit 30 whether the cache was clean before.
     fn test_and_clean(&mut self, board: &mut Board, invalidate: bool) -> u32 {
+        let since = self.now();
         self.spend(Cause::DataCacheOperation, self.machine.timing.line_operation_cycles);
         let slots = self.main_slots;
         for step in 0..slots {
@@ -402,6 +410,7 @@ impl Memory {
                 self.test_pointer = slot;
                 self.counters.line_operations += 1;
                 self.clean_slot(board, slot as usize, Cause::DataCacheOperation);
+                self.note_line_operation(since);
                 return 0;
             }
         }
@@ -409,8 +418,7 @@ impl Memory {
         if invalidate {
             self.drop_all_lines(board);
         }
-        let since = self.now();
-        self.note_flush("dcache clean", since);
+        self.note_line_operation(since);
         1 << 30
     }
 

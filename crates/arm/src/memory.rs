@@ -68,6 +68,8 @@ pub enum Side {
     Data,
 }
 
+/// Two line operations that are further apart belong to different loops.
+const LOOP_STEP_CYCLES: u64 = 200;
 /// Entries of the page table copy of the fast path.
 const PAGES: usize = 256;
 /// Entries of the line hints.
@@ -213,6 +215,8 @@ pub struct Memory {
     pub counters: Counters,
     /// Kept only while a timeline is recorded.
     pub events: Option<Vec<(u64, Event)>>,
+    /// The loop over lines that is being watched for the timeline: its start and end so far.
+    line_loop: Option<(u64, u64)>,
 
     context: u32,
     user_context: u32,
@@ -309,6 +313,7 @@ impl Memory {
             current_space: 0,
             counters: Counters::default(),
             events: None,
+            line_loop: None,
             context: 0,
             user_context: 0,
             privileged_context: 0,
@@ -456,6 +461,29 @@ impl Memory {
         let now = self.now();
         if let Some(events) = &mut self.events {
             events.push((since, Event::Flush(what, now - since)));
+        }
+    }
+
+    /// An operation on a line began at `since` and has ended: one more step of the loop over lines by
+    /// which most cores clean their data cache, or the first one of the next loop.
+    pub(crate) fn note_line_operation(&mut self, since: u64) {
+        if self.events.is_none() {
+            return;
+        }
+        let now = self.now();
+        match &mut self.line_loop {
+            Some((_, end)) if since <= *end + LOOP_STEP_CYCLES => *end = now,
+            _ => {
+                self.end_line_loop();
+                self.line_loop = Some((since, now));
+            }
+        }
+    }
+
+    /// Hands the last loop over lines to the timeline.
+    pub(crate) fn end_line_loop(&mut self) {
+        if let (Some((start, end)), Some(events)) = (self.line_loop.take(), &mut self.events) {
+            events.push((start, Event::Flush("line operations", end - start)));
         }
     }
 
@@ -832,7 +860,10 @@ impl Memory {
     pub(crate) fn read_line(&mut self, board: &mut Board, physical: u32, cause: Cause) -> [u32; 8] {
         match board.region(physical) {
             Region::Zero => {
+                // Reading it is how the SA-1100 cleans its data cache.
+                let since = self.now();
                 self.spend(cause, self.machine.memory.zero_bank_fill_cycles);
+                self.note_line_operation(since);
                 return [0; 8];
             }
             Region::Ram => {}

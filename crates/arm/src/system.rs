@@ -398,6 +398,7 @@ impl System {
     /// It could not be written.
     pub fn finish_timeline(&mut self) -> std::io::Result<()> {
         for turn in 0..self.cores.len() {
+            self.cores[turn].memory.end_line_loop();
             self.draw(turn);
         }
         let now = self.cycles();
