@@ -146,7 +146,15 @@ def curves(cells: Cells, program: str) -> alt.Chart:
             y=alt.Y("VMCPI:Q", title="VMCPI"),
             color=alt.Color("L1 line:O", title="L1 line, bytes", scale=alt.Scale(scheme="viridis")),
             strokeDash=alt.StrokeDash(
-                "L2 line:O", title="L2 line, bytes", legend=alt.Legend(symbolType="stroke")
+                "L2 line:O",
+                title="L2 line, bytes",
+                legend=alt.Legend(
+                    symbolType="stroke",
+                    symbolStrokeColor="black",
+                    symbolStrokeWidth=1,
+                    symbolOpacity=1,
+                    symbolSize=300,
+                ),
             ),
             detail=["L1 line:O", "L2 line:O"],
             row=alt.Row("L2:N", sort=labels, title=None),
