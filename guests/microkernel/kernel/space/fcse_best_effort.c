@@ -37,7 +37,8 @@ static bool create(struct space *space)
 	return true;
 }
 
-// A new space may get the same record: it must not be taken for the one that left lines behind.
+// Its pages have been flushed one by one, so that it left no line in its group, and a new space that gets
+// the same record is not taken for it.
 static void destroy(struct space *space)
 {
 	struct group *group = &groups[space->pid];
