@@ -322,6 +322,14 @@ pub struct Handler {
     pub instruction_bytes: u32,
 }
 
+impl Handler {
+    /// The addresses of its code; of nothing where it has no instructions.
+    pub fn bytes(&self) -> std::ops::RangeInclusive<u64> {
+        let length = u64::from(self.instructions) * u64::from(self.instruction_bytes);
+        self.base_address..=(self.base_address + length).wrapping_sub(1)
+    }
+}
+
 /// A table in memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,5 +1,9 @@
 //! The references that change nothing, known at a glance.
 
+use std::ops::Range;
+
+use mmulab_machine::Handler;
+
 use crate::organisation::PAGE_SHIFT;
 
 /// Lines of one side whose reference by the program would change nothing: a direct-mapped first level
@@ -7,13 +11,15 @@ use crate::organisation::PAGE_SHIFT;
 ///
 /// It has a place for each set of that first level, so whoever references a line displaces here what
 /// is displaced there. It may forget a line that it could know, never the other way round.
+///
+/// Lines that could displace those of a handler, or be displaced by them, are never at hand.
 #[derive(Clone, Debug)]
 pub(crate) struct AtHand {
     /// The line number that each set is known to hold; at least one, a power of two.
     lines: Box<[u32]>,
     shift: u32,
-    /// How often something was forgotten for a walk.
-    losses: u64,
+    /// Whether a set may hold lines of handlers.
+    is_guarded: Box<[bool]>,
 }
 
 /// No line: lines are at least four bytes long, so numbers end well below it.
@@ -22,9 +28,28 @@ const UNKNOWN: u32 = u32::MAX;
 impl AtHand {
     /// Knows nothing of a first level of `sets` sets (a power of two) with lines of `1 << shift` bytes,
     /// at most a page.
-    pub(crate) fn new(sets: usize, shift: u32) -> Self {
+    ///
+    /// Lines of the program collide with those of `handlers` where `index_bits` of the address agree.
+    pub(crate) fn new(
+        sets: usize,
+        shift: u32,
+        handlers: &[&Handler],
+        index_bits: Range<u32>,
+    ) -> Self {
         assert!(sets.is_power_of_two() && shift <= PAGE_SHIFT);
-        Self { lines: vec![UNKNOWN; sets].into(), shift, losses: 0 }
+        let index = |address: u64| (address & ((1 << index_bits.end) - 1)) >> index_bits.start;
+        let collides = |set: usize| {
+            handlers.iter().filter(|handler| handler.instructions > 0).any(|handler| {
+                let (first, last) = handler.bytes().into_inner();
+                let mut lines = first >> index_bits.start..=last >> index_bits.start;
+                lines.any(|line| index(line << index_bits.start) == index((set as u64) << shift))
+            })
+        };
+        Self {
+            lines: vec![UNKNOWN; sets].into(),
+            shift,
+            is_guarded: (0..sets).map(collides).collect(),
+        }
     }
 
     /// Whether a reference to `address` would change nothing.
@@ -40,6 +65,12 @@ impl AtHand {
         // Most blocks have a line or two: these are answered without a loop.
         self.has_line(first) & self.has_line(last)
             && (last.wrapping_sub(first) < 2 || (first + 1..last).all(|line| self.has_line(line)))
+    }
+
+    /// Whether the bytes from `first` to `last` are in no line that collides with a handler's.
+    #[inline]
+    pub(crate) fn is_clear_of_handlers(&self, first: u32, last: u32) -> bool {
+        (first >> self.shift..=last >> self.shift).all(|line| !self.is_guarded[self.set(line)])
     }
 
     #[inline(always)]
@@ -58,14 +89,13 @@ impl AtHand {
     pub(crate) fn learn(&mut self, address: u32) {
         let line = address >> self.shift;
         let set = self.set(line);
-        self.lines[set] = line;
+        self.lines[set] = if self.is_guarded[set] { UNKNOWN } else { line };
     }
 
-    /// A walk has referenced `address`.
+    /// A walk has referenced an entry of a page table at `address`.
     #[inline]
     pub(crate) fn displace(&mut self, address: u32) {
         let set = self.set(address >> self.shift);
-        self.losses += u64::from(self.lines[set] != UNKNOWN);
         self.lines[set] = UNKNOWN;
     }
 
@@ -79,13 +109,5 @@ impl AtHand {
                 *line = UNKNOWN;
             }
         }
-        self.losses += 1;
-    }
-
-    /// A number that grows when something that was at hand no longer is, other than through
-    /// [`AtHand::learn`].
-    #[inline]
-    pub(crate) fn losses(&self) -> u64 {
-        self.losses
     }
 }

@@ -3,6 +3,8 @@
 //! [`SplitDirectMapped`] is the study's shape and the fast one; [`Hierarchy`] is every other. Both
 //! do the same for the shapes that both can be, and a test says so.
 
+use std::ops::Range;
+
 use mmulab_hardware::{
     Access, Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot,
 };
@@ -72,6 +74,11 @@ pub trait Caches {
     /// How many sets the first level of a side has, the smallest of many. Only asked of plain caches.
     fn first_level_sets(&self, side: Side) -> usize;
 
+    /// The bits of an address in which two must agree for their lines to displace each other in any
+    /// cache of a side: those above the longest line and within the smallest cache. Only asked of plain
+    /// caches.
+    fn index_bits(&self, side: Side) -> Range<u32>;
+
     /// Whether the first level of a side holds `address`. Changes nothing. Only asked of plain caches,
     /// where there is no TLB.
     fn holds(&self, side: Side, address: u32) -> bool;
@@ -111,6 +118,14 @@ pub struct CacheCounters {
     pub store_misses: Option<u64>,
     /// Dirty lines that left it for the level below.
     pub write_backs: u64,
+}
+
+/// [`Caches::index_bits`] of direct-mapped caches, each with its number of lines (a power of two) and
+/// log2 of their length.
+pub(crate) fn index_bits(caches: impl Iterator<Item = (usize, u32)> + Clone) -> Range<u32> {
+    let longest = caches.clone().map(|(_, shift)| shift).max().unwrap_or(0);
+    let smallest = caches.map(|(lines, shift)| lines.trailing_zeros() + shift).min().unwrap_or(0);
+    longest.min(smallest)..smallest
 }
 
 /// Cycles added by a miss in each level.
@@ -260,6 +275,11 @@ impl Caches for SplitDirectMapped {
 
     fn first_level_sets(&self, side: Side) -> usize {
         self.side(side)[0].lines.len()
+    }
+
+    fn index_bits(&self, side: Side) -> Range<u32> {
+        let shapes = self.side(side).each_ref().map(|tags| (tags.lines.len(), tags.shift));
+        index_bits(shapes.into_iter())
     }
 
     #[inline(always)]
@@ -476,6 +496,10 @@ impl Caches for Hierarchy {
 
     fn first_level_sets(&self, _side: Side) -> usize {
         1
+    }
+
+    fn index_bits(&self, _side: Side) -> Range<u32> {
+        0..0
     }
 
     fn holds(&self, _side: Side, _address: u32) -> bool {

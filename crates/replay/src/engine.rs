@@ -48,11 +48,16 @@ pub(crate) struct Machine<C> {
 }
 
 impl<C: Caches> Machine<C> {
-    pub(crate) fn new(caches: C, interrupt_cycles: u32) -> Self {
-        let at_hand = [Side::Instruction, Side::Data].map(|side| match C::IS_PLAIN {
-            true => AtHand::new(caches.first_level_sets(side), caches.line_shift(side)),
-            false => AtHand::new(1, 0),
-        });
+    /// `handlers` are all that a walk may run.
+    pub(crate) fn new(caches: C, interrupt_cycles: u32, handlers: &[&Handler]) -> Self {
+        let at_hand = |side, handlers| match C::IS_PLAIN {
+            true => {
+                let (sets, shift) = (caches.first_level_sets(side), caches.line_shift(side));
+                AtHand::new(sets, shift, handlers, caches.index_bits(side))
+            }
+            false => AtHand::new(1, 0, &[], 0..0),
+        };
+        let at_hand = [at_hand(Side::Instruction, handlers), at_hand(Side::Data, &[])];
         Self {
             caches,
             at_hand,
@@ -72,7 +77,13 @@ impl<C: Caches> Machine<C> {
             let address = at.virtual_address as u32;
             match role {
                 Role::Fetch | Role::Data => at_hand.learn(address),
-                Role::Handler | Role::Pte(_) => at_hand.displace(address),
+                Role::Handler => {
+                    assert!(
+                        !at_hand.is_clear_of_handlers(address, address),
+                        "a handler unforeseen"
+                    );
+                }
+                Role::Pte(_) => at_hand.displace(address),
             }
         }
     }
@@ -97,9 +108,8 @@ impl<C: Caches> WalkTarget for Machine<C> {
         // One reference a line: the instructions of a line that follow its first hit it, since
         // nothing else happens while a handler runs.
         let shift = self.caches.line_shift(Side::Instruction);
-        let length = u64::from(handler.instructions) * u64::from(handler.instruction_bytes);
-        let last = handler.base_address + length - 1;
-        for line in handler.base_address >> shift..=last >> shift {
+        let (first, last) = handler.bytes().into_inner();
+        for line in first >> shift..=last >> shift {
             self.reference(Role::Handler, Location::same(line << shift), false);
         }
     }
@@ -128,10 +138,10 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// An engine at the start of a program, its caches and TLBs empty.
     pub fn new(organisation: O, caches: C, frames: Frames, interrupt_cycles: u32) -> Self {
         Self {
-            organisation,
             frames: caches.any_is_physical().then_some(frames),
             fetches_each_instruction: caches.first_level_is_unified(),
-            machine: Machine::new(caches, interrupt_cycles),
+            machine: Machine::new(caches, interrupt_cycles, &organisation.handlers()),
+            organisation,
             data_references: 0,
             instructions: 0,
             attribution: Attribution::default(),
@@ -154,18 +164,17 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             let own = &stretch.addresses[first..end];
             first = end;
             if !is_plain || !self.would_hit(stretch, block, own) {
-                self.run_exactly(stretch, block, own, 0, false);
+                self.run_exactly(stretch, block, own);
             }
         }
     }
 
     /// Runs a stretch on plain caches, from walk to walk.
     ///
-    /// A TLB changes only when it misses. Up to the next walk, therefore, instructions and data go
-    /// their own ways, and so do hits, which change nothing. So the blocks are looked over up to the
-    /// first that is not at hand, the data references up to there are made, and then that block is
-    /// fetched. A block that walks is run in its exact order; those of its data references that precede
-    /// the walk are already made.
+    /// Instructions and data meet only in walks: a TLB changes when it misses, a walk for an
+    /// instruction loads entries through the data caches, and a walk for data may fetch a handler. So
+    /// blocks are fetched ahead up to one that walks or collides with a handler, and the data references
+    /// up to there follow, walks and all. The block that stopped the first is run in its exact order.
     fn run_between_walks(&mut self, stretch: Stretch<'_, u32>) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
@@ -184,60 +193,50 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     #[inline(always)]
     fn run_between_walks_anywhere(&mut self, stretch: Stretch<'_, u32>) {
         let Stretch { program, blocks, executed, addresses, mut straddles, .. } = stretch;
-        // Blocks before `end` are fetched; accesses before `made` are made, which are all of the
-        // blocks before `settled`.
-        let (mut end, mut settled, mut made) = (0, 0, 0);
+        // Blocks before `fetched` are fetched, accesses before `made` are made.
+        let (mut fetched, mut made) = (0, 0);
         loop {
-            let [at_hand, _] = &self.machine.at_hand;
-            while executed.get(end).is_some_and(|block| at_hand.has_all(block.first, block.last)) {
-                end += 1;
-            }
-            let losses = at_hand.losses();
-            let accesses_end = end.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
-            made = self.load_mapped(addresses, &mut straddles, made, accesses_end);
-            let mut has_walked = false;
-            if made < accesses_end {
-                let walking = made;
-                has_walked = straddles.first().is_none_or(|s| s.access as usize != walking);
-                if has_walked {
-                    self.access(addresses[walking], 0, false);
-                    made += 1;
-                    if self.machine.at_hand[0].losses() == losses {
-                        continue;
+            while let Some(block) = executed.get(fetched) {
+                if !self.machine.at_hand[0].has_all(block.first, block.last) {
+                    if !self.can_fetch_ahead(block) {
+                        break;
                     }
-                }
-                let ahead = &executed[settled..end];
-                end = settled + ahead.partition_point(|b| b.accesses_end as usize <= walking);
-            } else {
-                let Some(block) = executed.get(end) else { return };
-                settled = end;
-                if !self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT) {
-                    self.map_fetch(block.first >> PAGE_SHIFT);
-                    continue;
-                }
-                let own_end = block.accesses_end as usize;
-                let straddles = straddles.first().is_some_and(|s| (s.access as usize) < own_end);
-                let mut own = addresses[made..own_end].iter();
-                if !straddles
-                    && self.is_block_mapped(block)
-                    && own.all(|&address| self.is_data_mapped(address))
-                {
                     self.fetch_mapped(block);
-                    end += 1;
-                    continue;
                 }
+                fetched += 1;
             }
-            let first = end.checked_sub(1).map_or(0, |b| executed[b].accesses_end as usize);
-            let own_end = executed[end].accesses_end as usize;
-            let block = &program.blocks[blocks[end] as usize];
-            let own = &addresses[first..own_end];
-            self.run_exactly(stretch, block, own, made - first, has_walked);
+            let accesses_end =
+                fetched.checked_sub(1).map_or(0, |block| executed[block].accesses_end as usize);
+            made = self.load_mapped(addresses, &mut straddles, made, accesses_end);
+            if made < accesses_end {
+                let straddle = straddles.first().filter(|s| s.access as usize == made);
+                self.access(addresses[made], straddle.map_or(0, |s| s.last_byte), false);
+                straddles = &straddles[usize::from(straddle.is_some())..];
+                made += 1;
+                continue;
+            }
+            let Some(block) = executed.get(fetched) else { return };
+            let page = block.first >> PAGE_SHIFT;
+            if !self.organisation.is_fetch_mapped(page) {
+                self.map_fetch(page);
+                continue;
+            }
+            let own_end = block.accesses_end as usize;
+            let block = &program.blocks[blocks[fetched] as usize];
+            self.run_exactly(stretch, block, &addresses[made..own_end]);
+            fetched += 1;
             made = own_end;
-            end += 1;
-            settled = end;
             let passed = straddles.iter().take_while(|s| (s.access as usize) < own_end).count();
             straddles = &straddles[passed..];
         }
+    }
+
+    /// Whether a block can be fetched before the data references that precede it are made: it does not
+    /// walk itself, and walks for data do not matter to it.
+    #[inline(always)]
+    fn can_fetch_ahead(&self, block: &Executed<u32>) -> bool {
+        self.is_block_mapped(block)
+            && self.machine.at_hand[0].is_clear_of_handlers(block.first, block.last)
     }
 
     #[inline(always)]
@@ -343,8 +342,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         hits
     }
 
-    /// Runs a block event by event, except for the first `made` of its data references. Where the last
-    /// of these `has_walked`, the instructions up to its own are fetched already.
+    /// Runs a block event by event.
     ///
     /// Of the fetches from one line, those after the first are left out as long as nothing came
     /// between that could have moved the line or its page: they would hit, and a hit on what was used
@@ -354,21 +352,18 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         stretch: Stretch<'_, u32>,
         block: &StaticBlock<u32>,
         addresses: &[u32],
-        made: usize,
-        has_walked: bool,
     ) {
         let shift = self.machine.caches.line_shift(Side::Instruction);
         let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
         let accesses = &stretch.program.accesses[block.first_access as usize..];
-        let fetched = if has_walked { accesses[made - 1].instruction.into() } else { -1 };
-        let mut accesses = addresses.iter().zip(accesses).skip(made).peekable();
+        let mut accesses = addresses.iter().zip(accesses).peekable();
         let mut address = block.first;
         let mut fetched_line = None;
-        for (number, &size) in (0..).zip(sizes) {
+        for (number, &size) in sizes.iter().enumerate() {
             let last = address.wrapping_add(u32::from(size.max(1)) - 1);
             for line in address >> shift..=last.max(address) >> shift {
-                if number > fetched && fetched_line != Some(line) {
+                if fetched_line != Some(line) {
                     self.fetch(address.max(line << shift));
                     fetched_line = Some(line);
                 }
@@ -376,7 +371,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             address = last.wrapping_add(1);
             let mut is_disturbed = self.fetches_each_instruction;
             while let Some((&data, access)) =
-                accesses.next_if(|(_, access)| i32::from(access.instruction) <= number)
+                accesses.next_if(|(_, access)| usize::from(access.instruction) <= number)
             {
                 is_disturbed |= self.access(data, access.last_byte, access.is_store);
             }

@@ -3,7 +3,7 @@
 //! Both loads are physical, so they go through the data caches but not through the TLB; no interrupt
 //! is taken and no handler is fetched.
 
-use mmulab_machine::HardwareTwoTier;
+use mmulab_machine::{Handler, HardwareTwoTier};
 
 use super::{PAGE_SHIFT, PageTlb, Walk, WalkTarget};
 use crate::cause::Tier;
@@ -22,6 +22,10 @@ impl Intel {
 }
 
 impl Walk for Intel {
+    fn handlers(&self) -> Vec<&Handler> {
+        Vec::new()
+    }
+
     fn walk(&mut self, page: u32, _data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
         let table = &self.table;
         let pte_bytes = table.pte_bytes as u32;

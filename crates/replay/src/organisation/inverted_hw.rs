@@ -1,6 +1,6 @@
 //! INVERTED-HW: the inverted table walked by a state machine, which the study predicts to be best.
 
-use mmulab_machine::{ChainWalker, HardwareInverted};
+use mmulab_machine::{ChainWalker, Handler, HardwareInverted};
 
 use super::{ChainStatistics, InvertedTable, PageTlb, Walk, WalkTarget};
 use crate::cause::Tier;
@@ -23,6 +23,10 @@ impl InvertedHardware {
 }
 
 impl Walk for InvertedHardware {
+    fn handlers(&self) -> Vec<&Handler> {
+        Vec::new()
+    }
+
     fn walk(&mut self, page: u32, _data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
         let mut links = 0;
         for entry in self.table.search(page) {

@@ -5,7 +5,7 @@
 //! the kernel handler, a miss of that one's load the root handler, whose administrative loads are
 //! accounted at the root tier, as in section 4.2 of the study.
 
-use mmulab_machine::ThreeTier;
+use mmulab_machine::{Handler, ThreeTier};
 
 use super::{PAGE_SHIFT, PageTlb, Walk, WalkTarget};
 use crate::cause::Tier;
@@ -36,6 +36,10 @@ impl Mach {
 }
 
 impl Walk for Mach {
+    fn handlers(&self) -> Vec<&Handler> {
+        vec![&self.table.user_handler, &self.table.kernel_handler, &self.table.root_handler]
+    }
+
     fn walk(&mut self, page: u32, data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
         let table = &self.table;
         let pte_bytes = table.pte_bytes as u32;

@@ -59,6 +59,9 @@ pub trait Walk {
     /// Searches the table for `page`. `data_tlb` is the TLB that maps a virtual page table.
     fn walk(&mut self, page: u32, data_tlb: &mut PageTlb, target: &mut impl WalkTarget);
 
+    /// All handlers that it may run.
+    fn handlers(&self) -> Vec<&Handler>;
+
     /// How long the collision chains were, for an organisation that has any.
     fn chains(&self) -> Option<ChainStatistics> {
         None
@@ -107,6 +110,11 @@ pub trait Organisation {
     /// A reference to `page` missed every cache and is about to be filled from memory.
     fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
         let _ = (page, target);
+    }
+
+    /// All handlers that it may run.
+    fn handlers(&self) -> Vec<&Handler> {
+        Vec::new()
     }
 
     /// How often the organisation's TLBs hit and missed, given the references made to each side.
@@ -172,6 +180,10 @@ impl<W: Walk> Organisation for WithTlbs<W> {
             target.unmap(Side::Data, displaced);
         }
         true
+    }
+
+    fn handlers(&self) -> Vec<&Handler> {
+        self.walk.handlers()
     }
 
     fn tlb_counters(&self, references: [u64; 2]) -> Vec<TlbCounters> {

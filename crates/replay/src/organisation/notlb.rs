@@ -4,7 +4,7 @@
 //! entry, whose address is virtual too, so that where it is in no cache either, the root handler runs
 //! first. The root table and the handlers are in unmapped space and cannot miss in this sense.
 
-use mmulab_machine::TwoTier;
+use mmulab_machine::{Handler, TwoTier};
 
 use super::ultrix::two_tier_entries;
 use super::{Organisation, WalkTarget};
@@ -25,6 +25,10 @@ impl NoTlb {
 
 impl Organisation for NoTlb {
     const ACTS_ON_CACHE_MISSES: bool = true;
+
+    fn handlers(&self) -> Vec<&Handler> {
+        vec![&self.table.user_handler, &self.table.root_handler]
+    }
 
     fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
         let (user_entry, root_entry) = two_tier_entries(&self.table, page);

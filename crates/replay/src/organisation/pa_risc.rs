@@ -23,6 +23,10 @@ impl PaRisc {
 }
 
 impl Walk for PaRisc {
+    fn handlers(&self) -> Vec<&Handler> {
+        vec![&self.handler]
+    }
+
     fn walk(&mut self, page: u32, _data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
         target.run_handler(Tier::User, &self.handler);
         for entry in self.table.search(page) {

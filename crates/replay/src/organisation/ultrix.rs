@@ -4,7 +4,7 @@
 //! it. The user handler's load of a user entry goes through the data TLB, and where that misses, the
 //! root handler maps the page of the user table, in one of the protected slots.
 
-use mmulab_machine::TwoTier;
+use mmulab_machine::{Handler, TwoTier};
 
 use super::{PAGE_SHIFT, PageTlb, Walk, WalkTarget};
 use crate::cause::Tier;
@@ -31,6 +31,10 @@ pub(super) fn two_tier_entries(table: &TwoTier, page: u32) -> (u32, u32) {
 }
 
 impl Walk for Ultrix {
+    fn handlers(&self) -> Vec<&Handler> {
+        vec![&self.table.user_handler, &self.table.root_handler]
+    }
+
     fn walk(&mut self, page: u32, data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
         let (user_entry, root_entry) = two_tier_entries(&self.table, page);
         target.run_handler(Tier::User, &self.table.user_handler);

@@ -8,10 +8,12 @@
 //! second levels of one shape under all first levels lie side by side in memory, because a reference
 //! that misses several first levels looks in the same set of all of them.
 
+use std::ops::Range;
+
 use mmulab_hardware::Ledger;
 use mmulab_machine::Cache;
 
-use crate::caches::{CacheCounters, Caches, Location, Side};
+use crate::caches::{CacheCounters, Caches, Location, Side, index_bits};
 use crate::cause::{Cause, Role, Tier};
 
 /// The most first levels of one side. Eight line numbers are half a cache line of the host.
@@ -126,6 +128,14 @@ impl Caches for Family {
 
     fn first_level_sets(&self, side: Side) -> usize {
         self.sides[side as usize].smallest.len()
+    }
+
+    fn index_bits(&self, side: Side) -> Range<u32> {
+        let side = &self.sides[side as usize];
+        let seconds = side.seconds.iter().flat_map(|levels| {
+            levels.sizes.iter().map(move |level| (level.sets.len(), levels.shift))
+        });
+        index_bits(seconds.chain([(side.smallest.len(), side.shift)]))
     }
 
     /// Whether all first levels hold it.

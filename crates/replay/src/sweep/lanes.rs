@@ -6,6 +6,7 @@
 //! then there is nothing to do.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use mmulab_hardware::Ledger;
@@ -96,6 +97,11 @@ impl Caches for Lane {
         self.first[side as usize].sets()
     }
 
+    /// Not asked: where there is no TLB, no walk is for one.
+    fn index_bits(&self, _side: Side) -> Range<u32> {
+        0..0
+    }
+
     #[inline(always)]
     fn holds(&self, side: Side, address: u32) -> bool {
         let (line, set) = self.first[side as usize].set(address);
@@ -175,7 +181,7 @@ impl Lanes {
                 miss_cycles: [first_miss, second_miss],
             };
             let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-            Some(Machine::new(lane, interrupt_cycles))
+            Some(Machine::new(lane, interrupt_cycles, &[]))
         });
         Some(Self { machines: lanes.collect::<Option<_>>()?, first, organisation })
     }
@@ -213,6 +219,11 @@ impl Caches for Lanes {
 
     fn first_level_sets(&self, side: Side) -> usize {
         self.first[side as usize].sets()
+    }
+
+    /// Not asked: where there is no TLB, no walk is for one.
+    fn index_bits(&self, _side: Side) -> Range<u32> {
+        0..0
     }
 
     /// Whether all lanes hold it.
