@@ -72,6 +72,7 @@ MUTANTS = [
     Mutant("descriptor_dirty_in_cache", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
     Mutant("first_level_dirty_in_cache", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
     Mutant("clean_of_the_wrong_descriptor", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
+    Mutant("clean_without_drain", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
     Mutant(
         "new_code_without_icache_invalidate", "code", ALL, ("stale-instruction",), "fetch", hex(VIEW), "put",
     ),

@@ -38,3 +38,20 @@ void clean_of_the_wrong_descriptor(void)
     tlb_all();
     use(VIEW);
 }
+
+/* The right line is cleaned, but other stores are before it in the write buffer. */
+void clean_without_drain(void)
+{
+    map(VIEW, PAGE_A, READ_WRITE);
+    map(OTHER_VIEW, PAGE_B, READ_WRITE | BUFFERED);
+    use(VIEW);                          /* its code comes into the cache */
+    (void)*(volatile word *)OTHER_VIEW;
+    (void)*(volatile word *)COARSE;
+    put(COARSE, PAGE_B | READ_WRITE | 2);
+    for (word offset = 0; offset < 0x400; offset += 64)
+        *(volatile word *)(OTHER_VIEW + offset) = offset;
+    clean_line(COARSE);
+    ONLY_CORRECT(drain());
+    dtlb_entry(VIEW);
+    use(VIEW);
+}

@@ -5,7 +5,7 @@
 //! would do that walks the current tables through the newest values, holds no stale translation and
 //! has one copy of each word. docs/checker.md tells what counts and what does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -200,6 +200,9 @@ pub struct Checker {
     table_register: (u32, u64),
     /// Lines of RAM whose newest data is lost: by what.
     lost: BTreeMap<u32, Newer>,
+    /// Pages whose TLB entry came from a walk that was reported, and since when the descriptor was stale:
+    /// the entry has no other cause.
+    stale_walks: BTreeSet<(u32, u32)>,
     causes: BTreeMap<(Kind, u32, u32), usize>,
     /// What was found, in order.
     pub reports: Vec<Report>,
@@ -226,6 +229,7 @@ impl Checker {
             verified_line: (0, 0, 0, 0),
             table_register: (0, 0),
             lost: BTreeMap::new(),
+            stale_walks: BTreeSet::new(),
             causes: BTreeMap::new(),
             reports: Vec::new(),
         }
@@ -292,6 +296,11 @@ impl Checker {
             self.reports.push(report);
         }
     }
+}
+
+/// The address at which the page that a translation maps begins.
+fn first_of_page(translation: &Translation, address: u32) -> u32 {
+    address & !((1u32 << translation.page_shift) - 1)
 }
 
 /// The physical address that a translation gives.
@@ -431,6 +440,11 @@ impl Memory {
             let mut report = self.new_report(Kind::StaleTlbEntry, used, right);
             report.stale = format!("the TLB holds {held}, but {reason}");
             report.since = self.table_change(checker, &found);
+            if entry.is_some_and(|held| {
+                checker.stale_walks.contains(&(first_of_page(&held, address), report.since))
+            }) {
+                return right;
+            }
             report.missing = self.tlb_operation_name(used.side).to_owned();
             if self.is_locked(address, used.side) {
                 report.missing = format!(
@@ -752,6 +766,9 @@ impl Memory {
                     &format!("the descriptor at physical {at:#010x}"),
                     "",
                 );
+                if let Ok(entered) = &found.result {
+                    checker.stale_walks.insert((first_of_page(entered, address), report.since));
+                }
                 checker.report(report);
                 break;
             }
