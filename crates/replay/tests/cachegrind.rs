@@ -71,7 +71,8 @@ fn misses_are_those_of_cachegrind() {
     // few, the moved stack would show: it decides what shares sets with the program's buffers.
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let input = folder.join("cachegrind-input");
-    std::fs::copy(root.join("examples/small.mmt"), &input).unwrap();
+    let content = std::fs::read(root.join("examples/small.mmt")).unwrap();
+    std::fs::write(&input, content.repeat(4)).unwrap();
     let program = ["gzip", "-5", "-n", "-k", "-f", input.to_str().unwrap()];
     let trace = folder.join("cachegrind.mmt");
     let options = RecordOptions {
