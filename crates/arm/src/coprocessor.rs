@@ -202,8 +202,8 @@ impl Memory {
         }
     }
 
-    /// The RR bit: round robin in both caches, or what the core does at reset (ARM DDI 0151C, 2.3.5; ARM DDI
-    /// 0198D, 2.3.3).
+    /// The RR bit: round robin in both caches, or what the core does at reset (ARM DDI 0151C, 4.2 and 4.3; ARM
+    /// DDI 0198D, 2.3.3).
     fn choose_replacement(&mut self) {
         let round_robin = self.registers.control & control::ROUND_ROBIN != 0;
         for (cache, shape) in [
@@ -358,7 +358,8 @@ impl Memory {
                 self.spend(Cause::Drain, 0u64);
             }
             (13, 1) if by_index => {
-                // Prefetch of an instruction line: a hint that this model does not take.
+                self.spend(Cause::InstructionCacheOperation, line_cycles);
+                self.prefetch_instructions(board, value);
             }
             (14, 1) if by_index => self.line_operation(board, value, true, true),
             (14, 2) if by_index => self.index_operation(board, value, true, true),

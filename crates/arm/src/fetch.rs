@@ -313,8 +313,22 @@ impl Memory {
         if self.fetch.page_attributes & CACHEABLE == 0 {
             return Ok(self.fetch_uncached(board, address, physical));
         }
+        Ok(self.instruction_line(board, address, physical))
+    }
+
+    /// Brings a line into the instruction cache before it is executed, as for locking it down (c7, c13, 1; ARM
+    /// DDI 0151C, 4.2; ARM DDI 0198D, 2.3.9). A fault is ignored.
+    pub(crate) fn prefetch_instructions(&mut self, board: &mut Board, address: u32) {
+        let Ok((physical, attributes, _)) = self.translate_fetch(board, address) else { return };
+        if attributes & CACHEABLE != 0 && board.region(physical) == Region::Ram {
+            self.instruction_line(board, address, physical);
+        }
+    }
+
+    /// The slot of a cacheable line, which comes in if it is not here.
+    fn instruction_line(&mut self, board: &mut Board, address: u32, physical: u32) -> usize {
         if let Some(slot) = self.fetch.find(address) {
-            return Ok(slot);
+            return slot;
         }
         self.counters.icache_misses += 1;
         let words = self.read_line(board, physical, Cause::InstructionMiss);
@@ -322,7 +336,7 @@ impl Memory {
             Access::Hit(slot) | Access::Miss { slot, .. } => slot as usize,
         };
         self.fetch.install(slot, address, physical, words);
-        Ok(slot)
+        slot
     }
 
     /// Physical address, attributes, and whether the whole 4 KB page has the same.

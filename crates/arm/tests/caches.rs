@@ -287,3 +287,21 @@ fn the_rr_bit_chooses_the_replacement_while_running() {
         assert!(misses(false) < u64::from(18 * (ways + 1)), "{name}: {}", misses(false));
     }
 }
+
+#[test]
+fn an_instruction_line_can_be_fetched_before_it_runs() {
+    for name in ["arm926ej-s", "at91rm9200"] {
+        // The word before and after a store past the cache tells when the line came in: it has the old code.
+        let executed = |prefetched: bool| {
+            let mut code = with_alias();
+            code.put(0x30_0000, 0xe3a0_4001).put(0x30_0004, 0xe1a0_f00e); // MOV R4, #1; MOV PC, LR
+            if prefetched {
+                code.system(1, 7, 13, 1);
+            }
+            code.put(0x30_0000, 0xe3a0_4002); // MOV R4, #2
+            code.word(0xe1a0_e00f).word(0xe1a0_f001).set(0, 0).exit_with(0);
+            run(&machine(name, &[]), &code).register(4)
+        };
+        assert_eq!((executed(true), executed(false)), (1, 2), "{name}");
+    }
+}
