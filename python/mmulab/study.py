@@ -337,7 +337,7 @@ def _run_on_cluster(
     try:
         from distributed import Client, as_completed
     except ImportError as error:
-        raise InputError("a cluster needs Dask: pip install 'mmulab[cluster]'") from error
+        raise InputError("a cluster needs Dask: pip install distributed") from error
     try:
         client = Client() if address == "local" else Client(address, timeout="10s")
     except (OSError, ValueError) as error:
