@@ -173,6 +173,8 @@ def test_a_timeline_appears_whole(tmp_path):
         (["image", "--initrd", "image"], "give one with --dtb"),
         (["image", "--dtb", "image"], "is not a device tree blob"),
         (["image", "--timeline", "no/such/folder/t.json"], "no/such/folder/t.json"),
+        (["image", "--gdb", "99999"], "--gdb"),
+        (["image", "--max-instructions", "0"], "--max-instructions"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments, message, tmp_path, monkeypatch, capfd):

@@ -381,7 +381,8 @@ def boot(
         Path | None, typer.Option("--timeline", metavar="FILE", help="Write a Perfetto trace.")
     ] = None,
     gdb: Annotated[
-        int | None, typer.Option("--gdb", metavar="PORT", help="Wait for gdb on this port.")
+        int | None,
+        typer.Option("--gdb", metavar="PORT", min=1, max=65535, help="Wait for gdb on this port."),
     ] = None,
     symbols: Annotated[
         Path | None,
