@@ -23,9 +23,13 @@ def said(name: str) -> str:
     """What the timeline calls it, in words."""
     if name.startswith("table"):
         return "PID " + name.split("PID ")[1].split()[0]
-    return {"dcache flush": "D-cache", "icache flush": "I-cache", "TLB flush": "TLB"}.get(
-        name, name
-    )
+    words = {
+        "line operations": "loads that evict",
+        "dcache flush": "D-cache",
+        "icache flush": "I-cache",
+        "TLB flush": "TLB",
+    }
+    return words.get(name, name)
 
 
 def joined(rows: list[dict]) -> list[dict]:
@@ -80,21 +84,21 @@ def main() -> None:
         x2="to:Q",
         color=alt.Color("what:N", legend=None, scale=alt.Scale(scheme="pastel1")),
     )
-    # Labels stand in the bars where they fit, those of the operations beside them.
+    # Labels stand in the bars where they fit, those of single operations under them.
     inside = (
         base.mark_text(align="left", dx=4, fontSize=11)
         .encode(text="what:N")
         .transform_filter("(datum.to - datum.from) * 10 > 7 * length(datum.what)")
     )
     before = (
-        base.mark_text(align="right", dx=-4, fontSize=11)
+        base.mark_text(align="right", dx=4, dy=19, fontSize=11)
         .encode(text="what:N")
         .transform_filter("datum.what == 'D-cache'")
     )
     after = (
-        base.mark_text(align="left", dx=8, fontSize=11)
+        base.mark_text(align="left", dx=2, dy=19, fontSize=11)
         .encode(text="what:N")
-        .transform_filter("datum.track == 'flushes' && datum.what != 'D-cache'")
+        .transform_filter("datum.what == 'I-cache' || datum.what == 'TLB'")
     )
     chart = (bars + inside + before + after).properties(
         padding={"left": 12, "right": 12, "top": 5, "bottom": 5}
