@@ -52,7 +52,8 @@ impl Location {
     }
 }
 
-/// Caches that take references and charge what they cost.
+/// Caches that take references and charge what they cost. What is not said otherwise is true of two
+/// split levels of virtual caches.
 pub trait Caches {
     /// Whether hits in the first level change nothing, stores are as loads, and instructions and data
     /// meet in no cache. Then a stretch of hits can be passed over after looking, and the order of
@@ -60,16 +61,22 @@ pub trait Caches {
     const IS_PLAIN: bool;
 
     /// Whether any cache goes by physical addresses, so that a driver must know them.
-    fn any_is_physical(&self) -> bool;
+    fn any_is_physical(&self) -> bool {
+        false
+    }
 
     /// Whether instructions and data share the first level.
-    fn first_level_is_unified(&self) -> bool;
+    fn first_level_is_unified(&self) -> bool {
+        false
+    }
 
     /// log2 of the line size of the first level of a side.
     fn line_shift(&self, side: Side) -> u32;
 
     /// The number of levels.
-    fn levels(&self) -> usize;
+    fn levels(&self) -> usize {
+        2
+    }
 
     /// How many sets the first level of a side has, the smallest of many. Only asked of plain caches.
     fn first_level_sets(&self, side: Side) -> usize;
@@ -256,21 +263,9 @@ impl SplitDirectMapped {
 impl Caches for SplitDirectMapped {
     const IS_PLAIN: bool = true;
 
-    fn any_is_physical(&self) -> bool {
-        false
-    }
-
-    fn first_level_is_unified(&self) -> bool {
-        false
-    }
-
     #[inline(always)]
     fn line_shift(&self, side: Side) -> u32 {
         self.side(side)[0].shift
-    }
-
-    fn levels(&self) -> usize {
-        2
     }
 
     fn first_level_sets(&self, side: Side) -> usize {

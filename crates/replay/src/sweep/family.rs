@@ -109,21 +109,9 @@ impl Family {
 impl Caches for Family {
     const IS_PLAIN: bool = true;
 
-    fn any_is_physical(&self) -> bool {
-        false
-    }
-
-    fn first_level_is_unified(&self) -> bool {
-        false
-    }
-
     #[inline(always)]
     fn line_shift(&self, side: Side) -> u32 {
         self.sides[side as usize].shift
-    }
-
-    fn levels(&self) -> usize {
-        2
     }
 
     fn first_level_sets(&self, side: Side) -> usize {

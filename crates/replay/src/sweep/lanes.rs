@@ -77,20 +77,8 @@ impl Caches for Lane {
     /// [`Lanes`] looks for all lanes at once; nobody else asks.
     const IS_PLAIN: bool = false;
 
-    fn any_is_physical(&self) -> bool {
-        false
-    }
-
-    fn first_level_is_unified(&self) -> bool {
-        false
-    }
-
     fn line_shift(&self, side: Side) -> u32 {
         self.first[side as usize].shift
-    }
-
-    fn levels(&self) -> usize {
-        2
     }
 
     fn first_level_sets(&self, side: Side) -> usize {
@@ -200,21 +188,9 @@ impl Lanes {
 impl Caches for Lanes {
     const IS_PLAIN: bool = true;
 
-    fn any_is_physical(&self) -> bool {
-        false
-    }
-
-    fn first_level_is_unified(&self) -> bool {
-        false
-    }
-
     #[inline(always)]
     fn line_shift(&self, side: Side) -> u32 {
         self.first[side as usize].shift
-    }
-
-    fn levels(&self) -> usize {
-        2
     }
 
     fn first_level_sets(&self, side: Side) -> usize {
