@@ -74,7 +74,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 
 $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.env
 	@echo "Building the engine; the first time takes a few minutes"
-	@$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test 2>$(BUILD)/maturin.log || { cat $(BUILD)/maturin.log; exit 1; }
+	@$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test >$(BUILD)/maturin.log 2>&1 || { cat $(BUILD)/maturin.log; exit 1; }
 	@touch $@
 
 recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool.
