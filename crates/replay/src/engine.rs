@@ -10,7 +10,7 @@ use crate::frames::Frames;
 use crate::organisation::{
     ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
 };
-use crate::program::{Executed, StaticBlock, Straddle, Stretch};
+use crate::program::{Executed, StaticBlock, Stretch};
 
 /// A 32-bit machine being driven by a program.
 ///
@@ -20,8 +20,8 @@ use crate::program::{Executed, StaticBlock, Straddle, Stretch};
 /// of its page.
 ///
 /// Most blocks do none of this visibly: all their pages are mapped and all their lines present, and
-/// where a hit changes nothing, looking is enough. [`Engine::run`] looks first, without changing
-/// anything, and hands every other block to the exact order of events.
+/// where a hit changes nothing, looking is enough. [`Engine::run`] looks first and keeps to the exact
+/// order of events where that matters.
 #[derive(Clone, Debug)]
 pub struct Engine<O, C> {
     organisation: O,
@@ -207,13 +207,21 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             }
             let accesses_end =
                 fetched.checked_sub(1).map_or(0, |block| executed[block].accesses_end as usize);
-            made = self.load_mapped(addresses, &mut straddles, made, accesses_end);
-            if made < accesses_end {
-                let straddle = straddles.first().filter(|s| s.access as usize == made);
-                self.access(addresses[made], straddle.map_or(0, |s| s.last_byte), false);
-                straddles = &straddles[usize::from(straddle.is_some())..];
+            while made < accesses_end {
+                let straddle = straddles.first().map_or(usize::MAX, |s| s.access as usize);
+                let until = accesses_end.min(straddle);
+                made += self.load_mapped(&addresses[made..until]);
+                if made == accesses_end {
+                    break;
+                }
+                // It walks, or may span lines.
+                let mut last_byte = 0;
+                if made == straddle {
+                    last_byte = straddles[0].last_byte;
+                    straddles = &straddles[1..];
+                }
+                self.access(addresses[made], last_byte, false);
                 made += 1;
-                continue;
             }
             let Some(block) = executed.get(fetched) else { return };
             let page = block.first >> PAGE_SHIFT;
@@ -264,43 +272,21 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         }
     }
 
-    /// References the data of accesses from `first` to `end`, up to the first that would walk;
-    /// where that is. Takes those that may span lines off the list.
+    /// References the data of `addresses`, up to the first that would walk; how many these are.
     #[inline(always)]
-    fn load_mapped(
-        &mut self,
-        addresses: &[u32],
-        straddles: &mut &[Straddle],
-        mut first: usize,
-        end: usize,
-    ) -> usize {
+    fn load_mapped(&mut self, addresses: &[u32]) -> usize {
+        let mut made = 0;
         loop {
-            let next = straddles.first().filter(|straddle| (straddle.access as usize) < end);
-            let until = next.map_or(end, |straddle| straddle.access as usize);
-            while first < until {
-                let [_, at_hand] = &self.machine.at_hand;
-                let ahead = addresses[first..until].iter();
-                let Some(found) = ahead.clone().position(|&address| !at_hand.has(address)) else {
-                    break;
-                };
-                first += found;
-                if !self.load(addresses[first]) {
-                    return first;
-                }
-                first += 1;
+            let [_, at_hand] = &self.machine.at_hand;
+            let mut ahead = addresses[made..].iter();
+            let Some(found) = ahead.position(|&address| !at_hand.has(address)) else {
+                return addresses.len();
+            };
+            made += found;
+            if !self.load(addresses[made]) {
+                return made;
             }
-            let Some(straddle) = next else { return end };
-            let address = addresses[until];
-            let last = address.wrapping_add(u32::from(straddle.last_byte)).max(address);
-            if !self.is_data_mapped(address) || !self.is_data_mapped(last) {
-                return until;
-            }
-            let shift = self.machine.caches.line_shift(Side::Data);
-            for line in address >> shift..=last >> shift {
-                self.load(address.max(line << shift));
-            }
-            *straddles = &straddles[1..];
-            first = until + 1;
+            made += 1;
         }
     }
 
