@@ -24,6 +24,7 @@ impl Source for Memory {
             batch.addresses.extend(addresses);
         }
         self.next += batch.blocks.len();
+        batch.find_straddles(self.table.blocks());
         Ok(!batch.blocks.is_empty())
     }
 }

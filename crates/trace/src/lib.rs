@@ -15,4 +15,4 @@ pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
 pub use mmt::{Ending, Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Totals};
 pub use open::{OpenOptions, open, open_with};
 pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};
-pub use source::{Batch, Event, Source, TraceError};
+pub use source::{Batch, Event, STRADDLE_BYTES, Source, Straddle, TraceError};

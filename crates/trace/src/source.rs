@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{BlockId, BlockTable};
+use crate::{Block, BlockId, BlockTable};
 
 /// Something that happened between two blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,23 @@ pub struct Batch {
     pub blocks: Vec<BlockId>,
     /// The addresses of all accesses of those blocks, in program order.
     pub addresses: Vec<u64>,
+    /// The accesses that span a multiple of [`STRADDLE_BYTES`], ascending. No others can span two
+    /// lines, or pages, of that length or a multiple of it.
+    pub straddles: Vec<Straddle>,
     /// Events, each with the index in `blocks` before which it happened, ascending.
     pub events: Vec<(usize, Event)>,
+}
+
+/// The shortest length of lines for which a batch tells the accesses that may span two.
+pub const STRADDLE_BYTES: u64 = 16;
+
+/// An access whose first and last byte lie on either side of a multiple of [`STRADDLE_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straddle {
+    /// Its place among the addresses of the batch.
+    pub access: u32,
+    /// What to add to its address for its last byte.
+    pub last_byte: u16,
 }
 
 impl Batch {
@@ -45,7 +60,22 @@ impl Batch {
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.addresses.clear();
+        self.straddles.clear();
         self.events.clear();
+    }
+
+    /// Finds the straddles by looking at every access; `table` has the batch's blocks.
+    pub fn find_straddles(&mut self, table: &[Block]) {
+        self.straddles.clear();
+        let accesses = self.blocks.iter().flat_map(|&block| &table[block as usize].accesses);
+        let spanning =
+            accesses.zip(&self.addresses).enumerate().filter_map(|(place, (access, &first))| {
+                let last_byte = access.size_bytes.saturating_sub(1);
+                let bits_that_differ = first ^ first.wrapping_add(last_byte.into());
+                let straddle = Straddle { access: place as u32, last_byte };
+                (bits_that_differ >= STRADDLE_BYTES).then_some(straddle)
+            });
+        self.straddles.extend(spanning);
     }
 }
 

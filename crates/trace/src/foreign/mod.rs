@@ -146,6 +146,7 @@ impl Source for ForeignSource {
                 }
             }
         }
+        batch.find_straddles(self.table.blocks());
         Ok(!batch.blocks.is_empty())
     }
 

@@ -322,6 +322,7 @@ impl Source for MmtReader {
             let chunk = std::mem::replace(&mut self.next_chunk, self.chunk_offsets.len()) - 1;
             return self.refuse(chunk, problem);
         }
+        batch.find_straddles(self.table.blocks());
         let end = self.decoder.blocks_done();
         let last = self.decoder.blocks_left() == 0;
         while self.events.front().is_some_and(|(at, _)| *at < end || last) {

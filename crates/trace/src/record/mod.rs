@@ -133,20 +133,18 @@ impl Source for LiveRecording {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.clear();
-        if self.ended {
-            return Ok(false);
-        }
-        loop {
+        while !self.ended {
             match self.session.shared.fill(&mut self.stream, batch)? {
-                Progress::Full => return Ok(true),
+                Progress::Full => break,
                 Progress::Waiting => {}
                 Progress::Ended => {
                     self.ended = true;
                     self.ending = Some(self.session.finish()?.0);
-                    return Ok(!batch.blocks.is_empty() || !batch.events.is_empty());
                 }
             }
         }
+        batch.find_straddles(self.table().blocks());
+        Ok(!batch.blocks.is_empty() || !batch.events.is_empty())
     }
 
     fn command(&self) -> &[String] {
