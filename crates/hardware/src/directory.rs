@@ -48,8 +48,9 @@ pub(crate) struct Directory {
     sets: u32,
     /// Ways below this one are protected from ordinary fills.
     protected_ways: u32,
-    /// Full ways of each set, so that looking for an empty way costs nothing in a full set.
-    occupied: Box<[u16]>,
+    /// Full ways of each set by partition, so that looking for an empty way costs nothing where
+    /// there is none.
+    occupied: Box<[[u16; 2]]>,
     /// For each hash of a tag, the way where such a tag was last seen. A hint is verified by the
     /// tag, so a wrong one costs a scan and nothing else. Empty when ways are few.
     hints: Box<[u16]>,
@@ -146,7 +147,7 @@ impl Directory {
             ways,
             sets,
             protected_ways: 0,
-            occupied: vec![0; sets as usize].into(),
+            occupied: vec![[0; 2]; sets as usize].into(),
             hints: vec![0; hints].into(),
             hint_shift: 64 - hints.max(2).trailing_zeros(),
             order,
@@ -181,7 +182,20 @@ impl Directory {
             )));
         }
         self.protected_ways = ways;
+        self.occupied.fill([0; 2]);
+        for slot in 0..self.slots() {
+            if self.tag(slot).is_some() {
+                *self.occupied_with(slot) += 1;
+            }
+        }
         Ok(())
+    }
+
+    /// The count of full ways to which `slot` belongs.
+    #[inline]
+    fn occupied_with(&mut self, slot: Slot) -> &mut u16 {
+        let (set, way) = (slot / self.ways, slot % self.ways);
+        &mut self.occupied[set as usize][usize::from(way < self.protected_ways)]
     }
 
     /// Changes the replacement; what is held stays.
@@ -268,7 +282,7 @@ impl Directory {
             *pointer = if way + 1 == high { low } else { way + 1 } as u16;
             return first + way;
         }
-        if u32::from(self.occupied[set as usize]) < self.ways {
+        if u32::from(self.occupied[set as usize][partition as usize]) < high - low {
             let ways = &self.tags[(first + low) as usize..(first + high) as usize];
             if let Some(empty) = ways.iter().position(|&tag| tag == EMPTY) {
                 return first + low + empty as u32;
@@ -312,7 +326,7 @@ impl Directory {
     pub fn replace(&mut self, slot: Slot, tag: u64) -> Option<u64> {
         let old = std::mem::replace(&mut self.tags[slot as usize], tag);
         if old == EMPTY {
-            self.occupied[(slot / self.ways) as usize] += 1;
+            *self.occupied_with(slot) += 1;
         }
         if !self.hints.is_empty() {
             let hint = self.hint_of(tag);
@@ -328,14 +342,14 @@ impl Directory {
         if old == EMPTY {
             return None;
         }
-        self.occupied[(slot / self.ways) as usize] -= 1;
+        *self.occupied_with(slot) -= 1;
         Some(old)
     }
 
     /// Empties everything. Replacement state stays, as in hardware.
     pub fn clear(&mut self) {
         self.tags.fill(EMPTY);
-        self.occupied.fill(0);
+        self.occupied.fill([0; 2]);
     }
 
     /// The filled slots in ascending order, with their tags.

@@ -105,9 +105,8 @@ impl AtHand {
         let count = self.lines.len().min(1 << shift);
         let first = self.set(page << shift);
         for line in &mut self.lines[first..first + count] {
-            if *line >> shift == page {
-                *line = UNKNOWN;
-            }
+            // A line is written in any case: so several are compared at once.
+            *line = if *line >> shift == page { UNKNOWN } else { *line };
         }
     }
 }

@@ -1,16 +1,52 @@
 //! Which pages and which parts of the program its translation costs belong to.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::marker::PhantomData;
 
 use mmulab_trace::Event;
 
+/// A page that has a number: neighbours in memory have neighbouring ones.
+pub trait Numbered: Copy {
+    /// The number.
+    fn number(self) -> u64;
+
+    /// The page that has this number.
+    fn from_number(number: u64) -> Self;
+}
+
+impl Numbered for u32 {
+    fn number(self) -> u64 {
+        self.into()
+    }
+
+    fn from_number(number: u64) -> Self {
+        number as u32
+    }
+}
+
 /// Walks and their cycles by page. A walk belongs to the page whose translation was sought.
+///
+/// A walk is short enough for a hash of the page to show: its account is found by two loads, of which
+/// the first is shared with its neighbours.
 #[derive(Clone, Debug)]
 pub struct Attribution<P> {
-    index: HashMap<P, usize, BuildHasherDefault<PageHasher>>,
-    pages: Vec<(P, PageWalks)>,
+    chunks: Vec<Chunk>,
+    /// For the low bits of a chunk's number, the place of such a chunk in `chunks`. All chunks of a
+    /// 32-bit machine have different ones; others make each other be sought in `index`.
+    places: Box<[u32]>,
+    index: HashMap<u64, u32>,
+    pages: PhantomData<P>,
 }
+
+/// The accounts of neighbouring pages.
+#[derive(Clone, Debug)]
+struct Chunk {
+    number: u64,
+    walks: Box<[PageWalks; CHUNK_PAGES]>,
+}
+
+const CHUNK_PAGES: usize = 64;
+const PLACES: usize = (1 << 20) / CHUNK_PAGES;
 
 /// What the translations of one page cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,58 +59,52 @@ pub struct PageWalks {
     pub cycles: u64,
 }
 
-/// A hash of page numbers. A walk is short enough for the standard library's hash to show.
-#[derive(Clone, Copy, Debug, Default)]
-struct PageHasher(u64);
-
-impl Hasher for PageHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // The table takes its slot from the low bits and its check from the high ones: a
-        // multiplication fills the high ones, and turning the word brings them down too.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
-    }
-}
-
 impl<P> Default for Attribution<P> {
     fn default() -> Self {
-        Self { index: HashMap::default(), pages: Vec::new() }
+        Self {
+            chunks: Vec::new(),
+            places: vec![0; PLACES].into(),
+            index: HashMap::new(),
+            pages: PhantomData,
+        }
     }
 }
 
-impl<P: Copy + Eq + Hash> Attribution<P> {
+impl<P: Numbered> Attribution<P> {
     /// A walk for `page` took `cycles`.
+    #[inline]
     pub fn add(&mut self, page: P, is_fetch: bool, cycles: u64) {
-        let next = self.pages.len();
-        let index = *self.index.entry(page).or_insert(next);
-        if index == next {
-            self.pages.push((page, PageWalks::default()));
+        let number = page.number() / CHUNK_PAGES as u64;
+        let mut place = self.places[number as usize % PLACES];
+        if self.chunks.get(place as usize).is_none_or(|chunk| chunk.number != number) {
+            place = self.seek(number);
         }
-        let walks = &mut self.pages[index].1;
-        if is_fetch {
-            walks.fetch_walks += 1;
-        } else {
-            walks.data_walks += 1;
-        }
+        let walks = &mut self.chunks[place as usize].walks[page.number() as usize % CHUNK_PAGES];
+        walks.fetch_walks += u64::from(is_fetch);
+        walks.data_walks += u64::from(!is_fetch);
         walks.cycles += cycles;
     }
 
-    /// The pages, in order of first walk.
-    pub fn pages(&self) -> &[(P, PageWalks)] {
-        &self.pages
+    #[cold]
+    fn seek(&mut self, number: u64) -> u32 {
+        let chunks = &mut self.chunks;
+        let place = *self.index.entry(number).or_insert_with(|| {
+            chunks.push(Chunk { number, walks: Box::new([PageWalks::default(); CHUNK_PAGES]) });
+            chunks.len() as u32 - 1
+        });
+        self.places[number as usize % PLACES] = place;
+        place
+    }
+
+    /// The pages that were walked for.
+    pub fn pages(&self) -> impl Iterator<Item = (P, &PageWalks)> {
+        let numbered = self.chunks.iter().flat_map(|chunk| {
+            let first = chunk.number * CHUNK_PAGES as u64;
+            (first..).zip(chunk.walks.iter())
+        });
+        numbered
+            .filter(|(_, walks)| **walks != PageWalks::default())
+            .map(|(number, walks)| (P::from_number(number), walks))
     }
 }
 

@@ -23,7 +23,7 @@ mod reach;
 mod replay;
 pub mod sweep;
 
-pub use attribution::{Attribution, PageWalks, Region, Regions};
+pub use attribution::{Attribution, Numbered, PageWalks, Region, Regions};
 pub use cause::{Cause, Role, Tier};
 pub use fold::{DoesNotFit, Fold};
 pub use frames::Frames;

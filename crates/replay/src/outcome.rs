@@ -6,7 +6,7 @@ use mmulab_hardware::{Account, Cause as _, Ledger};
 use mmulab_machine::ReplayMachine;
 use serde::Serialize;
 
-use crate::attribution::{Attribution, Region, Regions};
+use crate::attribution::{Attribution, Numbered, Region, Regions};
 use crate::caches::CacheCounters;
 use crate::cause::Cause;
 use crate::engine::EngineResult;
@@ -105,7 +105,7 @@ pub(crate) struct PageInProgram {
 }
 
 impl Outcome {
-    pub(crate) fn new<P: Copy + Eq + std::hash::Hash>(
+    pub(crate) fn new<P: Numbered>(
         machine: &ReplayMachine,
         result: EngineResult<P>,
         regions: &Regions,
@@ -178,18 +178,15 @@ fn cycles_of(ledger: &Ledger<Cause>, wanted: fn(Cause) -> bool) -> u64 {
         .sum()
 }
 
-fn attribute<P>(
+fn attribute<P: Numbered>(
     attribution: &Attribution<P>,
     regions: &Regions,
     locate: impl Fn(&P) -> Option<PageInProgram>,
-) -> (Vec<RegionCost>, Vec<PageCost>)
-where
-    P: Copy + Eq + std::hash::Hash,
-{
+) -> (Vec<RegionCost>, Vec<PageCost>) {
     let mut pages = Vec::new();
     let mut by_region: BTreeMap<Region, RegionCost> = BTreeMap::new();
     for (page, walks) in attribution.pages() {
-        let Some(PageInProgram { address, size_bytes }) = locate(page) else { continue };
+        let Some(PageInProgram { address, size_bytes }) = locate(&page) else { continue };
         let region = regions.of_page(address, size_bytes);
         pages.push(PageCost {
             address,

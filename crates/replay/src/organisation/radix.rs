@@ -12,7 +12,7 @@ use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
 use mmulab_trace::Event;
 
 use super::TlbCounters;
-use crate::attribution::{Attribution, Regions};
+use crate::attribution::{Attribution, Numbered, Regions};
 use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
@@ -32,6 +32,21 @@ pub struct Page {
     pub address: u64,
     /// log2 of the size.
     pub shift: u32,
+}
+
+/// Bits of a page's number that its place among pages of its size takes; its size is above.
+const PLACE_BITS: u32 = 64 - SMALL_SHIFT;
+
+impl Numbered for Page {
+    #[inline]
+    fn number(self) -> u64 {
+        self.address >> self.shift | u64::from(self.shift) << PLACE_BITS
+    }
+
+    fn from_number(number: u64) -> Self {
+        let shift = (number >> PLACE_BITS) as u32;
+        Self { address: (number & ((1 << PLACE_BITS) - 1)) << shift, shift }
+    }
 }
 
 /// The TLBs of one level on one side: an array for each page size, or one for several.
