@@ -61,7 +61,7 @@ pub enum Ending {
 pub struct Totals {
     /// Instructions executed.
     pub instructions: u64,
-    /// Blocks executed.
+    /// Blocks executed, as they stand in the file: those that the writer joined count as one.
     pub blocks: u64,
     /// Loads executed.
     pub loads: u64,
@@ -69,7 +69,7 @@ pub struct Totals {
     pub stores: u64,
     /// Modifies executed.
     pub modifies: u64,
-    /// Blocks in the table.
+    /// Blocks in the file's table, joined ones included.
     pub distinct_blocks: u64,
     /// Events.
     pub events: u64,

@@ -2,6 +2,7 @@
 
 mod codec;
 mod container;
+mod join;
 mod reader;
 mod writer;
 

@@ -14,7 +14,8 @@ use super::container::{
     MAX_CHUNK_ADDRESSES, MAX_CHUNK_NEW_BLOCKS, MAX_METADATA_BYTES, MMT_VERSION, Metadata, STREAMS,
     StreamLengths, Totals, seal,
 };
-use crate::{AccessKind, Batch, Block, BlockTable, Event, TraceError};
+use super::join::{JOINED_ACCESSES, JOINED_BLOCKS, Joiner};
+use crate::{AccessKind, Batch, Block, BlockId, BlockTable, Event, TraceError};
 
 /// A chunk is closed at this many blocks or addresses: long enough that learning the program anew
 /// costs little, short enough to be held in memory.
@@ -22,26 +23,28 @@ const CHUNK_BLOCKS: usize = 1 << 22;
 const CHUNK_ADDRESSES: usize = 1 << 23;
 /// Blocks looked at together: with the most accesses that a block may have they fit in a chunk.
 const PIECE_BLOCKS: usize = (MAX_CHUNK_ADDRESSES - CHUNK_ADDRESSES) / MAX_BLOCK_ACCESSES;
-/// Events beyond this many close a chunk too.
+/// Events and definitions beyond this much close a chunk too.
 const CHUNK_EVENT_BYTES: usize = 8 << 20;
+const CHUNK_DEFINITION_BYTES: usize = 32 << 20;
+const CHUNK_NEW_BLOCKS: usize = MAX_CHUNK_NEW_BLOCKS / 2;
 /// Longer than any path; with a chunk's other events it stays in the format's limit.
 const MAX_NAME_BYTES: usize = 1 << 20;
-const CHUNK_DEFINITION_BYTES: usize = 32 << 20;
 const COMPRESSION_LEVEL: i32 = 3;
 
 /// A chunk that is being filled.
 #[derive(Default)]
 struct Pending {
-    blocks: Vec<u32>,
+    /// By the source's numbers.
+    blocks: Vec<BlockId>,
     addresses: Vec<u64>,
     instructions: u64,
-    definitions: Vec<u8>,
-    /// Number of accesses of each block in `definitions`.
-    new_blocks: Vec<u32>,
-    events: Vec<u8>,
-    event_count: u32,
-    /// Block before which the last event stands.
-    last_event: usize,
+    new_blocks: Vec<Block>,
+    /// At most as many bytes as the definitions of `new_blocks` take.
+    definition_bytes: usize,
+    /// Each with the index in `blocks` before which it happened.
+    events: Vec<(usize, Event)>,
+    /// At most as many bytes as the events take.
+    event_bytes: usize,
 }
 
 impl Pending {
@@ -49,11 +52,10 @@ impl Pending {
         self.blocks.clear();
         self.addresses.clear();
         self.instructions = 0;
-        self.definitions.clear();
         self.new_blocks.clear();
+        self.definition_bytes = 0;
         self.events.clear();
-        self.event_count = 0;
-        self.last_event = 0;
+        self.event_bytes = 0;
     }
 }
 
@@ -75,7 +77,9 @@ impl BlockSums {
     }
 }
 
-/// Writes a trace. Chunks are coded, compressed and written by a thread of its own.
+/// Writes a trace. Chunks are coded, compressed and written by a thread of its own, which also joins
+/// blocks that are executed one after the other and lie one behind the other: the file has the same
+/// instructions and accesses in the same order, but in fewer blocks, with numbers of their own.
 ///
 /// A file that was not brought to its end with [`MmtWriter::finish`] has no index; readers call it
 /// incomplete and can read its whole chunks.
@@ -83,7 +87,6 @@ pub struct MmtWriter {
     path: PathBuf,
     pending: Pending,
     sums: Vec<BlockSums>,
-    last_block_end: u64,
     accesses_defined: usize,
     totals: Totals,
     command: Option<Vec<String>>,
@@ -117,8 +120,8 @@ impl MmtWriter {
         let worker = std::thread::Builder::new()
             .name("mmt-writer".into())
             .spawn(move || {
-                for pending in receiver {
-                    chunk_file.write(&pending)?;
+                for mut pending in receiver {
+                    chunk_file.write(&mut pending)?;
                     // Nobody is there to take it when the writer ends.
                     let _ = written_sender.send(pending);
                 }
@@ -129,7 +132,6 @@ impl MmtWriter {
             path: path.to_owned(),
             pending: Pending::default(),
             sums: Vec::new(),
-            last_block_end: 0,
             accesses_defined: 0,
             totals: Totals::default(),
             command: None,
@@ -209,12 +211,14 @@ impl MmtWriter {
     pub fn finish(mut self, ending: Ending) -> Result<Totals, TraceError> {
         self.flush()?;
         self.chunks = None;
-        let path = self.path.clone();
-        self.totals.distinct_blocks = self.sums.len() as u64;
-        let totals = self.totals;
-        let conclusion = Conclusion { ending, totals, command: self.command.take() };
+        let (path, mut totals) = (self.path.clone(), self.totals);
+        let command = self.command.take();
         self.join()
-            .and_then(|mut file| file.finish(&conclusion))
+            .and_then(|mut file| {
+                totals.blocks = file.blocks;
+                totals.distinct_blocks = file.joiner.blocks().len() as u64;
+                file.finish(&Conclusion { ending, totals, command })
+            })
             .map_err(|error| TraceError::io(&path, error))?;
         Ok(totals)
     }
@@ -224,8 +228,8 @@ impl MmtWriter {
             self.accesses_defined += block.accesses.len();
             let allowed = block.accesses.len() <= MAX_BLOCK_ACCESSES
                 && block.instruction_sizes_bytes.len() <= usize::from(u16::MAX)
-                && self.sums.len() < MAX_BLOCKS
-                && self.accesses_defined < MAX_ACCESSES;
+                && self.sums.len() < MAX_BLOCKS - JOINED_BLOCKS
+                && self.accesses_defined < MAX_ACCESSES - JOINED_ACCESSES;
             if !allowed {
                 return Err(self.beyond_format("too many or too long blocks"));
             }
@@ -237,11 +241,10 @@ impl MmtWriter {
                 stores: count(AccessKind::Store),
                 modifies: count(AccessKind::Modify),
             });
-            self.last_block_end =
-                put_definition(&mut self.pending.definitions, block, self.last_block_end);
-            self.pending.new_blocks.push(block.accesses.len() as u32);
-            if self.pending.definitions.len() >= CHUNK_DEFINITION_BYTES
-                || self.pending.new_blocks.len() == MAX_CHUNK_NEW_BLOCKS
+            self.pending.definition_bytes += most_definition_bytes(block);
+            self.pending.new_blocks.push(block.clone());
+            if self.pending.definition_bytes >= CHUNK_DEFINITION_BYTES
+                || self.pending.new_blocks.len() == CHUNK_NEW_BLOCKS
             {
                 self.close_chunk()?;
             }
@@ -260,34 +263,13 @@ impl MmtWriter {
         }
         self.totals.events += 1;
         let pending = &mut self.pending;
-        let stream = &mut pending.events;
-        put_varint(stream, (pending.blocks.len() - pending.last_event) as u64);
-        pending.last_event = pending.blocks.len();
-        pending.event_count += 1;
-        match event {
-            Event::Thread(number) => {
-                stream.push(0);
-                put_varint(stream, u64::from(*number));
-            }
-            Event::Map { address, length_bytes, executable, name } => {
-                stream.push(1 + u8::from(*executable));
-                put_varint(stream, *address);
-                put_varint(stream, *length_bytes);
-                put_varint(stream, name.len() as u64);
-                stream.extend_from_slice(name.as_bytes());
-            }
-            Event::Unmap { address, length_bytes } => {
-                stream.push(3);
-                put_varint(stream, *address);
-                put_varint(stream, *length_bytes);
-            }
-        }
-        if stream.len() >= CHUNK_EVENT_BYTES { self.close_chunk() } else { Ok(()) }
+        pending.event_bytes += most_event_bytes(event);
+        pending.events.push((pending.blocks.len(), event.clone()));
+        if pending.event_bytes >= CHUNK_EVENT_BYTES { self.close_chunk() } else { Ok(()) }
     }
 
     fn close_chunk(&mut self) -> Result<(), TraceError> {
         self.totals.instructions += self.pending.instructions;
-        self.totals.blocks += self.pending.blocks.len() as u64;
         let mut fresh = self.written.try_recv().unwrap_or_default();
         fresh.clear();
         let pending = std::mem::replace(&mut self.pending, fresh);
@@ -343,6 +325,39 @@ fn create_with_header(path: &Path, header: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// The most that the definition of `block` can take: ten bytes for the longest number.
+fn most_definition_bytes(block: &Block) -> usize {
+    16 + block.instruction_sizes_bytes.len() + 6 * block.accesses.len()
+}
+
+/// The most that `event` can take.
+fn most_event_bytes(event: &Event) -> usize {
+    32 + if let Event::Map { name, .. } = event { name.len() } else { 0 }
+}
+
+/// Appends an event that happened `step` blocks after the one before it.
+fn put_event(stream: &mut Vec<u8>, step: usize, event: &Event) {
+    put_varint(stream, step as u64);
+    match event {
+        Event::Thread(number) => {
+            stream.push(0);
+            put_varint(stream, u64::from(*number));
+        }
+        Event::Map { address, length_bytes, executable, name } => {
+            stream.push(1 + u8::from(*executable));
+            put_varint(stream, *address);
+            put_varint(stream, *length_bytes);
+            put_varint(stream, name.len() as u64);
+            stream.extend_from_slice(name.as_bytes());
+        }
+        Event::Unmap { address, length_bytes } => {
+            stream.push(3);
+            put_varint(stream, *address);
+            put_varint(stream, *length_bytes);
+        }
+    }
+}
+
 /// Appends a block's definition and returns where the block ends.
 fn put_definition(stream: &mut Vec<u8>, block: &Block, last_block_end: u64) -> u64 {
     put_varint(stream, zigzag(block.address.wrapping_sub(last_block_end) as i64));
@@ -369,12 +384,18 @@ fn put_definition(stream: &mut Vec<u8>, block: &Block, last_block_end: u64) -> u
 struct ChunkFile {
     file: File,
     offset: u64,
+    joiner: Joiner,
+    /// The executed blocks of the chunk.
+    executed: Vec<BlockId>,
     layout: Layout,
+    last_block_end: u64,
     encoder: Encoder,
     streams: Streams,
     compressor: zstd::bulk::Compressor<'static>,
     /// Offset and instructions of each chunk.
     index: Vec<(u64, u64)>,
+    /// Executed in all chunks.
+    blocks: u64,
 }
 
 impl ChunkFile {
@@ -382,25 +403,35 @@ impl ChunkFile {
         Self {
             file,
             offset,
+            joiner: Joiner::default(),
+            executed: Vec::new(),
             layout: Layout::default(),
+            last_block_end: 0,
             encoder: Encoder::default(),
             streams: Streams::default(),
             compressor: zstd::bulk::Compressor::default(),
             index: Vec::new(),
+            blocks: 0,
         }
     }
 
-    fn write(&mut self, pending: &Pending) -> std::io::Result<()> {
-        for &accesses in &pending.new_blocks {
-            self.layout.push(accesses as usize);
+    fn write(&mut self, pending: &mut Pending) -> std::io::Result<()> {
+        for block in pending.new_blocks.drain(..) {
+            self.joiner.define(block);
         }
-        self.encoder.encode(&self.layout, &pending.blocks, &pending.addresses, &mut self.streams);
+        let events = self.join(pending);
+        let (mut definitions, defined_before) = (Vec::new(), self.layout.blocks());
+        for block in &self.joiner.blocks()[defined_before..] {
+            self.layout.push(block.accesses.len());
+            self.last_block_end = put_definition(&mut definitions, block, self.last_block_end);
+        }
+        self.encoder.encode(&self.layout, &self.executed, &pending.addresses, &mut self.streams);
         self.compressor.set_compression_level(COMPRESSION_LEVEL)?;
         let mut body = Vec::new();
         let mut lengths = [StreamLengths::default(); STREAMS];
         let raw: [&[u8]; STREAMS] = [
-            &pending.definitions,
-            &pending.events,
+            &definitions,
+            &events,
             &self.streams.bases,
             &self.streams.block_tokens,
             &self.streams.block_escapes,
@@ -415,11 +446,11 @@ impl ChunkFile {
         }
         let header = ChunkHeader {
             number: self.index.len() as u32,
-            blocks: pending.blocks.len() as u32,
+            blocks: self.executed.len() as u32,
             addresses: pending.addresses.len() as u32,
             instructions: pending.instructions,
-            new_blocks: pending.new_blocks.len() as u32,
-            events: pending.event_count,
+            new_blocks: (self.layout.blocks() - defined_before) as u32,
+            events: pending.events.len() as u32,
             streams: lengths,
             body_checksum: xxh3_64(&body),
         };
@@ -428,7 +459,23 @@ impl ChunkFile {
         self.file.write_all(&bytes)?;
         self.index.push((self.offset, pending.instructions));
         self.offset += bytes.len() as u64;
+        self.blocks += self.executed.len() as u64;
         Ok(())
+    }
+
+    /// Makes `executed` of the pending blocks, joined but not across an event; gives the stream of
+    /// events.
+    fn join(&mut self, pending: &Pending) -> Vec<u8> {
+        let (mut events, mut start, mut last_event) = (Vec::new(), 0, 0);
+        self.joiner.begin_chunk();
+        self.executed.clear();
+        for (at, event) in &pending.events {
+            self.joiner.join(&pending.blocks[start..*at], &mut self.executed);
+            put_event(&mut events, self.executed.len() - last_event, event);
+            (start, last_event) = (*at, self.executed.len());
+        }
+        self.joiner.join(&pending.blocks[start..], &mut self.executed);
+        events
     }
 
     fn finish(&mut self, conclusion: &Conclusion) -> std::io::Result<()> {
