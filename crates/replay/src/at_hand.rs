@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use mmulab_machine::Handler;
 
+use crate::fold::GRANULE_SHIFT;
 use crate::organisation::PAGE_SHIFT;
 
 /// Lines of one side whose reference by the program would change nothing: a direct-mapped first level
@@ -12,18 +13,22 @@ use crate::organisation::PAGE_SHIFT;
 /// It has a place for each set of that first level, so whoever references a line displaces here what
 /// is displaced there. It may forget a line that it could know, never the other way round.
 ///
+/// Data go by the addresses that the program uses, instructions by folded ones. Folding keeps an
+/// address's place within a granule, so it keeps the set too: where the first level is larger than a
+/// granule, some of its sets share a place.
+///
 /// Lines that could displace those of a handler, or be displaced by them, are never at hand.
 #[derive(Clone, Debug)]
 pub(crate) struct AtHand {
     /// The line number that each set is known to hold; at least one, a power of two.
-    lines: Box<[u32]>,
+    lines: Box<[u64]>,
     shift: u32,
     /// Whether a set may hold lines of handlers.
     is_guarded: Box<[bool]>,
 }
 
 /// No line: lines are at least four bytes long, so numbers end well below it.
-const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN: u64 = u64::MAX;
 
 impl AtHand {
     /// Knows nothing of a first level of `sets` sets (a power of two) with lines of `1 << shift` bytes,
@@ -37,7 +42,9 @@ impl AtHand {
         index_bits: Range<u32>,
     ) -> Self {
         assert!(sets.is_power_of_two() && shift <= PAGE_SHIFT);
-        let index = |address: u64| (address & ((1 << index_bits.end) - 1)) >> index_bits.start;
+        let sets = sets.min(1 << (GRANULE_SHIFT - shift));
+        let end = index_bits.end.min(shift + sets.trailing_zeros());
+        let index = |address: u64| (address & ((1 << end) - 1)) >> index_bits.start;
         let collides = |set: usize| {
             handlers.iter().filter(|handler| handler.instructions > 0).any(|handler| {
                 let (first, last) = handler.bytes().into_inner();
@@ -54,13 +61,13 @@ impl AtHand {
 
     /// Whether a reference to `address` would change nothing.
     #[inline(always)]
-    pub(crate) fn has(&self, address: u32) -> bool {
+    pub(crate) fn has(&self, address: u64) -> bool {
         self.has_line(address >> self.shift)
     }
 
     /// Whether references to all bytes from `first` to `last` would change nothing.
     #[inline(always)]
-    pub(crate) fn has_all(&self, first: u32, last: u32) -> bool {
+    pub(crate) fn has_all(&self, first: u64, last: u64) -> bool {
         let (first, last) = (first >> self.shift, last >> self.shift);
         // Most blocks have a line or two: these are answered without a loop.
         self.has_line(first) & self.has_line(last)
@@ -69,44 +76,45 @@ impl AtHand {
 
     /// Whether the bytes from `first` to `last` are in no line that collides with a handler's.
     #[inline]
-    pub(crate) fn is_clear_of_handlers(&self, first: u32, last: u32) -> bool {
+    pub(crate) fn is_clear_of_handlers(&self, first: u64, last: u64) -> bool {
         (first >> self.shift..=last >> self.shift).all(|line| !self.is_guarded[self.set(line)])
     }
 
     #[inline(always)]
-    fn has_line(&self, line: u32) -> bool {
+    fn has_line(&self, line: u64) -> bool {
         // SAFETY: `set` keeps below the length, as that is a power of two.
         (unsafe { *self.lines.get_unchecked(self.set(line)) }) == line
     }
 
     #[inline(always)]
-    fn set(&self, line: u32) -> usize {
+    fn set(&self, line: u64) -> usize {
         line as usize & (self.lines.len() - 1)
     }
 
     /// The program has referenced `address`, whose page is mapped.
     #[inline(always)]
-    pub(crate) fn learn(&mut self, address: u32) {
+    pub(crate) fn learn(&mut self, address: u64) {
         let line = address >> self.shift;
         let set = self.set(line);
         self.lines[set] = if self.is_guarded[set] { UNKNOWN } else { line };
     }
 
-    /// A walk has referenced an entry of a page table at `address`.
+    /// What the program has not addressed so was referenced at `address`.
     #[inline]
-    pub(crate) fn displace(&mut self, address: u32) {
+    pub(crate) fn displace(&mut self, address: u64) {
         let set = self.set(address >> self.shift);
         self.lines[set] = UNKNOWN;
     }
 
-    /// `page` has left the TLB.
-    pub(crate) fn forget_page(&mut self, page: u32) {
+    /// The page that begins at `address` has left the TLB.
+    pub(crate) fn forget_page(&mut self, address: u64) {
         let shift = PAGE_SHIFT - self.shift;
         let count = self.lines.len().min(1 << shift);
-        let first = self.set(page << shift);
+        let first = self.set(address >> self.shift);
         for line in &mut self.lines[first..first + count] {
-            // A line is written in any case: so several are compared at once.
-            *line = if *line >> shift == page { UNKNOWN } else { *line };
+            if *line >> shift == address >> PAGE_SHIFT {
+                *line = UNKNOWN;
+            }
         }
     }
 }

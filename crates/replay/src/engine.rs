@@ -1,16 +1,18 @@
 //! Runs a program through an organisation and its caches.
 
 use mmulab_hardware::Ledger;
+use mmulab_trace::Straddle;
 
 use crate::at_hand::AtHand;
 use crate::attribution::Attribution;
 use crate::caches::{CacheCounters, Caches, Location, Side};
 use crate::cause::{Cause, Role, Tier};
+use crate::fold::{DoesNotFit, FoldedView, GRANULE_SHIFT, SharedFold};
 use crate::frames::Frames;
 use crate::organisation::{
     ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
 };
-use crate::program::{Executed, StaticBlock, Stretch};
+use crate::program::{StaticBlock, Stretch};
 
 /// A 32-bit machine being driven by a program.
 ///
@@ -33,6 +35,8 @@ pub struct Engine<O, C> {
     data_references: u64,
     instructions: u64,
     attribution: Attribution<u32>,
+    /// The accesses of the stretch that span lines; kept for its memory.
+    straddles: Vec<Straddle>,
 }
 
 /// The part of a machine that a walk works on.
@@ -41,6 +45,7 @@ pub(crate) struct Machine<C> {
     pub(crate) caches: C,
     /// By side; of plain caches only.
     at_hand: [AtHand; 2],
+    fold: FoldedView,
     pub(crate) ledger: Ledger<Cause>,
     interrupt_cycles: u64,
     handler_instructions: u64,
@@ -49,7 +54,12 @@ pub(crate) struct Machine<C> {
 
 impl<C: Caches> Machine<C> {
     /// `handlers` are all that a walk may run.
-    pub(crate) fn new(caches: C, interrupt_cycles: u32, handlers: &[&Handler]) -> Self {
+    pub(crate) fn new(
+        caches: C,
+        fold: SharedFold,
+        interrupt_cycles: u32,
+        handlers: &[&Handler],
+    ) -> Self {
         let at_hand = |side, handlers| match C::IS_PLAIN {
             true => {
                 let (sets, shift) = (caches.first_level_sets(side), caches.line_shift(side));
@@ -61,6 +71,7 @@ impl<C: Caches> Machine<C> {
         Self {
             caches,
             at_hand,
+            fold: FoldedView::new(fold),
             ledger: Ledger::new(),
             interrupt_cycles: u64::from(interrupt_cycles),
             handler_instructions: 0,
@@ -74,17 +85,27 @@ impl<C: Caches> Machine<C> {
         self.caches.reference(role, at, is_store, 0, &mut self.ledger);
         if C::IS_PLAIN {
             let at_hand = &mut self.at_hand[role.side() as usize];
-            let address = at.virtual_address as u32;
+            let address = at.virtual_address;
             match role {
-                Role::Fetch | Role::Data => at_hand.learn(address),
+                Role::Fetch => at_hand.learn(address),
                 Role::Handler => {
                     assert!(
                         !at_hand.is_clear_of_handlers(address, address),
                         "a handler unforeseen"
                     );
                 }
-                Role::Pte(_) => at_hand.displace(address),
+                // Data come to hand by the address that the program uses.
+                Role::Data | Role::Pte(_) => at_hand.displace(address),
             }
+        }
+    }
+
+    /// References the line of a byte of data, which the program has at `address`.
+    #[inline(always)]
+    fn reference_data(&mut self, address: u64, at: Location, is_store: bool) {
+        self.reference(Role::Data, at, is_store);
+        if C::IS_PLAIN {
+            self.at_hand[Side::Data as usize].learn(address);
         }
     }
 
@@ -125,7 +146,12 @@ impl<C: Caches> WalkTarget for Machine<C> {
 
     fn unmap(&mut self, side: Side, page: u32) {
         if C::IS_PLAIN {
-            self.at_hand[side as usize].forget_page(page);
+            let first = page << PAGE_SHIFT;
+            let address = match side {
+                Side::Instruction => first.into(),
+                Side::Data => self.fold.unfold(first),
+            };
+            self.at_hand[side as usize].forget_page(address);
         }
     }
 
@@ -136,37 +162,90 @@ impl<C: Caches> WalkTarget for Machine<C> {
 
 impl<O: Organisation, C: Caches> Engine<O, C> {
     /// An engine at the start of a program, its caches and TLBs empty.
-    pub fn new(organisation: O, caches: C, frames: Frames, interrupt_cycles: u32) -> Self {
+    pub fn new(
+        organisation: O,
+        caches: C,
+        fold: SharedFold,
+        frames: Frames,
+        interrupt_cycles: u32,
+    ) -> Self {
         Self {
             frames: caches.any_is_physical().then_some(frames),
             fetches_each_instruction: caches.first_level_is_unified(),
-            machine: Machine::new(caches, interrupt_cycles, &organisation.handlers()),
+            machine: Machine::new(caches, fold, interrupt_cycles, &organisation.handlers()),
             organisation,
             data_references: 0,
             instructions: 0,
             attribution: Attribution::default(),
+            straddles: Vec::new(),
         }
     }
 
+    /// Instructions run so far.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
     /// Runs a stretch of the program.
-    pub fn run(&mut self, stretch: Stretch<'_, u32>) {
-        self.instructions += stretch.instructions;
+    ///
+    /// # Errors
+    /// The machine's user space has no room for the program; the engine is of no more use.
+    pub fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<(), DoesNotFit> {
         self.data_references += stretch.addresses.len() as u64;
         let is_plain = C::IS_PLAIN && self.organisation.hits_change_nothing();
-        if is_plain && !O::ACTS_ON_CACHE_MISSES {
-            self.run_between_walks(stretch);
-            return;
+        let mut straddles = std::mem::take(&mut self.straddles);
+        if is_plain {
+            let shift = self.machine.caches.line_shift(Side::Data);
+            stretch.find_straddles(shift, &mut straddles);
         }
-        let mut first = 0;
-        for (&number, executed) in stretch.blocks.iter().zip(stretch.executed) {
+        if is_plain && !O::ACTS_ON_CACHE_MISSES {
+            self.run_between_walks(stretch, &straddles);
+        } else {
+            self.run_block_by_block(stretch, &straddles, is_plain);
+        }
+        self.straddles = straddles;
+        self.machine.fold.refusal().map_or(Ok(()), |refusal| Err(refusal.clone()))
+    }
+
+    /// Runs a stretch in the exact order of events, but passes over blocks that hit if hits change
+    /// nothing.
+    fn run_block_by_block(
+        &mut self,
+        stretch: Stretch<'_, u32>,
+        mut straddles: &[Straddle],
+        hits_change_nothing: bool,
+    ) {
+        let mut made = 0;
+        for &number in stretch.blocks {
             let block = &stretch.program.blocks[number as usize];
-            let end = executed.accesses_end as usize;
-            let own = &stretch.addresses[first..end];
-            first = end;
-            if !is_plain || !self.would_hit(stretch, block, own) {
+            let end = made + block.accesses as usize;
+            let own = &stretch.addresses[made..end];
+            made = end;
+            self.instructions += u64::from(block.instructions);
+            let spans_lines = straddles.first().is_some_and(|s| (s.access as usize) < end);
+            if !hits_change_nothing || spans_lines || !self.would_hit(block, own) {
                 self.run_exactly(stretch, block, own);
+                straddles = after(straddles, end);
             }
         }
+    }
+
+    /// Whether every reference of a block would hit the first level of plain caches, if no access spans
+    /// lines. Asked where there is no TLB.
+    #[inline(always)]
+    fn would_hit(&mut self, block: &StaticBlock<u32>, addresses: &[u64]) -> bool {
+        let Machine { caches, fold, .. } = &mut self.machine;
+        let shift = caches.line_shift(Side::Instruction);
+        let mut first = block.first;
+        let mut hits = caches.holds(Side::Instruction, first);
+        while first >> shift != block.last >> shift {
+            first = ((first >> shift) + 1) << shift;
+            hits &= caches.holds(Side::Instruction, first);
+        }
+        for &address in addresses {
+            hits &= caches.holds(Side::Data, fold.fold(address));
+        }
+        hits
     }
 
     /// Runs a stretch on plain caches, from walk to walk.
@@ -175,38 +254,39 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// instruction loads entries through the data caches, and a walk for data may fetch a handler. So
     /// blocks are fetched ahead up to one that walks or collides with a handler, and the data references
     /// up to there follow, walks and all. The block that stopped the first is run in its exact order.
-    fn run_between_walks(&mut self, stretch: Stretch<'_, u32>) {
+    fn run_between_walks(&mut self, stretch: Stretch<'_, u32>, straddles: &[Straddle]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.run_between_walks_modern(stretch) };
+            return unsafe { self.run_between_walks_modern(stretch, straddles) };
         }
-        self.run_between_walks_anywhere(stretch);
+        self.run_between_walks_anywhere(stretch, straddles);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    fn run_between_walks_modern(&mut self, stretch: Stretch<'_, u32>) {
-        self.run_between_walks_anywhere(stretch);
+    fn run_between_walks_modern(&mut self, stretch: Stretch<'_, u32>, straddles: &[Straddle]) {
+        self.run_between_walks_anywhere(stretch, straddles);
     }
 
     #[inline(always)]
-    fn run_between_walks_anywhere(&mut self, stretch: Stretch<'_, u32>) {
-        let Stretch { program, blocks, executed, addresses, mut straddles, .. } = stretch;
-        // Blocks before `fetched` are fetched, accesses before `made` are made.
-        let (mut fetched, mut made) = (0, 0);
+    fn run_between_walks_anywhere(
+        &mut self,
+        stretch: Stretch<'_, u32>,
+        mut straddles: &[Straddle],
+    ) {
+        let Stretch { program, blocks, addresses, .. } = stretch;
+        let mut blocks = blocks.iter().map(|&number| &program.blocks[number as usize]).peekable();
+        // Accesses before `made` are made; those of the blocks that are fetched end at `accesses_end`.
+        let (mut made, mut accesses_end) = (0, 0);
         loop {
-            while let Some(block) = executed.get(fetched) {
-                if !self.machine.at_hand[0].has_all(block.first, block.last) {
-                    if !self.can_fetch_ahead(block) {
-                        break;
-                    }
-                    self.fetch_mapped(block);
-                }
-                fetched += 1;
+            while let Some(block) = blocks.next_if(|block| {
+                let (first, last) = (block.first.into(), block.last.into());
+                self.machine.at_hand[0].has_all(first, last) || self.fetch_ahead(block)
+            }) {
+                accesses_end += block.accesses as usize;
+                self.instructions += u64::from(block.instructions);
             }
-            let accesses_end =
-                fetched.checked_sub(1).map_or(0, |block| executed[block].accesses_end as usize);
             while made < accesses_end {
                 let straddle = straddles.first().map_or(usize::MAX, |s| s.access as usize);
                 let until = accesses_end.min(straddle);
@@ -214,7 +294,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 if made == accesses_end {
                     break;
                 }
-                // It walks, or may span lines.
+                // It walks, or spans lines.
                 let mut last_byte = 0;
                 if made == straddle {
                     last_byte = straddles[0].last_byte;
@@ -223,58 +303,46 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 self.access(addresses[made], last_byte, false);
                 made += 1;
             }
-            let Some(block) = executed.get(fetched) else { return };
+            let Some(&block) = blocks.peek() else { return };
             let page = block.first >> PAGE_SHIFT;
             if !self.organisation.is_fetch_mapped(page) {
                 self.map_fetch(page);
                 continue;
             }
-            let own_end = block.accesses_end as usize;
-            let block = &program.blocks[blocks[fetched] as usize];
-            self.run_exactly(stretch, block, &addresses[made..own_end]);
-            fetched += 1;
-            made = own_end;
-            let passed = straddles.iter().take_while(|s| (s.access as usize) < own_end).count();
-            straddles = &straddles[passed..];
+            accesses_end += block.accesses as usize;
+            self.instructions += u64::from(block.instructions);
+            self.run_exactly(stretch, block, &addresses[made..accesses_end]);
+            made = accesses_end;
+            straddles = after(straddles, made);
+            blocks.next();
         }
     }
 
-    /// Whether a block can be fetched before the data references that precede it are made: it does not
-    /// walk itself, and walks for data do not matter to it.
+    /// Fetches a block before the data references that precede it are made, if that makes no
+    /// difference: it does not walk itself, and walks for data do not matter to it.
     #[inline(always)]
-    fn can_fetch_ahead(&self, block: &Executed<u32>) -> bool {
-        self.is_block_mapped(block)
-            && self.machine.at_hand[0].is_clear_of_handlers(block.first, block.last)
-    }
-
-    #[inline(always)]
-    fn is_block_mapped(&self, block: &Executed<u32>) -> bool {
+    fn fetch_ahead(&mut self, block: &StaticBlock<u32>) -> bool {
+        let (first, last) = (block.first, block.last);
         // A block of more than two pages counts as not mapped and is run in its exact order.
-        self.organisation.is_fetch_mapped(block.first >> PAGE_SHIFT)
-            & self.organisation.is_fetch_mapped(block.last >> PAGE_SHIFT)
-            & (block.last.wrapping_sub(block.first) < 1 << PAGE_SHIFT)
-    }
-
-    #[inline(always)]
-    fn is_data_mapped(&self, address: u32) -> bool {
-        self.organisation.is_data_mapped(address >> PAGE_SHIFT)
-    }
-
-    /// Fetches a block whose pages are mapped, a reference for each line.
-    #[inline(always)]
-    fn fetch_mapped(&mut self, block: &Executed<u32>) {
+        let is_mapped = self.organisation.is_fetch_mapped(first >> PAGE_SHIFT)
+            & self.organisation.is_fetch_mapped(last >> PAGE_SHIFT)
+            & (last.wrapping_sub(first) < 1 << PAGE_SHIFT);
+        if !is_mapped || !self.machine.at_hand[0].is_clear_of_handlers(first.into(), last.into()) {
+            return false;
+        }
         let shift = self.machine.caches.line_shift(Side::Instruction);
-        for line in block.first >> shift..=block.last >> shift {
+        for line in first >> shift..=last >> shift {
             // A reference has the address of its first byte in the line: the next level may have
             // shorter lines.
-            let first = block.first.max(line << shift);
+            let first = first.max(line << shift);
             self.machine.reference(Role::Fetch, Location::same(first.into()), false);
         }
+        true
     }
 
     /// References the data of `addresses`, up to the first that would walk; how many these are.
     #[inline(always)]
-    fn load_mapped(&mut self, addresses: &[u32]) -> usize {
+    fn load_mapped(&mut self, addresses: &[u64]) -> usize {
         let mut made = 0;
         loop {
             let [_, at_hand] = &self.machine.at_hand;
@@ -292,40 +360,13 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
 
     /// References the data at `address`, unless its page is not mapped.
     #[inline]
-    fn load(&mut self, address: u32) -> bool {
-        let is_mapped = self.is_data_mapped(address);
+    fn load(&mut self, address: u64) -> bool {
+        let folded = self.machine.fold.fold(address);
+        let is_mapped = self.organisation.is_data_mapped(folded >> PAGE_SHIFT);
         if is_mapped {
-            self.machine.reference(Role::Data, Location::same(address.into()), false);
+            self.machine.reference_data(address, Location::same(folded.into()), false);
         }
         is_mapped
-    }
-
-    /// Whether every reference of a block would hit the first level of plain caches. Asked where there
-    /// is no TLB.
-    #[inline(always)]
-    fn would_hit(
-        &self,
-        stretch: Stretch<'_, u32>,
-        block: &StaticBlock<u32>,
-        addresses: &[u32],
-    ) -> bool {
-        let caches = &self.machine.caches;
-        let mut hits = true;
-        let shift = caches.line_shift(Side::Instruction);
-        let mut first = block.first;
-        hits &= caches.holds(Side::Instruction, first);
-        while first >> shift != block.last >> shift {
-            first = ((first >> shift) + 1) << shift;
-            hits &= caches.holds(Side::Instruction, first);
-        }
-        let shift = caches.line_shift(Side::Data);
-        let accesses = &stretch.program.accesses[block.first_access as usize..];
-        for (&address, access) in addresses.iter().zip(accesses) {
-            let last = address.wrapping_add(u32::from(access.last_byte));
-            hits &= caches.holds(Side::Data, address);
-            hits &= (address ^ last) >> shift == 0;
-        }
-        hits
     }
 
     /// Runs a block event by event.
@@ -337,7 +378,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         &mut self,
         stretch: Stretch<'_, u32>,
         block: &StaticBlock<u32>,
-        addresses: &[u32],
+        addresses: &[u64],
     ) {
         let shift = self.machine.caches.line_shift(Side::Instruction);
         let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
@@ -370,7 +411,9 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// One fetch from one line.
     fn fetch(&mut self, address: u32) {
         self.map_fetch(address >> PAGE_SHIFT);
-        self.refer(Role::Fetch, address, false);
+        let at = self.locate(address);
+        self.before_reference(Role::Fetch, at);
+        self.machine.reference(Role::Fetch, at, false);
     }
 
     /// Translates for a fetch.
@@ -382,43 +425,61 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     }
 
     /// One data access, of one line or more; whether it took a walk.
-    fn access(&mut self, address: u32, last_byte: u16, is_store: bool) -> bool {
+    fn access(&mut self, address: u64, last_byte: u16, is_store: bool) -> bool {
         let shift = self.machine.caches.line_shift(Side::Data);
-        let last = address.wrapping_add(u32::from(last_byte)).max(address);
+        let first = self.machine.fold.fold(address);
+        let last = first.wrapping_add(u32::from(last_byte)).max(first);
         let mut walked = false;
-        for line in address >> shift..=last >> shift {
-            let piece = address.max(line << shift);
+        for line in first >> shift..=last >> shift {
+            let piece = first.max(line << shift);
             let page = piece >> PAGE_SHIFT;
             let before = self.machine.ledger.cycles();
             if self.organisation.translate_data(page, &mut self.machine) {
                 self.attribution.add(page, false, self.machine.ledger.cycles() - before);
                 walked = true;
             }
-            walked |= self.refer(Role::Data, piece, is_store);
+            let at = self.locate(piece);
+            walked |= self.before_reference(Role::Data, at);
+            // What reaches into another granule is not where the program's own address folds to.
+            if (piece ^ first) >> GRANULE_SHIFT == 0 {
+                let address = address.wrapping_add(u64::from(piece - first));
+                self.machine.reference_data(address, at, is_store);
+            } else {
+                self.machine.reference(Role::Data, at, is_store);
+            }
         }
         walked
     }
 
-    /// One reference to the caches, with what the organisation does about it; whether it walked.
-    fn refer(&mut self, role: Role, address: u32, is_store: bool) -> bool {
+    #[inline(always)]
+    fn locate(&mut self, address: u32) -> Location {
         let mut at = Location::same(address.into());
         if let Some(frames) = &mut self.frames {
             at.physical_address = frames.physical_address(at.virtual_address, PAGE_SHIFT);
         }
-        let mut walks = false;
-        if O::ACTS_ON_CACHE_MISSES {
-            walks = self.machine.caches.is_in_memory_only(role.side(), at);
-            if walks {
-                let before = self.machine.ledger.cycles();
-                let page = address >> PAGE_SHIFT;
-                self.organisation.before_fill(page, &mut self.machine);
-                let cycles = self.machine.ledger.cycles() - before;
-                self.attribution.add(page, role == Role::Fetch, cycles);
-            }
+        at
+    }
+
+    /// What the organisation does about a reference that would leave the caches; whether it walked.
+    #[inline(always)]
+    fn before_reference(&mut self, role: Role, at: Location) -> bool {
+        let walks =
+            O::ACTS_ON_CACHE_MISSES && self.machine.caches.is_in_memory_only(role.side(), at);
+        if walks {
+            let before = self.machine.ledger.cycles();
+            let page = at.virtual_address as u32 >> PAGE_SHIFT;
+            self.organisation.before_fill(page, &mut self.machine);
+            let cycles = self.machine.ledger.cycles() - before;
+            self.attribution.add(page, role == Role::Fetch, cycles);
         }
-        self.machine.reference(role, at, is_store);
         walks
     }
+}
+
+/// Those of `straddles` that are not among the accesses before `end`.
+fn after(straddles: &[Straddle], end: usize) -> &[Straddle] {
+    let passed = straddles.iter().take_while(|straddle| (straddle.access as usize) < end).count();
+    &straddles[passed..]
 }
 
 /// What an engine has to say at the end of a program.

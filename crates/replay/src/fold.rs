@@ -1,9 +1,11 @@
 //! How the addresses of a 64-bit program come to a 32-bit machine.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// log2 of the granule: addresses keep their place within 1 MiB.
-const GRANULE_SHIFT: u32 = 20;
+pub(crate) const GRANULE_SHIFT: u32 = 20;
+const GRANULE_BYTES: u64 = 1 << GRANULE_SHIFT;
 
 /// A function from the program's addresses to a user space of up to 2 GiB, built while it is used.
 ///
@@ -24,17 +26,7 @@ pub struct Fold {
     placed: BTreeMap<u64, u32>,
     /// Mapped regions as granules, first to last, not overlapping.
     regions: BTreeMap<u64, u64>,
-    /// What to take from an address to fold it, by the granule's number modulo the granules of the
-    /// user space: right for the one of them that was used last. A wrong difference lies a multiple
-    /// of the space's size away from the right one, so it ends outside the space.
-    differences: Box<[u64]>,
 }
-
-/// No program has addresses from here on; a difference that is not known leads here.
-const NO_ADDRESS: u64 = 1 << 63;
-
-/// So many addresses are folded before one looks whether that was right for all.
-const AT_ONCE: usize = 16;
 
 /// The program touches more than the user space has room for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,9 +46,6 @@ impl Fold {
             owners: vec![None; granules as usize],
             placed: BTreeMap::new(),
             regions: BTreeMap::new(),
-            differences: (0..granules)
-                .map(|granule| NO_ADDRESS | granule << GRANULE_SHIFT)
-                .collect(),
         }
     }
 
@@ -83,53 +72,13 @@ impl Fold {
     ///
     /// # Errors
     /// There is no room left.
-    #[inline]
     pub fn fold(&mut self, address: u64) -> Result<u32, DoesNotFit> {
-        let (folded, outside) = fold_quickly(&self.differences, address);
-        if outside & self.outside() == 0 { Ok(folded) } else { self.fold_slowly(address) }
-    }
-
-    /// Where each of `addresses` is in the user space.
-    ///
-    /// # Errors
-    /// There is no room left.
-    #[inline(always)]
-    pub fn fold_all(&mut self, addresses: &[u64], folded: &mut Vec<u32>) -> Result<(), DoesNotFit> {
-        folded.resize(addresses.len(), 0);
-        for (addresses, folded) in addresses.chunks(AT_ONCE).zip(folded.chunks_mut(AT_ONCE)) {
-            let differences = &self.differences[..];
-            let mut any_outside = 0;
-            for (&address, folded) in addresses.iter().zip(folded.iter_mut()) {
-                let outside;
-                (*folded, outside) = fold_quickly(differences, address);
-                any_outside |= outside;
-            }
-            if any_outside & self.outside() != 0 {
-                for (&address, folded) in addresses.iter().zip(folded) {
-                    *folded = self.fold(address)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The bits that no address within the user space has.
-    #[inline(always)]
-    fn outside(&self) -> u64 {
-        !(((self.differences.len() as u64) << GRANULE_SHIFT) - 1)
-    }
-
-    #[cold]
-    fn fold_slowly(&mut self, address: u64) -> Result<u32, DoesNotFit> {
         let granule = address >> GRANULE_SHIFT;
         let place = match self.placed.get(&granule) {
             Some(&place) => place,
             None => self.place(granule)?,
         };
-        let difference = (granule << GRANULE_SHIFT).wrapping_sub(u64::from(place) << GRANULE_SHIFT);
-        let index = granule as usize & (self.differences.len() - 1);
-        self.differences[index] = difference;
-        Ok(address.wrapping_sub(difference) as u32)
+        Ok(place << GRANULE_SHIFT | address as u32 & (GRANULE_BYTES - 1) as u32)
     }
 
     fn place(&mut self, granule: u64) -> Result<u32, DoesNotFit> {
@@ -193,16 +142,101 @@ impl Fold {
     /// The program's address of a folded one; `None` for what no program address folds to.
     pub fn unfold(&self, folded: u32) -> Option<u64> {
         let granule = (*self.owners.get((folded >> GRANULE_SHIFT) as usize)?)?;
-        Some(granule << GRANULE_SHIFT | u64::from(folded & ((1 << GRANULE_SHIFT) - 1)))
+        Some(granule << GRANULE_SHIFT | u64::from(folded) & (GRANULE_BYTES - 1))
     }
 }
 
-/// The folded address, and a number that has bits of [`Fold::outside`] if that is not true.
-#[inline(always)]
-fn fold_quickly(differences: &[u64], address: u64) -> (u32, u64) {
-    let index = (address >> GRANULE_SHIFT) as usize & (differences.len() - 1);
-    let folded = address.wrapping_sub(differences[index]);
-    (folded as u32, folded | address & NO_ADDRESS)
+/// A [`Fold`] that machines share.
+#[derive(Clone, Debug)]
+pub struct SharedFold(Arc<Mutex<Fold>>);
+
+impl SharedFold {
+    /// Folds into a user space of `user_space_bytes` (a power of two of 1 MiB to 2 GiB).
+    pub fn new(user_space_bytes: u64) -> Self {
+        Self(Arc::new(Mutex::new(Fold::new(user_space_bytes))))
+    }
+
+    /// The fold, while nobody else has it.
+    pub fn lock(&self) -> MutexGuard<'_, Fold> {
+        // A thread that panics between two granules leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A machine's own way through a [`SharedFold`]: it remembers what it was told.
+///
+/// Machines that run at the same time do not disturb each other's results: each of them asks for
+/// every granule in the order in which the program touches them, so whoever comes first to a new one
+/// gets it the same place.
+#[derive(Clone, Debug)]
+pub(crate) struct FoldedView {
+    fold: SharedFold,
+    /// What to take from an address to fold it, by the granule's number modulo the granules of the
+    /// user space: right for the one of them that was used last. A wrong difference lies a multiple
+    /// of the space's size away from the right one, so it ends outside the space.
+    differences: Box<[u64]>,
+    /// The difference that led to each granule of the user space; [`NO_ADDRESS`] if none has.
+    taken: Box<[u64]>,
+    refusal: Option<DoesNotFit>,
+}
+
+/// No program has addresses from here on; a difference that is not known leads here.
+const NO_ADDRESS: u64 = 1 << 63;
+
+impl FoldedView {
+    pub(crate) fn new(fold: SharedFold) -> Self {
+        let granules = fold.lock().owners.len();
+        Self {
+            fold,
+            differences: (0..granules as u64)
+                .map(|granule| NO_ADDRESS | granule << GRANULE_SHIFT)
+                .collect(),
+            taken: vec![NO_ADDRESS; granules].into(),
+            refusal: None,
+        }
+    }
+
+    /// Where `address` is in the user space; anywhere if that has no room left, which
+    /// [`FoldedView::refusal`] then says.
+    #[inline(always)]
+    pub(crate) fn fold(&mut self, address: u64) -> u32 {
+        let index = (address >> GRANULE_SHIFT) as usize & (self.differences.len() - 1);
+        let folded = address.wrapping_sub(self.differences[index]);
+        let space_bytes = (self.differences.len() as u64) << GRANULE_SHIFT;
+        if folded >= space_bytes || address >= NO_ADDRESS {
+            return self.ask(address);
+        }
+        folded as u32
+    }
+
+    #[cold]
+    fn ask(&mut self, address: u64) -> u32 {
+        let folded = self.fold.lock().fold(address);
+        match folded {
+            Ok(folded) => {
+                let difference = address.wrapping_sub(folded.into());
+                let granules = self.differences.len();
+                self.differences[(address >> GRANULE_SHIFT) as usize & (granules - 1)] = difference;
+                self.taken[(folded >> GRANULE_SHIFT) as usize] = difference;
+                folded
+            }
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                0
+            }
+        }
+    }
+
+    /// The program's address of one that was folded here; no program's address for any other.
+    pub(crate) fn unfold(&self, folded: u32) -> u64 {
+        let taken = self.taken.get((folded >> GRANULE_SHIFT) as usize);
+        u64::from(folded).wrapping_add(*taken.unwrap_or(&NO_ADDRESS))
+    }
+
+    /// Why an address could not be folded.
+    pub(crate) fn refusal(&self) -> Option<&DoesNotFit> {
+        self.refusal.as_ref()
+    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::num::NonZeroUsize;
 
 use mmulab_hardware::GeometryError;
-use mmulab_machine::{CacheLevel, Organisation as Description, ReplayMachine};
-use mmulab_trace::{Batch, Event, Source, TraceError};
+use mmulab_machine::{Organisation as Description, ReplayMachine};
+use mmulab_trace::{Batch, Block, Event, Source, TraceError};
 use rayon::prelude::*;
 
 use crate::attribution::Regions;
 use crate::caches::{Caches, Hierarchy, SplitDirectMapped};
 use crate::engine::Engine;
-use crate::fold::{DoesNotFit, Fold};
+use crate::fold::{DoesNotFit, SharedFold};
 use crate::frames::Frames;
 use crate::organisation::radix::RadixEngine;
 use crate::organisation::{
@@ -18,7 +18,7 @@ use crate::organisation::{
     Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
-use crate::program::{Execution, Feed, Flat, Program, Stretch};
+use crate::program::{Program, Stretch};
 
 /// How to replay.
 #[derive(Clone, Copy, Default)]
@@ -75,94 +75,73 @@ pub fn replay(
     pool.install(|| replay_in_pool(source, machines, options))
 }
 
-/// The side that reads ahead.
-struct Decoder<'a> {
-    source: &'a mut dyn Source,
-    /// One for each size of user space, with a machine that has it, for messages.
-    folded: Vec<(Feed<Fold>, String)>,
-    flat: Option<Feed<Flat>>,
-    regions: Regions,
-}
-
-impl Decoder<'_> {
-    fn next(&mut self, batch: &mut Batch) -> Result<bool, ReplayError> {
-        if !self.source.next_batch(batch)? {
-            return Ok(false);
-        }
-        for (_, event) in &batch.events {
-            self.regions.note(event);
-        }
-        let blocks = self.source.table().blocks();
-        let feed =
-            |reason, machine: &str| ReplayError::DoesNotFit { machine: machine.to_owned(), reason };
-        for (folded, machine) in &mut self.folded {
-            folded.prepare(blocks, batch).map_err(|reason| feed(reason, machine))?;
-        }
-        if let Some(flat) = &mut self.flat {
-            flat.prepare(blocks, batch).map_err(|reason| feed(reason, ""))?;
-        }
-        Ok(true)
-    }
-}
-
-/// Machines that see the program alike, and how they see it.
+/// Machines that see the program alike.
 struct Group<A> {
     program: Program<A>,
-    execution: Execution<A>,
     /// Each with its place in the list of machines.
     engines: Vec<(usize, Box<dyn Driven<A>>)>,
 }
 
 impl<A> Default for Group<A> {
     fn default() -> Self {
-        Self { program: Program::default(), execution: Execution::default(), engines: Vec::new() }
+        Self { program: Program::default(), engines: Vec::new() }
     }
 }
 
-type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+type Work<'a> = Box<dyn FnOnce() -> Result<(), Refused> + Send + 'a>;
+
+/// The place of a machine, and why the program does not fit it.
+type Refused = (usize, DoesNotFit);
 
 impl<A: Send + Sync + Copy> Group<A> {
-    fn add_work<'a>(&'a mut self, blocks: &'a [u32], work: &mut Vec<Work<'a>>) {
-        let stretch = self.execution.stretch(&self.program, blocks);
-        for (_, engine) in &mut self.engines {
-            work.push(Box::new(move || engine.run(stretch)));
+    fn add_work<'a>(&'a mut self, batch: &'a Batch, work: &mut Vec<Work<'a>>) {
+        let stretch = self.program.stretch(batch);
+        for (place, engine) in &mut self.engines {
+            work.push(Box::new(move || engine.run(stretch).map_err(|reason| (*place, reason))));
         }
     }
 }
 
-/// The side that replays.
+/// The machines, by how they see the program.
 #[derive(Default)]
 struct Machines {
-    folded: Vec<Group<u32>>,
+    /// One for each size of user space.
+    folded: Vec<(SharedFold, Group<u32>)>,
     flat: Group<u64>,
 }
 
 impl Machines {
-    fn adopt(&mut self, decoder: &mut Decoder<'_>, batch: &Batch) {
-        for (group, (feed, _)) in self.folded.iter_mut().zip(&mut decoder.folded) {
-            feed.deliver(&mut group.program, &mut group.execution);
+    /// Learns what `batch` brings before it is run.
+    fn learn(&mut self, table: &[Block], batch: &Batch) -> Result<(), Refused> {
+        for (fold, group) in &mut self.folded {
+            let place = group.engines[0].0;
+            let learnt = group.program.learn_folded(table, batch, fold);
+            learnt.map_err(|reason| (place, reason))?;
         }
-        if let Some(feed) = &mut decoder.flat {
-            feed.deliver(&mut self.flat.program, &mut self.flat.execution);
+        if !self.flat.engines.is_empty() {
+            self.flat.program.learn(table);
         }
         for (_, engine) in &mut self.flat.engines {
             batch.events.iter().for_each(|(_, event)| engine.note(event));
         }
+        Ok(())
     }
 
-    /// Instructions of the current batch.
+    /// Instructions run so far.
     fn instructions(&self) -> u64 {
-        let flat = self.flat.execution.instructions();
-        self.folded.first().map_or(flat, |group| group.execution.instructions())
+        let flat = self.flat.engines.iter().map(|(_, engine)| engine.instructions());
+        let folded = self.folded.iter().flat_map(|(_, group)| &group.engines);
+        folded.map(|(_, engine)| engine.instructions()).chain(flat).next().unwrap_or(0)
     }
 
-    fn run(&mut self, blocks: &[u32]) {
+    fn run(&mut self, batch: &Batch) -> Result<(), Refused> {
         let mut work = Vec::new();
-        for group in &mut self.folded {
-            group.add_work(blocks, &mut work);
+        for (_, group) in &mut self.folded {
+            group.add_work(batch, &mut work);
         }
-        self.flat.add_work(blocks, &mut work);
-        work.into_par_iter().with_max_len(1).for_each(|run| run());
+        self.flat.add_work(batch, &mut work);
+        let done: Vec<_> = work.into_par_iter().with_max_len(1).map(|run| run()).collect();
+        done.into_iter().collect()
     }
 }
 
@@ -170,7 +149,10 @@ impl Machines {
 trait Driven<A>: Send {
     fn note(&mut self, _event: &Event) {}
 
-    fn run(&mut self, stretch: Stretch<'_, A>);
+    fn run(&mut self, stretch: Stretch<'_, A>) -> Result<(), DoesNotFit>;
+
+    /// Instructions run so far.
+    fn instructions(&self) -> u64;
 
     fn finish(
         self: Box<Self>,
@@ -181,8 +163,12 @@ trait Driven<A>: Send {
 }
 
 impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Engine<O, C> {
-    fn run(&mut self, stretch: Stretch<'_, u32>) {
-        Engine::run(self, stretch);
+    fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<(), DoesNotFit> {
+        Engine::run(self, stretch)
+    }
+
+    fn instructions(&self) -> u64 {
+        Engine::instructions(self)
     }
 
     fn finish(
@@ -203,8 +189,13 @@ impl Driven<u64> for RadixEngine {
         RadixEngine::note(self, event);
     }
 
-    fn run(&mut self, stretch: Stretch<'_, u64>) {
+    fn run(&mut self, stretch: Stretch<'_, u64>) -> Result<(), DoesNotFit> {
         RadixEngine::run(self, stretch);
+        Ok(())
+    }
+
+    fn instructions(&self) -> u64 {
+        RadixEngine::instructions(self)
     }
 
     fn finish(
@@ -224,31 +215,32 @@ fn replay_in_pool(
     machines: &[ReplayMachine],
     options: Options<'_>,
 ) -> Result<Vec<Outcome>, ReplayError> {
-    let mut decoder =
-        Decoder { source, folded: Vec::new(), flat: None, regions: Regions::default() };
-    let mut driven = build(machines, options.seed, &mut decoder)?;
+    let mut driven = build(machines, options.seed)?;
+    let mut regions = Regions::default();
     let mut current = Batch::default();
     let mut next = Batch::default();
-    let mut instructions = 0;
-    let mut more = decoder.next(&mut next)?;
+    let refuse = |(place, reason): Refused| ReplayError::DoesNotFit {
+        machine: machines[place].name.clone(),
+        reason,
+    };
+    let mut more = source.next_batch(&mut next)?;
     while more {
         std::mem::swap(&mut current, &mut next);
-        driven.adopt(&mut decoder, &current);
+        current.events.iter().for_each(|(_, event)| regions.note(event));
+        driven.learn(source.table().blocks(), &current).map_err(refuse)?;
         // While the machines replay this batch, the next one is decoded.
-        let (decoded, ()) = rayon::join(|| decoder.next(&mut next), || driven.run(&current.blocks));
+        let (decoded, run) = rayon::join(|| source.next_batch(&mut next), || driven.run(&current));
+        run.map_err(refuse)?;
         more = decoded?;
-        if let Some(progress) = options.progress {
-            instructions += driven.instructions();
-            if !progress(instructions) {
-                return Err(ReplayError::Stopped);
-            }
+        if options.progress.is_some_and(|progress| !progress(driven.instructions())) {
+            return Err(ReplayError::Stopped);
         }
     }
-    let Decoder { folded, regions, .. } = decoder;
     let mut outcomes: Vec<Option<Outcome>> = machines.iter().map(|_| None).collect();
-    for (group, (feed, _)) in driven.folded.into_iter().zip(folded) {
+    for (fold, group) in driven.folded {
+        let fold = fold.lock();
         for (index, engine) in group.engines {
-            let unfold = |address| feed.space.unfold(address);
+            let unfold = |address| fold.unfold(address);
             outcomes[index] = Some(engine.finish(&machines[index], &regions, &unfold));
         }
     }
@@ -258,42 +250,27 @@ fn replay_in_pool(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-fn build(
-    machines: &[ReplayMachine],
-    seed: u64,
-    decoder: &mut Decoder<'_>,
-) -> Result<Machines, ReplayError> {
+fn build(machines: &[ReplayMachine], seed: u64) -> Result<Machines, ReplayError> {
     let mut driven = Machines::default();
     let mut sizes = Vec::new();
     for (index, machine) in machines.iter().enumerate() {
         let refuse = |reason| ReplayError::Machine { machine: machine.name.clone(), reason };
         let Some(bytes) = user_space_bytes(&machine.organisation) else {
             let engine = RadixEngine::new(machine, seed).map_err(refuse)?;
-            // These machines look at each access anyway.
-            decoder.flat.get_or_insert_with(|| Feed::new(Flat, 63));
             driven.flat.engines.push((index, Box::new(engine)));
             continue;
         };
-        let engine =
-            with_organisation(machine, seed, BuildEngine { machine, seed }).map_err(refuse)?;
         let place = sizes.iter().position(|&size| size == bytes).unwrap_or_else(|| {
             sizes.push(bytes);
-            decoder.folded.push((Feed::new(Fold::new(bytes), PAGE_SHIFT), machine.name.clone()));
-            driven.folded.push(Group::default());
+            driven.folded.push((SharedFold::new(bytes), Group::default()));
             sizes.len() - 1
         });
-        decoder.folded[place].0.include_line(data_line_shift(machine));
-        driven.folded[place].engines.push((index, engine));
+        let (fold, group) = &mut driven.folded[place];
+        let builder = BuildEngine { machine, seed, fold };
+        let engine = with_organisation(machine, seed, builder).map_err(refuse)?;
+        group.engines.push((index, engine));
     }
     Ok(driven)
-}
-
-pub(crate) fn data_line_shift(machine: &ReplayMachine) -> u32 {
-    match machine.cache_levels().first() {
-        Some(CacheLevel::Split { data, .. }) => data.line_bytes.trailing_zeros(),
-        Some(CacheLevel::Unified(cache)) => cache.line_bytes.trailing_zeros(),
-        None => PAGE_SHIFT,
-    }
 }
 
 /// The program's part of the address space; `None` where addresses are not folded.
@@ -358,6 +335,7 @@ where
 struct BuildEngine<'a> {
     machine: &'a ReplayMachine,
     seed: u64,
+    fold: &'a SharedFold,
 }
 
 impl OrganisationUser for BuildEngine<'_> {
@@ -367,14 +345,17 @@ impl OrganisationUser for BuildEngine<'_> {
     where
         O: Organisation + Send + 'static,
     {
-        let Self { machine, seed } = self;
+        let Self { machine, seed, fold } = self;
+        let fold = fold.clone();
         let frames = Frames::new_32_bit(machine.memory.placement, seed);
         let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
         Ok(match SplitDirectMapped::new(machine) {
-            Some(caches) => Box::new(Engine::new(organisation, caches, frames, interrupt_cycles)),
+            Some(caches) => {
+                Box::new(Engine::new(organisation, caches, fold, frames, interrupt_cycles))
+            }
             None => {
                 let caches = Hierarchy::new(machine, seed)?;
-                Box::new(Engine::new(organisation, caches, frames, interrupt_cycles))
+                Box::new(Engine::new(organisation, caches, fold, frames, interrupt_cycles))
             }
         })
     }

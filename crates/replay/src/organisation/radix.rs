@@ -272,6 +272,11 @@ impl RadixEngine {
         }
     }
 
+    /// Instructions run so far.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
     /// Runs a stretch of the program.
     pub fn run(&mut self, stretch: Stretch<'_, u64>) {
         let mut addresses = stretch.addresses;

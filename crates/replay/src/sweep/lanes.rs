@@ -15,6 +15,7 @@ use mmulab_machine::ReplayMachine;
 use crate::caches::{CacheCounters, Caches, Location, Side, SplitDirectMapped, Tags, miss_cycles};
 use crate::cause::{Cause, Role};
 use crate::engine::{EngineResult, Machine};
+use crate::fold::SharedFold;
 use crate::organisation::{NoTlb, Organisation, PAGE_SHIFT};
 
 /// Organisation of an engine over [`Lanes`]: all pages are mapped, and each lane walks by itself.
@@ -169,7 +170,8 @@ impl Lanes {
                 miss_cycles: [first_miss, second_miss],
             };
             let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-            Some(Machine::new(lane, interrupt_cycles, &[]))
+            // It takes no addresses of the program but those that were folded before.
+            Some(Machine::new(lane, SharedFold::new(0), interrupt_cycles, &[]))
         });
         Some(Self { machines: lanes.collect::<Option<_>>()?, first, organisation })
     }

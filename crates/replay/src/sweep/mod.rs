@@ -26,14 +26,13 @@ use serde::{Deserialize, Serialize};
 use crate::attribution::{Attribution, Regions};
 use crate::caches::{SplitDirectMapped, miss_cycles};
 use crate::engine::{Engine, EngineResult};
-use crate::fold::Fold;
+use crate::fold::{DoesNotFit, SharedFold};
 use crate::frames::Frames;
 use crate::organisation::{NoTlb, Organisation};
 use crate::outcome::Outcome;
-use crate::program::{Execution, Feed, Program, Stretch};
+use crate::program::{Program, Stretch};
 use crate::replay::{
-    Options, OrganisationUser, ReplayError, data_line_shift, replay, user_space_bytes,
-    with_organisation,
+    Options, OrganisationUser, ReplayError, replay, user_space_bytes, with_organisation,
 };
 use family::{Family, MOST_FIRST_LEVELS, Member, Shape, shape};
 use lanes::{InLanes, Lanes};
@@ -187,14 +186,19 @@ impl Unit {
         let Description::Notlb(table) = &first.organisation else { return Ok(Vec::new()) };
         let members: Vec<Member> = self.machines.iter().filter_map(member).collect();
         let groups = by_first_level(&members);
+        let fold = folded_space(first);
         let engine = |places: &Vec<usize>| {
             let machines: Vec<_> = places.iter().map(|&place| &self.machines[place]).collect();
             let lanes = Lanes::new(&machines, NoTlb::new(table))?;
-            Some(Engine::new(InLanes, lanes, Frames::new_32_bit(first.memory.placement, 0), 0))
+            let frames = Frames::new_32_bit(first.memory.placement, 0);
+            Some(Engine::new(InLanes, lanes, fold.clone(), frames, 0))
         };
         let mut engines: Vec<_> = groups.values().filter_map(engine).collect();
-        drive(source, first, progress, |stretch| {
-            engines.iter_mut().for_each(|engine| engine.run(stretch));
+        drive(source, first, &fold, progress, |stretch| {
+            engines.iter_mut().try_fold(0, |_, engine| {
+                engine.run(stretch)?;
+                Ok(engine.instructions())
+            })
         })?;
         let mut outcomes: Vec<Option<Outcome>> = self.machines.iter().map(|_| None).collect();
         for (engine, places) in engines.into_iter().zip(groups.values()) {
@@ -217,11 +221,12 @@ impl Unit {
     ) -> Result<Vec<Outcome>, ReplayError> {
         let Some(first) = self.machines.first() else { return Ok(Vec::new()) };
         let members: Vec<Member> = self.machines.iter().filter_map(member).collect();
-        let family = Family::new(&members);
-        let mut engine =
-            with_organisation(first, seed, BuildFamily { machine: first, seed, family })
-                .map_err(|reason| ReplayError::Machine { machine: first.name.clone(), reason })?;
-        drive(source, first, progress, |stretch| engine.run(stretch))?;
+        let fold = folded_space(first);
+        let build =
+            BuildFamily { machine: first, seed, fold: &fold, family: Family::new(&members) };
+        let mut engine = with_organisation(first, seed, build)
+            .map_err(|reason| ReplayError::Machine { machine: first.name.clone(), reason })?;
+        drive(source, first, &fold, progress, |stretch| engine.run(stretch))?;
         let (result, family) = engine.finish();
         let outcomes = self.machines.iter().zip(&members).map(|(machine, member)| {
             let mut result = result.clone();
@@ -241,26 +246,27 @@ fn by_first_level(members: &[Member]) -> BTreeMap<[Shape; 2], Vec<usize>> {
     groups
 }
 
-/// Reads a trace as the 32-bit `machine` sees it, and hands every stretch to `run`.
+/// Where a 32-bit machine sees the program.
+fn folded_space(machine: &ReplayMachine) -> SharedFold {
+    SharedFold::new(user_space_bytes(&machine.organisation).unwrap_or(0))
+}
+
+/// Reads a trace as the 32-bit `machine` sees it, and hands every stretch to `run`, which gives the
+/// number of instructions run so far.
 fn drive(
     source: &mut dyn Source,
     machine: &ReplayMachine,
+    fold: &SharedFold,
     progress: &(dyn Fn(u64) -> bool + Sync),
-    mut run: impl FnMut(Stretch<'_, u32>),
+    mut run: impl FnMut(Stretch<'_, u32>) -> Result<u64, DoesNotFit>,
 ) -> Result<(), ReplayError> {
-    let space_bytes = user_space_bytes(&machine.organisation).unwrap_or(0);
-    let mut feed = Feed::new(Fold::new(space_bytes), data_line_shift(machine));
     let mut program = Program::default();
-    let mut execution = Execution::default();
     let mut batch = Batch::default();
-    let mut instructions = 0;
     while source.next_batch(&mut batch)? {
-        feed.prepare(source.table().blocks(), &batch)
+        let learnt = program.learn_folded(source.table().blocks(), &batch, fold);
+        let instructions = learnt
+            .and_then(|()| run(program.stretch(&batch)))
             .map_err(|reason| ReplayError::DoesNotFit { machine: machine.name.clone(), reason })?;
-        feed.deliver(&mut program, &mut execution);
-        let stretch = execution.stretch(&program, &batch.blocks);
-        instructions += stretch.instructions;
-        run(stretch);
         if !progress(instructions) {
             return Err(ReplayError::Stopped);
         }
@@ -270,14 +276,16 @@ fn drive(
 
 /// An engine over a family, whatever its organisation.
 trait DrivesFamily {
-    fn run(&mut self, stretch: Stretch<'_, u32>);
+    /// Runs a stretch; the number of instructions run so far.
+    fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<u64, DoesNotFit>;
 
     fn finish(self: Box<Self>) -> (EngineResult<u32>, Family);
 }
 
 impl<O: Organisation> DrivesFamily for Engine<O, Family> {
-    fn run(&mut self, stretch: Stretch<'_, u32>) {
-        Engine::run(self, stretch);
+    fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<u64, DoesNotFit> {
+        Engine::run(self, stretch)?;
+        Ok(self.instructions())
     }
 
     fn finish(self: Box<Self>) -> (EngineResult<u32>, Family) {
@@ -291,6 +299,7 @@ impl<O: Organisation> DrivesFamily for Engine<O, Family> {
 struct BuildFamily<'a> {
     machine: &'a ReplayMachine,
     seed: u64,
+    fold: &'a SharedFold,
     family: Family,
 }
 
@@ -301,9 +310,10 @@ impl OrganisationUser for BuildFamily<'_> {
     where
         O: Organisation + Send + 'static,
     {
-        let Self { machine, seed, family } = self;
+        let Self { machine, seed, fold, family } = self;
         let frames = Frames::new_32_bit(machine.memory.placement, seed);
         let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-        Ok(Box::new(Engine::new(organisation, family, frames, interrupt_cycles)))
+        let fold = fold.clone();
+        Ok(Box::new(Engine::new(organisation, family, fold, frames, interrupt_cycles)))
     }
 }
