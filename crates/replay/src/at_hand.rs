@@ -71,7 +71,12 @@ impl AtHand {
         let (first, last) = (first >> self.shift, last >> self.shift);
         // Most blocks have a line or two: these are answered without a loop.
         self.has_line(first) & self.has_line(last)
-            && (last.wrapping_sub(first) < 2 || (first + 1..last).all(|line| self.has_line(line)))
+            && (last.wrapping_sub(first) < 2 || self.has_lines_between(first, last))
+    }
+
+    #[inline(never)]
+    fn has_lines_between(&self, first: u64, last: u64) -> bool {
+        (first + 1..last).all(|line| self.has_line(line))
     }
 
     /// Whether the bytes from `first` to `last` are in no line that collides with a handler's.
@@ -108,13 +113,33 @@ impl AtHand {
 
     /// The page that begins at `address` has left the TLB.
     pub(crate) fn forget_page(&mut self, address: u64) {
-        let shift = PAGE_SHIFT - self.shift;
-        let count = self.lines.len().min(1 << shift);
-        let first = self.set(address >> self.shift);
-        for line in &mut self.lines[first..first + count] {
-            if *line >> shift == address >> PAGE_SHIFT {
-                *line = UNKNOWN;
-            }
-        }
+        let page_lines = 1 << (PAGE_SHIFT - self.shift);
+        let first = address >> self.shift;
+        let set = self.set(first);
+        let count = self.lines.len().min(page_lines);
+        forget(&mut self.lines[set..set + count], first, page_lines as u64);
+    }
+}
+
+/// Forgets those of `lines` that are in the page of `page_lines` lines whose first is `first`.
+fn forget(lines: &mut [u64], first: u64, page_lines: u64) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function is compiled for.
+        return unsafe { forget_modern(lines, first, page_lines) };
+    }
+    forget_anywhere(lines, first, page_lines);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn forget_modern(lines: &mut [u64], first: u64, page_lines: u64) {
+    forget_anywhere(lines, first, page_lines);
+}
+
+#[inline(always)]
+fn forget_anywhere(lines: &mut [u64], first: u64, page_lines: u64) {
+    for line in lines {
+        *line = if (*line ^ first) < page_lines { UNKNOWN } else { *line };
     }
 }

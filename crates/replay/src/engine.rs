@@ -12,7 +12,7 @@ use crate::frames::Frames;
 use crate::organisation::{
     ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
 };
-use crate::program::{StaticBlock, Stretch};
+use crate::program::{Program, StaticBlock, Stretch};
 
 /// A 32-bit machine being driven by a program.
 ///
@@ -276,17 +276,23 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         mut straddles: &[Straddle],
     ) {
         let Stretch { program, blocks, addresses, .. } = stretch;
-        let mut blocks = blocks.iter().map(|&number| &program.blocks[number as usize]).peekable();
-        // Accesses before `made` are made; those of the blocks that are fetched end at `accesses_end`.
-        let (mut made, mut accesses_end) = (0, 0);
+        // Blocks before `fetched` are fetched, with all their accesses before `accesses_end`; accesses
+        // before `made` are made.
+        let (mut fetched, mut accesses_end, mut made) = (0, 0, 0);
         loop {
-            while let Some(block) = blocks.next_if(|block| {
-                let (first, last) = (block.first.into(), block.last.into());
-                self.machine.at_hand[0].has_all(first, last) || self.fetch_ahead(block)
-            }) {
+            let stopped_by = loop {
+                let (passed, accesses) = self.pass_at_hand(program, &blocks[fetched..]);
+                fetched += passed;
+                accesses_end += accesses;
+                let Some(&number) = blocks.get(fetched) else { break None };
+                let block = &program.blocks[number as usize];
+                if !self.fetch_ahead(block) {
+                    break Some(block);
+                }
+                fetched += 1;
                 accesses_end += block.accesses as usize;
                 self.instructions += u64::from(block.instructions);
-            }
+            };
             while made < accesses_end {
                 let straddle = straddles.first().map_or(usize::MAX, |s| s.access as usize);
                 let until = accesses_end.min(straddle);
@@ -303,7 +309,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 self.access(addresses[made], last_byte, false);
                 made += 1;
             }
-            let Some(&block) = blocks.peek() else { return };
+            let Some(block) = stopped_by else { return };
             let page = block.first >> PAGE_SHIFT;
             if !self.organisation.is_fetch_mapped(page) {
                 self.map_fetch(page);
@@ -314,8 +320,28 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             self.run_exactly(stretch, block, &addresses[made..accesses_end]);
             made = accesses_end;
             straddles = after(straddles, made);
-            blocks.next();
+            fetched += 1;
         }
+    }
+
+    /// Passes over `blocks` up to the first whose fetches are not all at hand; how many these are and
+    /// how many accesses they make.
+    #[inline(always)]
+    fn pass_at_hand(&mut self, program: &Program<u32>, blocks: &[u32]) -> (usize, usize) {
+        let [at_hand, _] = &self.machine.at_hand;
+        let (mut accesses, mut instructions) = (0, 0);
+        let mut passed = 0;
+        for &number in blocks {
+            let block = &program.blocks[number as usize];
+            if !at_hand.has_all(block.first.into(), block.last.into()) {
+                break;
+            }
+            passed += 1;
+            accesses += block.accesses as usize;
+            instructions += u64::from(block.instructions);
+        }
+        self.instructions += instructions;
+        (passed, accesses)
     }
 
     /// Fetches a block before the data references that precede it are made, if that makes no
