@@ -42,7 +42,7 @@ const HINTED_WAYS: u32 = 4;
 
 /// Tags in sets, found by (set, tag).
 #[derive(Clone, Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     tags: Box<[u64]>,
     ways: u32,
     sets: u32,
@@ -122,6 +122,10 @@ fn tree_path(ways: u32, way: u32) -> (u64, u64) {
 }
 
 impl Directory {
+    /// An empty directory. `random` is used by random replacement only.
+    ///
+    /// # Errors
+    /// It is impossible.
     pub fn new(
         sets: u32,
         ways: u32,
@@ -155,25 +159,32 @@ impl Directory {
         })
     }
 
+    /// The number of sets, a power of two.
     #[inline]
     pub fn sets(&self) -> u32 {
         self.sets
     }
 
+    /// Ways of a set.
     #[inline]
     pub fn ways(&self) -> u32 {
         self.ways
     }
 
+    /// The number of slots.
     pub fn slots(&self) -> u32 {
         self.sets * self.ways
     }
 
+    /// How many of the lowest ways of each set are protected.
     pub fn protected_ways(&self) -> u32 {
         self.protected_ways
     }
 
-    /// Protects the lowest `ways` of every set from ordinary fills; at least one must stay.
+    /// Protects the lowest `ways` of every set from ordinary fills, from now on.
+    ///
+    /// # Errors
+    /// No way would be left.
     pub fn protect_ways(&mut self, ways: u32) -> Result<(), GeometryError> {
         if ways >= self.ways {
             return Err(GeometryError(format!(
@@ -199,11 +210,15 @@ impl Directory {
     }
 
     /// Changes the replacement; what is held stays.
+    ///
+    /// # Errors
+    /// It needs another number of ways.
     pub fn set_replacement(&mut self, replacement: Replacement) -> Result<(), GeometryError> {
         self.order = Order::new(replacement, self.sets, self.ways)?;
         Ok(())
     }
 
+    /// Where `tag` is in `set`; changes nothing that affects replacement.
     #[inline]
     pub fn find(&mut self, set: u32, tag: u64) -> Option<Slot> {
         let first = (set * self.ways) as usize;

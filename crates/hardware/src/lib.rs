@@ -9,6 +9,7 @@
 //!   driver, indexed by [`Slot`].
 //! * [`Tlb`]: translations of several page sizes with address-space identifiers, and a payload that
 //!   the driver chooses (frame, permissions, domain).
+//! * [`Directory`]: what both are made of, and all there is to a TLB that knows page numbers alone.
 //! * [`Ledger`]: cycles by cause and by phase; the causes always sum to the total.
 //! * [`Random`]: the one source of randomness, seeded, so that equal inputs give equal results.
 //!
@@ -21,7 +22,7 @@ mod random;
 mod tlb;
 
 pub use cache::{Access, Cache, CacheGeometry, Evicted};
-pub use directory::{GeometryError, Partition, Replacement, Slot};
+pub use directory::{Directory, GeometryError, Partition, Replacement, Slot};
 pub use ledger::{Account, Cause, Ledger};
 pub use random::Random;
 pub use tlb::{Tlb, TlbEntry, TlbGeometry};

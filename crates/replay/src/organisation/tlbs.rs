@@ -1,6 +1,6 @@
 //! The TLBs of a 32-bit machine, with the answer for every page at hand.
 
-use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
+use mmulab_hardware::{Directory, GeometryError, Partition, Random};
 use mmulab_machine as machine;
 
 use super::PAGE_SHIFT;
@@ -11,11 +11,11 @@ const PAGES: usize = 1 << (32 - PAGE_SHIFT);
 
 /// A TLB over the pages of a 32-bit address space.
 ///
-/// The model is [`Tlb`]; beside it stands a byte for every page that says whether the TLB holds it,
-/// so that the common case, a hit that changes nothing, is one load.
+/// The model is a [`Directory`] of page numbers; beside it stands a byte for every page that says
+/// whether the TLB holds it, so that the common case, a hit that changes nothing, is one load.
 #[derive(Clone, Debug)]
 pub struct PageTlb {
-    tlb: Tlb<()>,
+    directory: Directory,
     /// 1 for each page that the TLB holds. Indexed by page number.
     present: Box<[u8; PAGES]>,
     hits_change_nothing: bool,
@@ -45,19 +45,16 @@ impl PageTlb {
     /// # Errors
     /// It is impossible.
     pub fn new(tlb: &machine::Tlb, random: Random) -> Result<Self, GeometryError> {
-        let geometry = TlbGeometry {
-            entries: tlb.entries,
-            ways: tlb.ways.count(u64::from(tlb.entries)) as u32,
-            page_shifts: vec![PAGE_SHIFT],
-            protected_ways: tlb.protected_entries,
-        };
+        let ways = tlb.ways.count(u64::from(tlb.entries)) as u32;
+        let mut directory = Directory::new(tlb.sets(), ways, replacement(tlb.replacement), random)?;
+        directory.protect_ways(tlb.protected_entries)?;
         let hits_change_nothing = matches!(
             tlb.replacement,
             machine::Replacement::Random | machine::Replacement::RoundRobin
         );
         let present: Box<[u8]> = vec![0; PAGES].into();
         Ok(Self {
-            tlb: Tlb::new(&geometry, replacement(tlb.replacement), random)?,
+            directory,
             present: present.try_into().unwrap_or_else(|_| unreachable!("made with this length")),
             hits_change_nothing,
             misses: 0,
@@ -100,10 +97,16 @@ impl PageTlb {
             return false;
         }
         if !self.hits_change_nothing {
-            let slot = self.tlb.lookup(u64::from(page) << PAGE_SHIFT, 0);
+            let slot = self.directory.find(self.set(page), page.into());
             debug_assert!(slot.is_some());
+            slot.into_iter().for_each(|slot| self.directory.touch(slot));
         }
         true
+    }
+
+    #[inline]
+    fn set(&self, page: u32) -> u32 {
+        page & (self.directory.sets() - 1)
     }
 
     /// Inserts a page of the program; which one it displaces.
@@ -120,13 +123,8 @@ impl PageTlb {
     }
 
     fn insert_into(&mut self, page: u32, partition: Partition) -> Option<u32> {
-        let entry = TlbEntry {
-            virtual_address: u64::from(page) << PAGE_SHIFT,
-            page_shift: PAGE_SHIFT,
-            ..TlbEntry::default()
-        };
-        let (_, displaced) = self.tlb.insert(entry, partition);
-        let displaced = displaced.map(|entry| (entry.virtual_address >> PAGE_SHIFT) as u32);
+        let slot = self.directory.victim(self.set(page), partition);
+        let displaced = self.directory.replace(slot, page.into()).map(|page| page as u32);
         if let Some(displaced) = displaced {
             self.present[displaced as usize & (PAGES - 1)] = 0;
         }
