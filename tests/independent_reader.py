@@ -79,7 +79,7 @@ class Trace:
         head = Stream(self.content)
         assert head.take(8) == b"\x89MMT\r\n\x1a\n"
         version, length = head.numbers("II")
-        assert version == 2
+        assert version == 3
         self.metadata = json.loads(head.take(length))
         sealed = self.content[: head.position]
         assert head.numbers("Q") == (checksum(sealed),)
@@ -107,9 +107,9 @@ class Trace:
             head = chunk.numbers("IIIQII")
             (own_number, executed, address_count, own_instructions, defined, event_count) = head
             assert (own_number, own_instructions) == (number, instructions)
-            lengths = [chunk.numbers("II") for _ in range(7)]
+            lengths = [chunk.numbers("II") for _ in range(8)]
             body_checksum, head_checksum = chunk.numbers("QQ")
-            assert head_checksum == checksum(self.content[offset : offset + 96])
+            assert head_checksum == checksum(self.content[offset : offset + 104])
             body = chunk.take(sum(stored for _, stored in lengths))
             assert body_checksum == checksum(body)
             zstd, streams, position = pa.Codec("zstd"), [], 0
@@ -117,19 +117,32 @@ class Trace:
                 part = body[position : position + stored]
                 position += stored
                 streams.append(Stream(zstd.decompress(part, length, asbytes=True)))
-            definitions, events, bases, tokens, escapes, address_tokens, payload = streams
+            definitions, events, bases, tokens, escapes, address_tokens, payload, straddles = streams
 
             block_end = self._define(definitions, defined, block_end)
             pending = self._events(events, event_count)
             address_of = self._address_decoder(bases.content, address_tokens.content, payload)
+            straddle, address_place = self._next_straddle(straddles, 0), 0
             for place, block in enumerate(self._executed(executed, tokens.content, escapes)):
                 while pending and pending[0][0] == place:
                     yield pending.pop(0)[1]
-                yield block, [address_of(access) for access in self._accesses(block)]
-                address_count -= len(block.accesses)
+                addresses = [address_of(access) for access in self._accesses(block)]
+                for (_, _, width), address in zip(block.accesses, addresses, strict=True):
+                    straddles_here = width > 0 and address // 16 != (address + width - 1) // 16
+                    assert straddles_here == (address_place == straddle)
+                    address_place += 1
+                    if straddles_here:
+                        straddle = self._next_straddle(straddles, address_place)
+                yield block, addresses
             for _, event in pending:
                 yield event
-            assert address_count == 0 and payload.is_empty() and escapes.is_empty()
+            assert address_place == address_count and payload.is_empty() and escapes.is_empty()
+            assert straddle is None
+
+    @staticmethod
+    def _next_straddle(stream: Stream, place: int) -> int | None:
+        """Place among the chunk's addresses of the first straddle from `place` on."""
+        return None if stream.is_empty() else place + stream.varint()
 
     def _define(self, stream: Stream, count: int, block_end: int) -> int:
         accesses = sum(len(block.accesses) for block in self.blocks)

@@ -25,6 +25,13 @@ pub struct Access {
     pub kind: AccessKind,
 }
 
+impl Access {
+    /// What to add to its address for that of its last byte.
+    pub fn last_byte(&self) -> u16 {
+        self.size_bytes.saturating_sub(1)
+    }
+}
+
 /// A straight-line run of instructions that is entered at its first and left after its last.
 ///
 /// An access that depends on a run-time condition is never optional inside a block: the writer

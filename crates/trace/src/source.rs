@@ -55,6 +55,13 @@ pub struct Straddle {
     pub last_byte: u16,
 }
 
+impl Straddle {
+    /// Whether an access from `address` to `last_byte` behind it is one.
+    pub(crate) fn is_at(address: u64, last_byte: u16) -> bool {
+        (address ^ address.wrapping_add(last_byte.into())) >= STRADDLE_BYTES
+    }
+}
+
 impl Batch {
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
@@ -70,10 +77,8 @@ impl Batch {
         let accesses = self.blocks.iter().flat_map(|&block| &table[block as usize].accesses);
         let spanning =
             accesses.zip(&self.addresses).enumerate().filter_map(|(place, (access, &first))| {
-                let last_byte = access.size_bytes.saturating_sub(1);
-                let bits_that_differ = first ^ first.wrapping_add(last_byte.into());
-                let straddle = Straddle { access: place as u32, last_byte };
-                (bits_that_differ >= STRADDLE_BYTES).then_some(straddle)
+                let straddle = Straddle { access: place as u32, last_byte: access.last_byte() };
+                Straddle::is_at(first, straddle.last_byte).then_some(straddle)
             });
         self.straddles.extend(spanning);
     }

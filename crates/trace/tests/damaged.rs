@@ -175,12 +175,12 @@ fn absurd_lengths_ask_for_no_memory() {
     let trace = Trace::new(true);
     // With checksums that fit: what a hostile writer would make.
     // Fields 4 and 5 are the number of instructions, which asks for nothing.
-    for field in (0..4).chain(6..24) {
+    for field in (0..4).chain(6..26) {
         let mut bytes = trace.bytes.clone();
         let header = trace.chunks[1];
         let at = header + 4 * field;
         bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-        let sealed = header + 96;
+        let sealed = header + 104;
         let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[header..sealed]);
         bytes[sealed..sealed + 8].copy_from_slice(&checksum.to_le_bytes());
         let error = trace.refusal(&bytes);
@@ -192,6 +192,42 @@ fn absurd_lengths_ask_for_no_memory() {
     assert_eq!(trace.refusal(&bytes), "FILE: header: its length is beyond the end of the file");
 }
 
+/// The trace with another stream of straddles in its last chunk, and checksums that fit.
+fn with_straddles(trace: &Trace, straddles: &[u8]) -> Vec<u8> {
+    let header = trace.chunks[CHUNKS - 1];
+    let lengths = header + 32 + 7 * 8;
+    let mut bytes = trace.bytes.clone();
+    let old = u32::from_le_bytes(bytes[lengths + 4..lengths + 8].try_into().unwrap());
+    let stored = zstd::bulk::compress(straddles, 1).unwrap();
+    bytes.truncate(bytes.len() - old as usize);
+    bytes.extend_from_slice(&stored);
+    bytes[lengths..lengths + 4].copy_from_slice(&(straddles.len() as u32).to_le_bytes());
+    bytes[lengths + 4..lengths + 8].copy_from_slice(&(stored.len() as u32).to_le_bytes());
+    for (place, sealed) in
+        [(header + 96, header + 112..bytes.len()), (header + 104, header..header + 104)]
+    {
+        let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[sealed]);
+        bytes[place..place + 8].copy_from_slice(&checksum.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn straddles_beyond_the_addresses_are_refused() {
+    let trace = Trace::new(false);
+    let whole = (CHUNKS - 1) * BLOCKS_PER_CHUNK;
+    // The chunk has 1000 addresses.
+    for good in [&[][..], &[0, 0, 0], &[0xe7, 7], &[0, 0xe6, 7]] {
+        assert_eq!(trace.partial(&with_straddles(&trace, good)).0, whole + BLOCKS_PER_CHUNK);
+    }
+    for bad in [&[0xe8, 7][..], &[0, 0xe7, 7], &[0x80], &[5, 0xff], &[0xff; 9], &[0; 1001]] {
+        let (blocks, why) = trace.partial(&with_straddles(&trace, bad));
+        let why = why.unwrap();
+        assert!(why.contains("incomplete"), "{why}");
+        assert_eq!(blocks, whole, "{bad:?}");
+    }
+}
+
 #[test]
 fn other_files_are_refused() {
     let trace = Trace::new(true);
@@ -201,7 +237,7 @@ fn other_files_are_refused() {
     newer[8] = 9;
     assert_eq!(
         trace.refusal(&newer),
-        "FILE: header: it is written in version 9 of the format and this mmulab reads version 2; record it again"
+        "FILE: header: it is written in version 9 of the format and this mmulab reads version 3; record it again"
     );
     let text = trace.bytes.iter().flat_map(|&byte| match byte {
         b'\r' => vec![],

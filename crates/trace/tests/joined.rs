@@ -62,6 +62,9 @@ fn written_and_read(
     let (mut batch, mut blocks) = (Batch::default(), 0);
     while reader.next_batch(&mut batch).unwrap() {
         blocks += batch.blocks.len() as u64;
+        let straddles = batch.straddles.clone();
+        batch.find_straddles(reader.table().blocks());
+        assert_eq!(straddles, batch.straddles);
         steps(reader.table().blocks(), &batch, &mut after);
     }
     assert_eq!(blocks, totals.blocks);

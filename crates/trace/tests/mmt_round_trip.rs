@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn block() -> impl Strategy<Value = Block> {
-    let access = (any::<u16>(), 1u16..512, 0usize..3);
+    let access = (any::<u16>(), 0u16..512, 0usize..3);
     (any::<u64>(), vec(1u8..16, 1..20), vec(access, 0..12)).prop_map(
         |(address, sizes, accesses)| {
             let mut accesses: Vec<_> = accesses
@@ -117,6 +117,9 @@ proptest! {
         let (mut read_blocks, mut read_addresses, mut read_events) = (vec![], vec![], vec![]);
         while reader.next_batch(&mut batch).unwrap() {
             prop_assert!(batch.events.is_sorted_by_key(|(at, _)| *at));
+            let straddles = batch.straddles.clone();
+            batch.find_straddles(reader.table().blocks());
+            prop_assert_eq!(straddles, &batch.straddles[..]);
             let start = read_blocks.len();
             read_events.extend(batch.events.iter().map(|(at, event)| (at + start, event.clone())));
             read_blocks.extend_from_slice(&batch.blocks);

@@ -12,24 +12,24 @@ fn seal(bytes: &mut Vec<u8>, start: usize) {
     bytes.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Splits the input into the fields of a chunk header and its seven streams.
+/// Splits the input into the fields of a chunk header and its eight streams.
 fn chunk(file: &mut Vec<u8>, number: u32, data: &[u8]) {
     let (fields, rest) = data.split_at(data.len().min(16));
     let field = |index: usize| fields.get(index).copied().map_or(0, u32::from);
     // Counts that fit the streams, give or take a little, get furthest.
-    let mut lengths = [0; 7];
+    let mut lengths = [0; 8];
     let mut left = rest.len();
     for (index, length) in lengths.iter_mut().enumerate() {
         *length = (field(index) as usize).min(left);
         left -= *length;
     }
-    let blocks = (lengths[3] as u32 * 4).saturating_sub(field(7) % 5);
-    let addresses = (lengths[5] as u32 * 2).saturating_sub(field(8) % 3);
+    let blocks = (lengths[3] as u32 * 4).saturating_sub(field(8) % 5);
+    let addresses = (lengths[5] as u32 * 2).saturating_sub(field(9) % 3);
     let start = file.len();
-    for word in [u32::from_le_bytes(*b"chnk"), number, blocks, addresses, field(9), 0] {
+    for word in [u32::from_le_bytes(*b"chnk"), number, blocks, addresses, field(10), 0] {
         file.extend_from_slice(&word.to_le_bytes());
     }
-    for word in [field(10), field(11) % 4] {
+    for word in [field(11), field(12) % 4] {
         file.extend_from_slice(&word.to_le_bytes());
     }
     let (mut body, mut rest) = (Vec::new(), rest);

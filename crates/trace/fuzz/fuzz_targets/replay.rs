@@ -26,6 +26,9 @@ pub fn read(content: &[u8]) {
             let accesses: usize =
                 batch.blocks.iter().map(|&block| table[block as usize].accesses.len()).sum();
             assert_eq!(accesses, batch.addresses.len());
+            assert!(batch.straddles.is_sorted_by(|a, b| a.access < b.access));
+            let last = batch.straddles.last();
+            assert!(last.is_none_or(|last| (last.access as usize) < batch.addresses.len()));
             assert!(batch.events.iter().all(|(at, _)| *at <= batch.blocks.len()));
             for &block in &batch.blocks {
                 let block = &table[block as usize];

@@ -13,12 +13,15 @@
 //! by the writer and said once in a chunk for each access. A four-bit token gives the length of the
 //! new distance in the payload stream, or 0 where the old one held, so that decoding an address
 //! takes no branch.
+//!
+//! Straddles: where the addresses are that span a multiple of sixteen bytes, so that nobody need look
+//! at all of them.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::container::MAX_ACCESSES;
-use crate::BlockId;
+use crate::{Access, Batch, BlockId, Straddle};
 
 /// How many places back a base may lie.
 pub(crate) const FARTHEST_BASE: usize = 15;
@@ -34,17 +37,20 @@ const LEARNING_EXECUTIONS: u8 = 16;
 pub(crate) struct Layout {
     /// First access of each block, and one entry more: the number of all accesses.
     first_access: Vec<u32>,
+    /// What to add to the address of each access for its last byte.
+    last_bytes: Vec<u16>,
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { first_access: vec![0] }
+        Self { first_access: vec![0], last_bytes: Vec::new() }
     }
 }
 
 impl Layout {
-    pub(crate) fn push(&mut self, accesses: usize) {
-        self.first_access.push(self.accesses() as u32 + accesses as u32);
+    pub(crate) fn push(&mut self, accesses: &[Access]) {
+        self.last_bytes.extend(accesses.iter().map(Access::last_byte));
+        self.first_access.push(self.last_bytes.len() as u32);
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -52,7 +58,7 @@ impl Layout {
     }
 
     pub(crate) fn accesses(&self) -> usize {
-        *self.first_access.last().unwrap_or(&0) as usize
+        self.last_bytes.len()
     }
 
     fn of_block(&self, block: BlockId) -> Range<usize> {
@@ -73,6 +79,8 @@ pub(crate) struct Streams {
     pub address_tokens: Vec<u8>,
     /// New distances, little-endian.
     pub payload: Vec<u8>,
+    /// For each straddle the number of addresses since the one before, as LEB128.
+    pub straddles: Vec<u8>,
 }
 
 impl Streams {
@@ -82,6 +90,7 @@ impl Streams {
         self.block_escapes.clear();
         self.address_tokens.clear();
         self.payload.clear();
+        self.straddles.clear();
     }
 }
 
@@ -278,14 +287,20 @@ impl Encoder {
         let payload = &mut streams.payload;
         let mut payload_done = 0;
         let mut position = 0;
+        let mut after_straddle = 0;
         for &block in blocks {
             let range = layout.of_block(block);
             let room = payload_done + 8 * range.len() + 8;
             if room > payload.len() {
                 payload.resize(2 * room, 0);
             }
-            for state in &mut self.accesses[range] {
+            let last_bytes = &layout.last_bytes[range.clone()];
+            for (state, &last_byte) in self.accesses[range].iter_mut().zip(last_bytes) {
                 let address = addresses[position];
+                if Straddle::is_at(address, last_byte) {
+                    put_varint(&mut streams.straddles, (position - after_straddle) as u64);
+                    after_straddle = position + 1;
+                }
                 let base = match state.base {
                     0 => state.last,
                     base => position
@@ -369,6 +384,9 @@ pub(crate) struct Decoder {
     addresses_done: usize,
     escapes_done: usize,
     payload_done: usize,
+    straddles_done: usize,
+    /// Place in the chunk of the next straddle; beyond all addresses after the last.
+    next_straddle: usize,
     /// The accesses of the batch's blocks, as indices into `accesses`; the rest is scratch.
     sequence: Vec<u32>,
     /// The last addresses, latest last.
@@ -442,30 +460,31 @@ impl Decoder {
         self.streams.payload.resize(self.payload_bytes + PAYLOAD_PADDING_BYTES + 8, 0);
         self.streams.block_tokens.resize(self.streams.block_tokens.len() + 8, 0);
         self.streams.address_tokens.resize(self.streams.address_tokens.len() + 8, 0);
-        self.block_count = block_count;
         self.address_count = address_count;
         self.previous = 0;
         self.addresses_done = 0;
         self.escapes_done = 0;
         self.payload_done = 0;
+        self.straddles_done = 0;
+        self.next_straddle = self.find_straddle(0)?;
         self.recent = [0; FARTHEST_BASE];
+        self.block_count = block_count;
         Ok(())
     }
 
-    /// Decodes up to `max_blocks` blocks with their addresses into the empty `blocks` and `addresses`.
+    /// Decodes up to `max_blocks` blocks with their addresses into the empty `batch`.
     pub(crate) fn decode(
         &mut self,
         layout: &Layout,
         max_blocks: usize,
-        blocks: &mut Vec<BlockId>,
-        addresses: &mut Vec<u64>,
+        batch: &mut Batch,
     ) -> Result<(), &'static str> {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.decode_modern(layout, max_blocks, blocks, addresses) };
+            return unsafe { self.decode_modern(layout, max_blocks, batch) };
         }
-        self.decode_batch(layout, max_blocks, blocks, addresses)
+        self.decode_batch(layout, max_blocks, batch)
     }
 
     /// `decode_batch` for processors of the last ten years: a third faster.
@@ -475,10 +494,9 @@ impl Decoder {
         &mut self,
         layout: &Layout,
         max_blocks: usize,
-        blocks: &mut Vec<BlockId>,
-        addresses: &mut Vec<u64>,
+        batch: &mut Batch,
     ) -> Result<(), &'static str> {
-        self.decode_batch(layout, max_blocks, blocks, addresses)
+        self.decode_batch(layout, max_blocks, batch)
     }
 
     #[inline(always)]
@@ -486,15 +504,22 @@ impl Decoder {
         &mut self,
         layout: &Layout,
         max_blocks: usize,
-        blocks: &mut Vec<BlockId>,
-        addresses: &mut Vec<u64>,
+        batch: &mut Batch,
     ) -> Result<(), &'static str> {
+        let Batch { blocks, addresses, straddles, .. } = batch;
         debug_assert!(blocks.is_empty() && addresses.is_empty());
         let count = self.decode_blocks(layout, max_blocks, blocks)?;
         if count > self.address_count - self.addresses_done {
             return Err("it makes more accesses than it has addresses");
         }
         self.decode_addresses(count, addresses)?;
+        let first_address = self.addresses_done - count;
+        while self.next_straddle < self.addresses_done {
+            let access = self.next_straddle - first_address;
+            let last_byte = layout.last_bytes[self.sequence[access] as usize];
+            straddles.push(Straddle { access: access as u32, last_byte });
+            self.next_straddle = self.find_straddle(self.next_straddle + 1)?;
+        }
         let kept = addresses.len().min(FARTHEST_BASE);
         self.recent.copy_within(kept.., 0);
         self.recent[FARTHEST_BASE - kept..].copy_from_slice(&addresses[addresses.len() - kept..]);
@@ -506,6 +531,17 @@ impl Decoder {
             return Err("it holds more than its blocks need");
         }
         Ok(())
+    }
+
+    /// The place in the chunk of the next straddle, which is not before `place`.
+    fn find_straddle(&mut self, place: usize) -> Result<usize, &'static str> {
+        if self.straddles_done == self.streams.straddles.len() {
+            return Ok(usize::MAX);
+        }
+        take_varint(&self.streams.straddles, &mut self.straddles_done)
+            .and_then(|step| place.checked_add(usize::try_from(step).ok()?))
+            .filter(|&found| found < self.address_count)
+            .ok_or("the straddle stream makes no sense")
     }
 
     /// Appends up to `max_blocks` blocks, lists their accesses in `self.sequence`, and returns how

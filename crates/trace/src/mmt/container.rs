@@ -10,7 +10,7 @@ pub(crate) const END_MAGIC: [u8; 8] = *b"MMT-END\n";
 pub(crate) const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"chnk");
 pub(crate) const INDEX_MAGIC: u32 = u32::from_le_bytes(*b"indx");
 /// The version of the format that is written, and the only one that is read.
-pub const MMT_VERSION: u32 = 2;
+pub const MMT_VERSION: u32 = 3;
 
 /// Limits that a reader may rely on, so that a damaged length cannot ask for much memory.
 pub(crate) const MAX_METADATA_BYTES: usize = 16 << 20;
@@ -22,8 +22,8 @@ pub(crate) const MAX_ACCESSES: usize = 1 << 26;
 pub(crate) const MAX_DEFINITION_BYTES: usize = 64 << 20;
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// Definitions, events, bases, block tokens, block escapes, address tokens, payload.
-pub(crate) const STREAMS: usize = 7;
+/// Definitions, events, bases, block tokens, block escapes, address tokens, payload, straddles.
+pub(crate) const STREAMS: usize = 8;
 pub(crate) const CHUNK_HEADER_BYTES: usize = 4 + 4 + 4 + 4 + 8 + 4 + 4 + 8 * STREAMS + 8 + 8;
 pub(crate) const INDEX_ENTRY_BYTES: usize = 8 + 8;
 pub(crate) const FOOTER_BYTES: usize = 8 + 8 + 8 + 8;
@@ -217,7 +217,8 @@ impl ChunkHeader {
             && raw(3) <= MAX_CHUNK_BLOCKS / 4
             && raw(4) <= MAX_CHUNK_BLOCKS * 5
             && raw(5) <= MAX_CHUNK_ADDRESSES / 2
-            && raw(6) <= MAX_CHUNK_ADDRESSES * 8;
+            && raw(6) <= MAX_CHUNK_ADDRESSES * 8
+            && raw(7) <= MAX_CHUNK_ADDRESSES;
         if plausible { Ok(()) } else { Err("its header gives impossible lengths") }
     }
 

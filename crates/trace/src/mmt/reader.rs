@@ -252,6 +252,7 @@ impl MmtReader {
             &mut streams.block_escapes,
             &mut streams.address_tokens,
             &mut streams.payload,
+            &mut streams.straddles,
         ];
         let mut stored = self.stored.as_slice();
         for (target, lengths) in targets.into_iter().zip(&header.streams) {
@@ -270,7 +271,7 @@ impl MmtReader {
         for _ in 0..count {
             let block = take_definition(stream, &mut position, &mut self.last_block_end)
                 .ok_or("the definition of a block makes no sense")?;
-            self.layout.push(block.accesses.len());
+            self.layout.push(&block.accesses);
             self.table.push(block);
             if self.layout.blocks() > MAX_BLOCKS || self.layout.accesses() >= MAX_ACCESSES {
                 return Err("it defines more blocks than a trace may have");
@@ -311,18 +312,11 @@ impl Source for MmtReader {
             }
         }
         let first = self.decoder.blocks_done();
-        let decoded = self.decoder.decode(
-            &self.layout,
-            BATCH_BLOCKS,
-            &mut batch.blocks,
-            &mut batch.addresses,
-        );
-        if let Err(problem) = decoded {
+        if let Err(problem) = self.decoder.decode(&self.layout, BATCH_BLOCKS, batch) {
             batch.clear();
             let chunk = std::mem::replace(&mut self.next_chunk, self.chunk_offsets.len()) - 1;
             return self.refuse(chunk, problem);
         }
-        batch.find_straddles(self.table.blocks());
         let end = self.decoder.blocks_done();
         let last = self.decoder.blocks_left() == 0;
         while self.events.front().is_some_and(|(at, _)| *at < end || last) {

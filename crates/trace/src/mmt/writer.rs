@@ -422,7 +422,7 @@ impl ChunkFile {
         let events = self.join(pending);
         let (mut definitions, defined_before) = (Vec::new(), self.layout.blocks());
         for block in &self.joiner.blocks()[defined_before..] {
-            self.layout.push(block.accesses.len());
+            self.layout.push(&block.accesses);
             self.last_block_end = put_definition(&mut definitions, block, self.last_block_end);
         }
         self.encoder.encode(&self.layout, &self.executed, &pending.addresses, &mut self.streams);
@@ -437,6 +437,7 @@ impl ChunkFile {
             &self.streams.block_escapes,
             &self.streams.address_tokens,
             &self.streams.payload,
+            &self.streams.straddles,
         ];
         for (stream, lengths) in raw.iter().zip(&mut lengths) {
             let stored = self.compressor.compress(stream)?;
