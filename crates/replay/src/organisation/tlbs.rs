@@ -11,13 +11,13 @@ const PAGES: usize = 1 << (32 - PAGE_SHIFT);
 
 /// A TLB over the pages of a 32-bit address space.
 ///
-/// The model is a [`Directory`] of page numbers; beside it stands a byte for every page that says
+/// The model is a [`Directory`] of page numbers; beside it stands a bit for every page that says
 /// whether the TLB holds it, so that the common case, a hit that changes nothing, is one load.
 #[derive(Clone, Debug)]
 pub struct PageTlb {
     directory: Directory,
-    /// 1 for each page that the TLB holds. Indexed by page number.
-    present: Box<[u8; PAGES]>,
+    /// A bit for each page, set while the TLB holds it.
+    present: Box<[u64; PAGES / 64]>,
     hits_change_nothing: bool,
     misses: u64,
     nested_hits: u64,
@@ -39,6 +39,12 @@ pub struct TlbCounters {
     pub nested_misses: u64,
 }
 
+/// Where the bit of `page` is.
+#[inline(always)]
+fn word(page: u32) -> usize {
+    page as usize / 64 % (PAGES / 64)
+}
+
 impl PageTlb {
     /// The TLB that `tlb` describes; `random` is used by random replacement only.
     ///
@@ -52,7 +58,7 @@ impl PageTlb {
             tlb.replacement,
             machine::Replacement::Random | machine::Replacement::RoundRobin
         );
-        let present: Box<[u8]> = vec![0; PAGES].into();
+        let present: Box<[u64]> = vec![0; PAGES / 64].into();
         Ok(Self {
             directory,
             present: present.try_into().unwrap_or_else(|_| unreachable!("made with this length")),
@@ -71,7 +77,7 @@ impl PageTlb {
     /// Whether the TLB holds `page`. Changes nothing.
     #[inline(always)]
     pub fn holds(&self, page: u32) -> bool {
-        self.present[page as usize & (PAGES - 1)] != 0
+        self.present[word(page)] >> (page % 64) & 1 != 0
     }
 
     /// The program references `page`: whether the TLB holds it. A hit counts as a use.
@@ -126,9 +132,9 @@ impl PageTlb {
         let slot = self.directory.victim(self.set(page), partition);
         let displaced = self.directory.replace(slot, page.into()).map(|page| page as u32);
         if let Some(displaced) = displaced {
-            self.present[displaced as usize & (PAGES - 1)] = 0;
+            self.present[word(displaced)] &= !(1 << (displaced % 64));
         }
-        self.present[page as usize & (PAGES - 1)] = 1;
+        self.present[word(page)] |= 1 << (page % 64);
         displaced
     }
 
