@@ -1,6 +1,6 @@
 //! The hashed inverted table of PA-RISC, shared by its software and its hardware walker.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use mmulab_machine::{HashTable, Table};
 
@@ -15,12 +15,22 @@ pub struct InvertedTable {
     collision_base: u32,
     pte_bytes: u32,
     hash_shift_bits: u32,
-    /// For each head, the pages of its chain in order, each with its entry's address.
-    chains: Vec<Vec<(u32, u32)>>,
-    collisions: u32,
+    heads: usize,
+    /// The heads of the hash table, then the entries of the collision table in use.
+    entries: Vec<Entry>,
     lookups: u64,
     entries_searched: u64,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// [`NO_PAGE`] in a head that is free.
+    page: u32,
+    /// The next entry of the chain; 0, a head, at its end.
+    next: u32,
+}
+
+const NO_PAGE: u32 = u32::MAX;
 
 /// How long the collision chains of an inverted table were.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -46,50 +56,63 @@ impl InvertedTable {
             collision_base: collision.base_address as u32,
             pte_bytes: pte_bytes as u32,
             hash_shift_bits: hash.hash_shift_bits,
-            chains: vec![Vec::new(); hash.entries as usize],
-            collisions: 0,
+            heads: hash.entries as usize,
+            entries: vec![Entry { page: NO_PAGE, next: 0 }; hash.entries as usize],
             lookups: 0,
             entries_searched: 0,
         }
     }
 
-    /// Searches for `page`: the addresses of the entries that are loaded, the last one its own.
-    pub fn search(&mut self, page: u32) -> impl Iterator<Item = u32> + '_ {
-        let hash = (page ^ (page >> self.hash_shift_bits)) as usize & (self.chains.len() - 1);
-        let chain = &mut self.chains[hash];
-        let found = chain.iter().position(|&(held, _)| held == page).unwrap_or_else(|| {
-            let address = if chain.is_empty() {
-                self.hash_base.wrapping_add(hash as u32 * self.pte_bytes)
-            } else {
-                self.collisions += 1;
-                self.collision_base.wrapping_add((self.collisions - 1) * self.pte_bytes)
-            };
-            chain.push((page, address));
-            chain.len() - 1
-        });
+    /// Searches for `page`: gives the addresses of the entries that are loaded to `load`, the last one
+    /// its own; how many these are.
+    pub fn search(&mut self, page: u32, mut load: impl FnMut(u32)) -> u32 {
+        let hash = page ^ (page >> self.hash_shift_bits);
+        let mut at = hash as usize & (self.heads - 1);
+        if self.entries[at].page == NO_PAGE {
+            self.entries[at].page = page;
+        }
+        let mut searched = 1;
+        load(self.address(at));
+        while self.entries[at].page != page {
+            if self.entries[at].next == 0 {
+                self.entries[at].next = self.entries.len() as u32;
+                self.entries.push(Entry { page, next: 0 });
+            }
+            at = self.entries[at].next as usize;
+            searched += 1;
+            load(self.address(at));
+        }
         self.lookups += 1;
-        self.entries_searched += found as u64 + 1;
-        self.chains[hash][..=found].iter().map(|&(_, address)| address)
+        self.entries_searched += u64::from(searched);
+        searched
+    }
+
+    fn address(&self, entry: usize) -> u32 {
+        let (base, number) = match entry.checked_sub(self.heads) {
+            None => (self.hash_base, entry),
+            Some(collision) => (self.collision_base, collision),
+        };
+        base.wrapping_add(number as u32 * self.pte_bytes)
     }
 
     /// How long the chains are by now.
     pub fn statistics(&self) -> ChainStatistics {
-        let mut by_length: HashMap<usize, u64> = HashMap::new();
-        let (mut pages, mut searched) = (0u64, 0u64);
-        for chain in self.chains.iter().filter(|chain| !chain.is_empty()) {
-            *by_length.entry(chain.len()).or_default() += 1;
-            pages += chain.len() as u64;
-            searched += (chain.len() * (chain.len() + 1) / 2) as u64;
+        let mut by_length: BTreeMap<u64, u64> = BTreeMap::new();
+        let (mut pages, mut searched) = (0, 0);
+        for &head in self.entries[..self.heads].iter().filter(|head| head.page != NO_PAGE) {
+            let follow =
+                |entry: &Entry| (entry.next != 0).then(|| self.entries[entry.next as usize]);
+            let length = std::iter::successors(Some(head), follow).count() as u64;
+            *by_length.entry(length).or_default() += 1;
+            pages += length;
+            searched += length * (length + 1) / 2;
         }
-        let longest = self.chains.iter().map(Vec::len).max().unwrap_or(0);
         ChainStatistics {
             pages,
-            heads: self.chains.len() as u64,
+            heads: self.heads as u64,
             mean_search_by_page: searched as f64 / pages.max(1) as f64,
             mean_search_by_walk: self.entries_searched as f64 / self.lookups.max(1) as f64,
-            lengths: (1..=longest)
-                .filter_map(|length| Some((length as u64, *by_length.get(&length)?)))
-                .collect(),
+            lengths: by_length.into_iter().collect(),
         }
     }
 }

@@ -28,12 +28,8 @@ impl Walk for InvertedHardware {
     }
 
     fn walk(&mut self, page: u32, _data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
-        let mut links = 0;
-        for entry in self.table.search(page) {
-            target.load(Tier::User, entry);
-            links += 1;
-        }
-        target.work(self.walker.cycles + self.walker.cycles_per_link * (links - 1));
+        let searched = self.table.search(page, |entry| target.load(Tier::User, entry));
+        target.work(self.walker.cycles + self.walker.cycles_per_link * (searched - 1));
     }
 
     fn chains(&self) -> Option<ChainStatistics> {

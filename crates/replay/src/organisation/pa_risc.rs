@@ -29,9 +29,7 @@ impl Walk for PaRisc {
 
     fn walk(&mut self, page: u32, _data_tlb: &mut PageTlb, target: &mut impl WalkTarget) {
         target.run_handler(Tier::User, &self.handler);
-        for entry in self.table.search(page) {
-            target.load(Tier::User, entry);
-        }
+        self.table.search(page, |entry| target.load(Tier::User, entry));
     }
 
     fn chains(&self) -> Option<ChainStatistics> {
