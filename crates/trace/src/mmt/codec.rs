@@ -208,9 +208,13 @@ impl Learned {
         self.scores[0] += score(address.wrapping_sub(old_address), 0);
     }
 
-    /// The best base; forgets half of what led to it.
-    fn choose(&mut self) -> u8 {
-        let best = (0..=FARTHEST_BASE).rev().max_by_key(|&back| self.scores[back]);
+    /// The best base for access `index` of a block; forgets half of what led to it. Of those that
+    /// are as good it is the own last address, or the farthest in the block: a reader then has to
+    /// wait for fewer addresses one after the other.
+    fn choose(&mut self, index: usize) -> u8 {
+        let first = index.min(FARTHEST_BASE);
+        let order = (first + 1..=FARTHEST_BASE).rev().chain(1..=first).chain([0]);
+        let best = order.max_by_key(|&back| self.scores[back]);
         for score in &mut self.scores {
             *score /= 2;
         }
@@ -343,8 +347,8 @@ impl Encoder {
         }
         for (block, &looked_at) in self.looked_at.iter().enumerate() {
             if looked_at > 0 {
-                for access in layout.of_block(block as BlockId) {
-                    self.bases[access] = self.learned[access].choose();
+                for (index, access) in layout.of_block(block as BlockId).enumerate() {
+                    self.bases[access] = self.learned[access].choose(index);
                 }
             }
         }
@@ -378,7 +382,7 @@ pub(crate) struct Decoder {
     streams: Streams,
     block_count: usize,
     address_count: usize,
-    payload_bytes: usize,
+    payload_end: usize,
     previous: BlockId,
     blocks_done: usize,
     addresses_done: usize,
@@ -387,7 +391,8 @@ pub(crate) struct Decoder {
     straddles_done: usize,
     /// Place in the chunk of the next straddle; beyond all addresses after the last.
     next_straddle: usize,
-    /// The accesses of the batch's blocks, as indices into `accesses`; the rest is scratch.
+    /// The accesses of the batch's blocks, each by the offset of its state in bytes; the rest is
+    /// scratch.
     sequence: Vec<u32>,
     /// The last addresses, latest last.
     recent: [u64; FARTHEST_BASE],
@@ -395,16 +400,21 @@ pub(crate) struct Decoder {
 
 /// Accesses of a block that are listed without a branch.
 const LISTED_AT_ONCE: usize = 8;
-/// As many as one word has tokens for, whatever place in its byte the first one has.
-const TOKENS_AT_ONCE: usize = 14;
+/// As many as one word has tokens for.
+const GROUP_ADDRESSES: usize = 16;
+const STATE_BYTES: u32 = size_of::<AccessState>() as u32;
 const LANES: [u32; LISTED_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// The payload stream is followed by this many bytes, so that an eighth as many addresses can be
-/// decoded before one looks whether the stream had ended.
+/// In the decoder's memory the payload begins here: the last eight bytes up to the end of any
+/// distance can be read.
+pub(crate) const PAYLOAD_START: usize = 8;
+/// The payload is followed by this many bytes, so that an eighth as many addresses can be decoded
+/// before one looks whether the stream had ended.
 const PAYLOAD_PADDING_BYTES: usize = 8 * 32768;
 
 impl Decoder {
-    /// The streams' memory, to be filled with a chunk before `start`.
+    /// The streams' memory, to be filled with a chunk before `start`; the payload begins at
+    /// `PAYLOAD_START`.
     pub(crate) fn streams(&mut self) -> &mut Streams {
         &mut self.streams
     }
@@ -456,15 +466,15 @@ impl Decoder {
         for (states, pair) in self.accesses.chunks_exact_mut(2).zip(&self.streams.bases) {
             states.copy_from_slice(&[AccessState::new(pair & 15), AccessState::new(pair >> 4)]);
         }
-        self.payload_bytes = self.streams.payload.len();
-        self.streams.payload.resize(self.payload_bytes + PAYLOAD_PADDING_BYTES + 8, 0);
+        self.payload_end = self.streams.payload.len();
+        self.streams.payload.resize(self.payload_end + PAYLOAD_PADDING_BYTES, 0);
         self.streams.block_tokens.resize(self.streams.block_tokens.len() + 8, 0);
         self.streams.address_tokens.resize(self.streams.address_tokens.len() + 8, 0);
         self.address_count = address_count;
         self.previous = 0;
         self.addresses_done = 0;
         self.escapes_done = 0;
-        self.payload_done = 0;
+        self.payload_done = PAYLOAD_START;
         self.straddles_done = 0;
         self.next_straddle = self.find_straddle(0)?;
         self.recent = [0; FARTHEST_BASE];
@@ -516,7 +526,7 @@ impl Decoder {
         let first_address = self.addresses_done - count;
         while self.next_straddle < self.addresses_done {
             let access = self.next_straddle - first_address;
-            let last_byte = layout.last_bytes[self.sequence[access] as usize];
+            let last_byte = layout.last_bytes[(self.sequence[access] / STATE_BYTES) as usize];
             straddles.push(Straddle { access: access as u32, last_byte });
             self.next_straddle = self.find_straddle(self.next_straddle + 1)?;
         }
@@ -525,7 +535,7 @@ impl Decoder {
         self.recent[FARTHEST_BASE - kept..].copy_from_slice(&addresses[addresses.len() - kept..]);
         if self.blocks_done == self.block_count
             && (self.addresses_done != self.address_count
-                || self.payload_done != self.payload_bytes
+                || self.payload_done != self.payload_end
                 || self.escapes_done != self.streams.block_escapes.len())
         {
             return Err("it holds more than its blocks need");
@@ -618,7 +628,7 @@ impl Decoder {
             let accesses = unsafe { states.get_unchecked(previous) }.accesses;
             let first = accesses >> COUNT_BITS;
             let mut accesses = (accesses & MANY) as usize;
-            let listing = lanes.map(|lane| first.wrapping_add(lane));
+            let listing = lanes.map(|lane| first.wrapping_add(lane).wrapping_mul(STATE_BYTES));
             // SAFETY: `room` was made above for this many accesses of each block of the group.
             unsafe {
                 sequence_start.add(listed).cast::<[u32; LISTED_AT_ONCE]>().write(listing);
@@ -630,7 +640,7 @@ impl Decoder {
                     sequence_start = sequence.as_mut_ptr();
                 }
                 for (place, access) in sequence[listed..listed + accesses].iter_mut().zip(first..) {
-                    *place = access;
+                    *place = access * STATE_BYTES;
                 }
             }
             listed += accesses;
@@ -652,7 +662,7 @@ impl Decoder {
         while done < count {
             let end = count.min(done + PAYLOAD_PADDING_BYTES / 8);
             self.decode_some_addresses(done..end, addresses);
-            if self.payload_done > self.payload_bytes {
+            if self.payload_done > self.payload_end {
                 return Err("the payload stream ends early");
             }
             done = end;
@@ -670,67 +680,118 @@ impl Decoder {
         let payload = &self.streams.payload;
         assert!(
             count <= addresses.capacity() - addresses.len()
-                && self.payload_done + 8 * count + 8 <= payload.len()
+                && self.payload_done >= PAYLOAD_START
+                && self.payload_done + 8 * count <= payload.len()
                 && (self.addresses_done + count) / 2 + 8 <= self.streams.address_tokens.len()
         );
         // SAFETY: `sequence` was made by `decode_blocks` from blocks that are defined, so it has
-        // only numbers of accesses that there are; each access uses at most 8 bytes of payload, for
-        // which the assertion leaves room, and 8 to read; it leaves room in `addresses` too, where all
-        // before the one being decoded are written; a base is at most FARTHEST_BASE (four bits), and
-        // the first FARTHEST_BASE addresses of a batch look into `recent` instead.
+        // only places of states of accesses that there are; each access uses at most 8 bytes of
+        // payload, for which the assertion leaves room, and reads 8 up to their end, which are there
+        // from the beginning; it leaves room in `addresses` too, where all before the one being
+        // decoded are written; a base is at most FARTHEST_BASE (four bits), and the first
+        // FARTHEST_BASE addresses of a batch look into `recent` instead.
         unsafe {
-            let mut payload_end = payload.as_ptr().add(self.payload_done);
+            let mut payload_done = payload.as_ptr().add(self.payload_done);
             let out = addresses.as_mut_ptr();
             let states = self.accesses.as_mut_ptr();
             let recent_end = self.recent.as_mut_ptr().add(FARTHEST_BASE);
-            // `before` is what a base counts back from, the place itself but for the first ones.
-            let mut decode = |access: u32, token: u64, place: *mut u64, before: *mut u64| {
-                let state = states.add(access as usize);
+            // Decodes the address `number` places behind `place`. A base counts back from `number`
+            // places behind `before`, which is the same but for the first of a batch.
+            let decode = |access: u32,
+                          number: usize,
+                          place: *mut u64,
+                          before: *mut u64,
+                          said_end: *const u8,
+                          unsaid_bits: u8| {
+                let state = states.byte_add(access as usize);
                 let back = (*state).base as isize;
-                let origin = select_unpredictable(back == 0, &raw mut (*state).last, before);
-                let base = *origin.wrapping_offset(back);
-                let length = token as u32 & 15;
-                let said = i64::from_le(payload_end.cast::<i64>().read_unaligned());
-                let unsaid_bits = 0u32.wrapping_sub(8 * length);
-                let said = said.wrapping_shl(unsaid_bits).wrapping_shr(unsaid_bits);
+                let own = (&raw mut (*state).last).wrapping_sub(number);
+                let origin = select_unpredictable(back == 0, own, before);
+                let base = *origin.wrapping_offset(back).wrapping_add(number);
+                let said = i64::from_le(said_end.sub(8).cast::<i64>().read_unaligned());
+                let said = said.wrapping_shr(unsaid_bits.into());
                 let expected = i64::from((*state).distance);
-                let distance = select_unpredictable(length == 0, expected, said);
+                let distance = select_unpredictable(unsaid_bits == 64, expected, said);
                 let address = base.wrapping_add(distance as u64);
                 (*state).last = address;
                 (*state).distance = distance as i32;
-                place.write(address);
-                payload_end = payload_end.add(length as usize);
+                place.add(number).write(address);
             };
+            let (mut sequence, mut index) = (sequence, addresses.len());
             let mut token_place = self.addresses_done;
-            let mut index = addresses.len();
-            for group in sequence.chunks(TOKENS_AT_ONCE) {
-                let tokens =
-                    word_at(&self.streams.address_tokens, token_place / 2) >> (token_place % 2 * 4);
-                let tokens = |number: usize| tokens >> (4 * number);
-                if let (Ok(group), FARTHEST_BASE..) =
-                    (<&[u32; TOKENS_AT_ONCE]>::try_from(group), index)
+            while let Some((&access, behind)) = sequence.split_first() {
+                let place = out.add(index);
+                let group = sequence.split_first_chunk::<GROUP_ADDRESSES>();
+                if let (Some((group, behind)), FARTHEST_BASE.., 0) = (group, index, token_place % 2)
                 {
-                    for (number, &access) in group.iter().enumerate() {
-                        let place = out.add(index + number);
-                        decode(access, tokens(number), place, place);
-                    }
+                    let tokens =
+                        Tokens::new(word_at(&self.streams.address_tokens, token_place / 2));
+                    let tokens = std::hint::black_box(tokens);
+                    let decode_pair = |pair: usize| {
+                        let number = 2 * pair;
+                        let said_end = payload_done.add(tokens.even_ends[pair].into());
+                        let unsaid_bits = tokens.even_unsaid_bits[pair];
+                        decode(group[number], number, place, place, said_end, unsaid_bits);
+                        let said_end = payload_done.add(tokens.odd_ends[pair].into());
+                        let unsaid_bits = tokens.odd_unsaid_bits[pair];
+                        decode(group[number + 1], number + 1, place, place, said_end, unsaid_bits);
+                    };
+                    // One by one, since the compiler would make a loop of a loop.
+                    decode_pair(0);
+                    decode_pair(1);
+                    decode_pair(2);
+                    decode_pair(3);
+                    decode_pair(4);
+                    decode_pair(5);
+                    decode_pair(6);
+                    decode_pair(7);
+                    payload_done = payload_done.add(tokens.odd_ends[7].into());
+                    token_place += GROUP_ADDRESSES;
+                    index += GROUP_ADDRESSES;
+                    sequence = behind;
                 } else {
-                    for (number, &access) in group.iter().enumerate() {
-                        let back = (*states.add(access as usize)).base as isize;
-                        let index = index + number;
-                        let is_near = index.checked_add_signed(back).is_some();
-                        let origin = if is_near { out } else { recent_end };
-                        let before = origin.wrapping_add(index);
-                        decode(access, tokens(number), out.add(index), before);
-                    }
+                    let back = (*states.byte_add(access as usize)).base as isize;
+                    let is_near = index.checked_add_signed(back).is_some();
+                    let before = if is_near { out } else { recent_end }.wrapping_add(index);
+                    let length =
+                        self.streams.address_tokens[token_place / 2] >> (token_place % 2 * 4) & 15;
+                    payload_done = payload_done.add(length.into());
+                    decode(access, 0, place, before, payload_done, 64 - 8 * length);
+                    token_place += 1;
+                    index += 1;
+                    sequence = behind;
                 }
-                token_place += group.len();
-                index += group.len();
             }
-            self.payload_done = payload_end.offset_from(payload.as_ptr()) as usize;
+            self.payload_done = payload_done.offset_from(payload.as_ptr()) as usize;
             addresses.set_len(index);
         }
         self.addresses_done += count;
+    }
+}
+
+/// The tokens of a group of addresses, taken apart: for the first, third and so on, and the others.
+struct Tokens {
+    /// Where in the group's payload the distance of each address ends.
+    even_ends: [u8; 8],
+    odd_ends: [u8; 8],
+    /// How many of the 64 bits of each distance are not in the payload, but follow from its sign.
+    even_unsaid_bits: [u8; 8],
+    odd_unsaid_bits: [u8; 8],
+}
+
+impl Tokens {
+    #[inline(always)]
+    fn new(tokens: u64) -> Self {
+        const ALL: u64 = 0x0101_0101_0101_0101;
+        // A byte each: no length is more than 8, and so no sum of sixteen more than 128.
+        let (even, odd) = (tokens & (15 * ALL), tokens >> 4 & (15 * ALL));
+        let odd_ends = (even + odd).wrapping_mul(ALL);
+        Self {
+            even_ends: (odd_ends - odd).to_le_bytes(),
+            odd_ends: odd_ends.to_le_bytes(),
+            even_unsaid_bits: (64 * ALL - 8 * even).to_le_bytes(),
+            odd_unsaid_bits: (64 * ALL - 8 * odd).to_le_bytes(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::codec::{Decoder, Layout, MAX_BLOCK_ACCESSES, take_varint, unzigzag};
+use super::codec::{Decoder, Layout, MAX_BLOCK_ACCESSES, PAYLOAD_START, take_varint, unzigzag};
 use super::container::{
     CHUNK_HEADER_BYTES, ChunkHeader, Conclusion, END_MAGIC, Ending, FOOTER_BYTES, Fields,
     INDEX_ENTRY_BYTES, INDEX_MAGIC, Information, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
@@ -234,7 +234,8 @@ impl MmtReader {
         let [definitions, events, ..] = header.streams;
         let stored =
             &self.stored[definitions.stored_bytes as usize..][..events.stored_bytes as usize];
-        let stream = decompress(&mut self.decompressor, stored, events, Vec::new())?;
+        let mut stream = Vec::new();
+        decompress(&mut self.decompressor, stored, events, &mut stream, 0)?;
         read_events(&stream, &header)
     }
 
@@ -255,11 +256,11 @@ impl MmtReader {
             &mut streams.straddles,
         ];
         let mut stored = self.stored.as_slice();
-        for (target, lengths) in targets.into_iter().zip(&header.streams) {
+        let starts = [0, 0, 0, 0, 0, 0, PAYLOAD_START, 0];
+        for ((target, lengths), start) in targets.into_iter().zip(&header.streams).zip(starts) {
             let (stream, rest) = stored.split_at(lengths.stored_bytes as usize);
             stored = rest;
-            let room = std::mem::take(target);
-            *target = decompress(&mut self.decompressor, stream, *lengths, room)?;
+            decompress(&mut self.decompressor, stream, *lengths, target, start)?;
         }
         self.define(&definitions, header.new_blocks)?;
         self.events = read_events(&events, &header)?;
@@ -334,23 +335,19 @@ impl Source for MmtReader {
     }
 }
 
-/// Decompresses a stream into `room`, whose memory is used again.
+/// Decompresses a stream into `room` from `start` on.
 fn decompress(
     decompressor: &mut zstd::bulk::Decompressor<'_>,
     stored: &[u8],
     lengths: StreamLengths,
-    mut room: Vec<u8>,
-) -> Result<Vec<u8>, &'static str> {
-    room.clear();
-    room.reserve(lengths.raw_bytes as usize);
+    room: &mut Vec<u8>,
+    start: usize,
+) -> Result<(), &'static str> {
+    room.resize(start + lengths.raw_bytes as usize, 0);
     let length = decompressor
-        .decompress_to_buffer(stored, &mut room)
+        .decompress_to_buffer(stored, &mut room[start..])
         .map_err(|_| "a stream cannot be decompressed")?;
-    if length == lengths.raw_bytes as usize {
-        Ok(room)
-    } else {
-        Err("a stream has the wrong length")
-    }
+    if length == lengths.raw_bytes as usize { Ok(()) } else { Err("a stream has the wrong length") }
 }
 
 /// A chunk's events, each with the index in the chunk of the block before which it happened.
