@@ -315,12 +315,19 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 self.map_fetch(page);
                 continue;
             }
+            fetched += 1;
             accesses_end += block.accesses as usize;
             self.instructions += u64::from(block.instructions);
-            self.run_exactly(stretch, block, &addresses[made..accesses_end]);
+            let own = &addresses[made..accesses_end];
+            let spans_lines = straddles.first().is_some_and(|s| (s.access as usize) < accesses_end);
+            if self.is_mapped(block) && !spans_lines && self.are_data_mapped(own) {
+                // It collides with a handler, and what it makes of data runs none.
+                self.fetch_lines(block);
+                continue;
+            }
+            self.run_exactly(stretch, block, own);
             made = accesses_end;
             straddles = after(straddles, made);
-            fetched += 1;
         }
     }
 
@@ -348,22 +355,42 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// difference: it does not walk itself, and walks for data do not matter to it.
     #[inline(always)]
     fn fetch_ahead(&mut self, block: &StaticBlock<u32>) -> bool {
-        let (first, last) = (block.first, block.last);
-        // A block of more than two pages counts as not mapped and is run in its exact order.
-        let is_mapped = self.organisation.is_fetch_mapped(first >> PAGE_SHIFT)
-            & self.organisation.is_fetch_mapped(last >> PAGE_SHIFT)
-            & (last.wrapping_sub(first) < 1 << PAGE_SHIFT);
-        if !is_mapped || !self.machine.at_hand[0].is_clear_of_handlers(first.into(), last.into()) {
-            return false;
+        let is_clear =
+            |at_hand: &AtHand| at_hand.is_clear_of_handlers(block.first.into(), block.last.into());
+        let is_free = self.is_mapped(block) && is_clear(&self.machine.at_hand[0]);
+        if is_free {
+            self.fetch_lines(block);
         }
+        is_free
+    }
+
+    /// Whether the pages of a block are mapped. One of more than two pages counts as not mapped.
+    #[inline(always)]
+    fn is_mapped(&self, block: &StaticBlock<u32>) -> bool {
+        let (first, last) = (block.first, block.last);
+        self.organisation.is_fetch_mapped(first >> PAGE_SHIFT)
+            & self.organisation.is_fetch_mapped(last >> PAGE_SHIFT)
+            & (last.wrapping_sub(first) < 1 << PAGE_SHIFT)
+    }
+
+    #[inline(always)]
+    fn are_data_mapped(&mut self, addresses: &[u64]) -> bool {
+        let Self { organisation, machine, .. } = self;
+        let is_mapped =
+            |address| organisation.is_data_mapped(machine.fold.fold(address) >> PAGE_SHIFT);
+        addresses.iter().copied().all(is_mapped)
+    }
+
+    /// References each line of a block whose pages are mapped.
+    #[inline(always)]
+    fn fetch_lines(&mut self, block: &StaticBlock<u32>) {
         let shift = self.machine.caches.line_shift(Side::Instruction);
-        for line in first >> shift..=last >> shift {
+        for line in block.first >> shift..=block.last >> shift {
             // A reference has the address of its first byte in the line: the next level may have
             // shorter lines.
-            let first = first.max(line << shift);
+            let first = block.first.max(line << shift);
             self.machine.reference(Role::Fetch, Location::same(first.into()), false);
         }
-        true
     }
 
     /// References the data of `addresses`, up to the first that would walk; how many these are.
