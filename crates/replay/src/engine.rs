@@ -253,7 +253,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// Instructions and data meet only in walks: a TLB changes when it misses, a walk for an
     /// instruction loads entries through the data caches, and a walk for data may fetch a handler. So
     /// blocks are fetched ahead up to one that walks or collides with a handler, and the data references
-    /// up to there follow, walks and all. The block that stopped the first is run in its exact order.
+    /// up to there follow, walks and all. The block that stopped the first is then run in its exact order,
+    /// unless it only collides with a handler and its own data run none.
     fn run_between_walks(&mut self, stretch: Stretch<'_, u32>, straddles: &[Straddle]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
