@@ -398,12 +398,12 @@ pub(crate) struct Decoder {
     recent: [u64; FARTHEST_BASE],
 }
 
-/// Accesses of a block that are listed without a branch.
-const LISTED_AT_ONCE: usize = 8;
+/// Accesses of a block that are listed without a branch: as many as the writer joins at most.
+const LISTED_AT_ONCE: usize = 16;
 /// As many as one word has tokens for.
 const GROUP_ADDRESSES: usize = 16;
 const STATE_BYTES: u32 = size_of::<AccessState>() as u32;
-const LANES: [u32; LISTED_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7];
+const LANES: [u32; LISTED_AT_ONCE] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// In the decoder's memory the payload begins here: the last eight bytes up to the end of any
 /// distance can be read.
