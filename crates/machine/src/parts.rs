@@ -258,7 +258,7 @@ pub enum PageSize {
 
 impl PageSize {
     /// The base-two logarithm of its bytes.
-    pub fn shift(self) -> u32 {
+    pub const fn shift(self) -> u32 {
         match self {
             PageSize::Size4K => 12,
             PageSize::Size16K => 14,

@@ -5,17 +5,20 @@
 //! (Mattson and others, 1970). One pass that counts these distances therefore answers for all
 //! sizes at once.
 //!
-//! The pass is quick because of three facts. Most look-ups repeat the page before them, and a
-//! repeat at one page size is a repeat at all larger ones, so nothing happens at all. Most others
-//! find their page among the few most recent ones, which are ranked directly. The rest, ordered by
-//! the moment when they left those, are bits on a time line, and a distance is a count of bits.
+//! The pass is quick because of three facts. Most look-ups are of one of the two pages used last:
+//! for those, it suffices to count how often the page changed. A page that is one of these two at
+//! one page size is one of them at all larger sizes, so that only what arrives there at one size is
+//! looked at for the next. And hardly a branch depends on the pages, which nothing could predict.
 
 use std::collections::HashMap;
 
 use mmulab_machine::PageSize;
-use mmulab_trace::{Access, Batch, Block, Source};
+use mmulab_trace::{Batch, Block, BlockId, Source};
 
 use crate::replay::ReplayError;
+use stack::Stack;
+
+mod stack;
 
 /// The page sizes that are counted, ascending; all at once.
 pub const REACH_PAGE_SIZES: [PageSize; SIZES] =
@@ -23,6 +26,16 @@ pub const REACH_PAGE_SIZES: [PageSize; SIZES] =
 
 const SIZES: usize = 5;
 const SMALLEST_PAGE_SHIFT: u32 = 12;
+/// What a page's number in the address space, counted in the smallest, loses at each size.
+const SHIFTS: [u32; SIZES] = {
+    let mut shifts = [0; SIZES];
+    let mut size = 0;
+    while size < SIZES {
+        shifts[size] = REACH_PAGE_SIZES[size].shift() - SMALLEST_PAGE_SHIFT;
+        size += 1;
+    }
+    shifts
+};
 /// Data TLB of a core's first level, for the verdict on huge pages: what most have had since 2008.
 const FIRST_LEVEL_ENTRIES: usize = 64;
 
@@ -163,527 +176,468 @@ pub fn reach(
 #[derive(Default)]
 pub struct ReachCounter {
     instructions: u64,
-    pages: Pages,
-    instruction: StackSet,
-    data: StackSet,
-    unified: StackSet,
+    /// A copy of the source's table, which grows while a batch is counted.
+    blocks: Vec<Block>,
     plans: Vec<Plan>,
-    accesses: Vec<PlannedAccess>,
+    pages: Pages,
+    /// By [`Stream`].
+    streams: [StreamCounter; 3],
+    data_changes: Changes,
 }
 
 /// What is known of a block before it runs.
 struct Plan {
-    code: Code,
+    /// The number in the address space of the page it begins on.
+    number: u64,
+    /// That page's own number.
+    page: u32,
     instructions: u32,
-    /// Its part of the planned accesses.
-    accesses: std::ops::Range<usize>,
+    /// How many; or [`u32::MAX`] for a block that must be stepped through, as few must: it lies on
+    /// several pages, makes several accesses without a fetch between them, or very many.
+    accesses: u32,
+    /// Whether no instruction is fetched after its last access.
+    ends_with_access: bool,
 }
 
-#[derive(Clone, Copy)]
-struct PlannedAccess {
-    size_bytes: u16,
-    neighbours: Neighbours,
-}
-
-/// Where a block's instructions lie.
-enum Code {
-    /// All on this page.
-    OnPage(Page),
-    /// On several pages: these seldom run, and then instruction by instruction.
-    AcrossPages(Box<Block>),
-}
-
-/// Which look-ups stand beside an access in the unified stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Neighbours {
-    /// A fetch from the block's page before it, and another after it.
-    FetchOnBothSides,
-    /// A fetch from the block's page after it; before it an access of the same instruction.
-    FetchAfter,
-    /// No fetch of this block after it.
-    NoFetchAfter,
-}
+/// How many blocks are counted without a look at anything else.
+const BLOCKS_AT_ONCE: usize = 32;
+/// How many accesses each of them may make, so that [`changes_between`] can be added up for all.
+const ACCESSES_AT_ONCE: usize = 62;
+/// At most so many arrivals come from them, and as many from a block that is stepped through.
+const ARRIVALS_AT_ONCE: usize = BLOCKS_AT_ONCE * (1 + ACCESSES_AT_ONCE);
 
 impl ReachCounter {
     /// Learns of the blocks that are new in the table.
     pub fn learn(&mut self, blocks: &[Block]) {
         for block in &blocks[self.plans.len()..] {
-            self.plan(block);
+            let plan = self.plan(block);
+            self.plans.push(plan);
+            self.blocks.push(block.clone());
+        }
+    }
+
+    fn plan(&mut self, block: &Block) -> Plan {
+        let instructions = block.instruction_sizes_bytes.len();
+        let length_bytes: u64 =
+            block.instruction_sizes_bytes.iter().map(|&size| u64::from(size)).sum();
+        let number = page_number(block.address);
+        let last_number = page_number(block.address.wrapping_add(length_bytes.max(1) - 1));
+        let has_pairs =
+            block.accesses.windows(2).any(|pair| pair[0].instruction == pair[1].instruction);
+        let last_access = block.accesses.last();
+        let is_stepped =
+            number != last_number || has_pairs || block.accesses.len() > ACCESSES_AT_ONCE;
+        Plan {
+            number,
+            page: self.pages.page(number),
+            instructions: instructions as u32,
+            accesses: if is_stepped { u32::MAX } else { block.accesses.len() as u32 },
+            ends_with_access: last_access
+                .is_some_and(|access| usize::from(access.instruction) + 1 == instructions),
         }
     }
 
     /// Counts one batch, all of whose blocks are known.
     pub fn count(&mut self, batch: &Batch) {
-        let mut addresses = batch.addresses.as_slice();
-        for &id in &batch.blocks {
-            let plan = &self.plans[id as usize];
-            self.instructions += u64::from(plan.instructions);
-            let (of_block, rest) = addresses.split_at(plan.accesses.len());
-            addresses = rest;
-            match plan.code {
-                Code::OnPage(page) => {
-                    let accesses = plan.accesses.clone();
-                    self.instruction.references += u64::from(plan.instructions);
-                    self.unified.references += u64::from(plan.instructions);
-                    self.instruction.access(&page);
-                    self.unified.access(&page);
-                    self.data.references += of_block.len() as u64;
-                    self.unified.references += of_block.len() as u64;
-                    for (access, &address) in self.accesses[accesses].iter().zip(of_block) {
-                        let last = address.wrapping_add(u64::from(access.size_bytes.max(1)) - 1);
-                        if address >> SMALLEST_PAGE_SHIFT == last >> SMALLEST_PAGE_SHIFT {
-                            let data_page = self.pages.page(address >> SMALLEST_PAGE_SHIFT);
-                            self.data.access(data_page);
-                            match access.neighbours {
-                                Neighbours::FetchOnBothSides => {
-                                    self.unified.access_between(data_page);
-                                }
-                                Neighbours::FetchAfter => {
-                                    self.unified.access(data_page);
-                                    self.unified.access(&page);
-                                }
-                                Neighbours::NoFetchAfter => self.unified.access(data_page),
-                            }
-                        } else {
-                            self.data.references += 1;
-                            self.unified.references += 1;
-                            for address in [address, last] {
-                                let data_page = self.pages.page(address >> SMALLEST_PAGE_SHIFT);
-                                self.data.access(data_page);
-                                self.unified.access(data_page);
-                            }
-                            if access.neighbours != Neighbours::NoFetchAfter {
-                                self.unified.access(&page);
-                            }
-                        }
-                    }
+        let mut spanning = batch
+            .straddles
+            .iter()
+            .map(|straddle| {
+                let first = batch.addresses[straddle.access as usize];
+                (straddle.access as usize, first, first.wrapping_add(straddle.last_byte.into()))
+            })
+            .filter(|&(_, first, last)| page_number(first) != page_number(last))
+            .peekable();
+        let mut counted = 0;
+        let mut made = 0;
+        let mut compared = 0;
+        loop {
+            let next_spanning = spanning.peek().map_or(batch.addresses.len(), |next| next.0);
+            let (blocks, accesses) =
+                self.count_at_once(&batch.blocks[counted..], &batch.addresses[made..next_spanning]);
+            counted += blocks;
+            made += accesses;
+            self.drain_beyond(MOST_ARRIVALS - ARRIVALS_AT_ONCE);
+            if blocks < BLOCKS_AT_ONCE {
+                let Some(&id) = batch.blocks.get(counted) else { break };
+                counted += 1;
+                let first = made;
+                made += self.blocks[id as usize].accesses.len();
+                self.step_through(id as usize, &batch.addresses[first..made]);
+                while let Some((access, first, last)) = spanning.next_if(|next| next.0 < made) {
+                    self.data_changes.count(&batch.addresses[compared..=access]);
+                    self.data_changes.count(&[first, last]);
+                    compared = access + 1;
                 }
-                Code::AcrossPages(_) => self.step_through(id as usize, of_block),
             }
         }
+        self.data_changes.count(&batch.addresses[compared..]);
     }
 
-    fn plan(&mut self, block: &Block) {
-        let length_bytes: u64 =
-            block.instruction_sizes_bytes.iter().map(|&size| u64::from(size)).sum();
-        let last = block.address.wrapping_add(length_bytes.max(1) - 1);
-        let first_page = block.address >> SMALLEST_PAGE_SHIFT;
-        let code = if first_page == last >> SMALLEST_PAGE_SHIFT {
-            Code::OnPage(*self.pages.page(first_page))
-        } else {
-            Code::AcrossPages(Box::new(block.clone()))
-        };
-        let first = self.accesses.len();
-        let last_instruction = block.instruction_sizes_bytes.len().saturating_sub(1);
-        for (index, access) in block.accesses.iter().enumerate() {
-            let same_instruction = |other: Option<&Access>| {
-                other.is_some_and(|other| other.instruction == access.instruction)
-            };
-            let neighbours = if usize::from(access.instruction) == last_instruction
-                || same_instruction(block.accesses.get(index + 1))
-            {
-                Neighbours::NoFetchAfter
-            } else if same_instruction(block.accesses[..index].last()) {
-                Neighbours::FetchAfter
-            } else {
-                Neighbours::FetchOnBothSides
-            };
-            self.accesses.push(PlannedAccess { size_bytes: access.size_bytes, neighbours });
+    /// Counts blocks up to one that must be stepped through or for which `addresses` does not
+    /// suffice, and says how many, and how many accesses they made.
+    fn count_at_once(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
+        #[cfg(target_arch = "x86_64")]
+        if is_modern() {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.count_at_once_modern(blocks, addresses) };
         }
-        self.plans.push(Plan {
-            code,
-            instructions: block.instruction_sizes_bytes.len() as u32,
-            accesses: first..self.accesses.len(),
-        });
+        self.count_at_once_anywhere(blocks, addresses)
     }
 
-    /// A block that crosses a page: instruction by instruction.
-    #[cold]
-    fn step_through(&mut self, number: usize, addresses: &[u64]) {
-        let Self { pages, instruction, data, unified, plans, .. } = self;
-        let Code::AcrossPages(block) = &plans[number].code else { return };
-        let mut look_up = |own: &mut StackSet, address: u64, size_bytes: u64| {
-            let last = address.wrapping_add(size_bytes.max(1) - 1) >> SMALLEST_PAGE_SHIFT;
-            let first = address >> SMALLEST_PAGE_SHIFT;
-            for number in first..=last {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn count_at_once_modern(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
+        self.count_at_once_anywhere(blocks, addresses)
+    }
+
+    #[inline(always)]
+    fn count_at_once_anywhere(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
+        let Self { plans, pages, streams: [instruction, data, unified], .. } = self;
+        // In registers for the while.
+        let (mut fetches, mut accesses, mut both) =
+            (instruction.recent, data.recent, unified.recent);
+        let (mut fetch_changes, mut changes) = (0, 0);
+        let (mut counted, mut made, mut instructions) = (0, 0, 0);
+        for &id in blocks.iter().take(BLOCKS_AT_ONCE) {
+            let plan = &plans[id as usize];
+            let end = made + plan.accesses as usize;
+            let Some(of_block) = addresses.get(made..end) else { break };
+            made = end;
+            counted += 1;
+            instructions += u64::from(plan.instructions);
+            fetch_changes += changes_between(fetches.number, plan.number);
+            fetches.number = plan.number;
+            fetches.bring(plan.page, &mut instruction.arrivals);
+            changes += changes_between(both.number, plan.number);
+            both.number = plan.number;
+            both.bring(plan.page, &mut unified.arrivals);
+            let mut last = (plan.number, plan.page);
+            for &address in of_block {
+                let number = page_number(address);
                 let page = pages.page(number);
-                for stacks in [&mut *own, &mut *unified] {
-                    stacks.references += 1;
-                    stacks.access(page);
-                }
+                accesses.bring(page, &mut data.arrivals);
+                both.bring_between(page, &mut unified.arrivals);
+                changes += 2 * changes_between(plan.number, number);
+                last = (number, page);
             }
-        };
+            if plan.ends_with_access {
+                changes -= changes_between(plan.number, last.0);
+                both.number = last.0;
+                both.bring_again(last.1);
+            }
+        }
+        (instruction.recent, data.recent, unified.recent) = (fetches, accesses, both);
+        instruction.add_changes(fetch_changes);
+        unified.add_changes(changes);
+        instruction.references += instructions;
+        data.references += made as u64;
+        self.instructions += instructions;
+        (counted, made)
+    }
+
+    /// A block of any kind, instruction by instruction.
+    #[cold]
+    fn step_through(&mut self, id: usize, addresses: &[u64]) {
+        let blocks = std::mem::take(&mut self.blocks);
+        let block = &blocks[id];
+        self.instructions += block.instruction_sizes_bytes.len() as u64;
         let mut accesses = block.accesses.iter().zip(addresses).peekable();
         let mut address = block.address;
         for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
-            look_up(instruction, address, u64::from(size));
+            self.look_up(Stream::Instruction, address, u64::from(size));
             address = address.wrapping_add(u64::from(size));
             while let Some((access, &address)) =
                 accesses.next_if(|(access, _)| usize::from(access.instruction) == index)
             {
-                look_up(data, address, u64::from(access.size_bytes));
+                self.look_up(Stream::Data, address, u64::from(access.size_bytes));
+            }
+        }
+        self.blocks = blocks;
+    }
+
+    fn look_up(&mut self, stream: Stream, address: u64, size_bytes: u64) {
+        let first = page_number(address);
+        let last = page_number(address.wrapping_add(size_bytes.max(1) - 1));
+        let numbers = [first, last];
+        for &number in if first == last { &numbers[..1] } else { &numbers } {
+            let page = self.pages.page(number);
+            self.streams[stream as usize].references += 1;
+            for stream in [stream, Stream::Unified] {
+                let stream = &mut self.streams[stream as usize];
+                stream.add_changes(changes_between(stream.recent.number, number));
+                stream.recent.number = number;
+                stream.recent.bring(page, &mut stream.arrivals);
+            }
+        }
+        self.drain_beyond(MOST_ARRIVALS - ARRIVALS_AT_ONCE);
+    }
+
+    /// Sends the arrivals through the stacks where they are more than so many.
+    fn drain_beyond(&mut self, arrivals: usize) {
+        // Those of the other streams are never more.
+        if self.streams[Stream::Unified as usize].recent.arrivals > arrivals {
+            for stream in &mut self.streams {
+                stream.drain(&self.pages);
             }
         }
     }
 
     /// The curves.
-    pub fn finish(self) -> Reach {
+    pub fn finish(mut self) -> Reach {
+        self.drain_beyond(0);
+        let [instruction, mut data, mut unified] = self.streams;
+        unified.references = instruction.references + data.references;
+        // Data pages follow each other as in the batches, whatever the blocks.
+        data.changes = self.data_changes.changes;
         Reach {
             instructions: self.instructions,
-            curves: [self.instruction.finish(), self.data.finish(), self.unified.finish()],
+            curves: [instruction.finish(), data.finish(), unified.finish()],
         }
     }
 }
 
-/// A page, by the numbers that it and the larger pages around it have in their stacks.
-type Page = [u32; SIZES];
-
-const NO_PAGE: u32 = u32::MAX;
-
-/// Numbers pages in the order in which they are first used, at each page size.
-struct Pages {
-    /// By the address at the smallest page size, the pages found last: most look-ups end here.
-    recent: Box<[(u64, Page); RECENT_PAGES]>,
-    pages: HashMap<u64, Page>,
-    larger: [HashMap<u64, u32>; SIZES - 1],
+/// The number in the address space of the smallest page at `address`.
+fn page_number(address: u64) -> u64 {
+    address >> SMALLEST_PAGE_SHIFT
 }
 
-const RECENT_PAGES: usize = 1 << 10;
+/// No page: own numbers of pages begin after it, at every size.
+const NO_PAGE: u32 = 0;
+
+/// Gives pages numbers of their own, from 1 in the order in which they are first used, at each size.
+struct Pages {
+    /// The number in the address space and the own number of the pages found last: most look-ups end
+    /// here.
+    found: Box<[(u64, u32); FOUND_PAGES]>,
+    smallest: HashMap<u64, u32>,
+    larger: [HashMap<u64, u32>; SIZES - 1],
+    /// By a page's own number, that of the page of the next larger size around it.
+    around: [Vec<u32>; SIZES - 1],
+}
+
+const FOUND_PAGES: usize = 1 << 10;
 
 impl Default for Pages {
     fn default() -> Self {
         Self {
-            recent: Box::new([(u64::MAX, [NO_PAGE; SIZES]); RECENT_PAGES]),
-            pages: HashMap::new(),
+            found: Box::new([(u64::MAX, NO_PAGE); FOUND_PAGES]),
+            smallest: HashMap::new(),
             larger: Default::default(),
+            around: std::array::from_fn(|_| vec![NO_PAGE]),
         }
     }
 }
 
 impl Pages {
-    /// The page with this number in the address space, counted in the smallest size.
-    #[inline]
-    fn page(&mut self, number: u64) -> &Page {
-        let index = number as usize % RECENT_PAGES;
-        if self.recent[index].0 != number {
-            self.find(number);
-        }
-        &self.recent[index].1
+    /// The own number of the smallest page with this number in the address space.
+    #[inline(always)]
+    fn page(&mut self, number: u64) -> u32 {
+        let (found, page) = self.found[number as usize % FOUND_PAGES];
+        if found == number { page } else { self.find(number) }
     }
 
     #[inline(never)]
-    fn find(&mut self, number: u64) {
-        let next = self.pages.len() as u32;
-        let page = *self.pages.entry(number).or_insert_with(|| {
-            let mut page = [next; SIZES];
+    fn find(&mut self, number: u64) -> u32 {
+        let next = self.smallest.len() as u32 + 1;
+        let page = *self.smallest.entry(number).or_insert(next);
+        if page == next {
             for (size, numbers) in self.larger.iter_mut().enumerate() {
-                let shift = REACH_PAGE_SIZES[size + 1].shift() - SMALLEST_PAGE_SHIFT;
-                let next = numbers.len() as u32;
-                page[size + 1] = *numbers.entry(number >> shift).or_insert(next);
+                let next = numbers.len() as u32 + 1;
+                let page = *numbers.entry(number >> SHIFTS[size + 1]).or_insert(next);
+                self.around[size].push(page);
+                if page != next {
+                    break;
+                }
             }
-            page
-        });
-        self.recent[number as usize % RECENT_PAGES] = (number, page);
+        }
+        self.found[number as usize % FOUND_PAGES] = (number, page);
+        page
+    }
+
+    /// How many pages there are at this size, with [`NO_PAGE`].
+    fn count(&self, size: usize) -> usize {
+        1 + if size == 0 { self.smallest.len() } else { self.larger[size - 1].len() }
     }
 }
 
-/// The LRU stacks of one stream at all page sizes.
-struct StackSet {
+/// How many arrivals a stream can collect before they go through the stacks.
+const MOST_ARRIVALS: usize = 1 << 12;
+
+/// A page that becomes one of the two used last; of the two before, one stays.
+#[derive(Clone, Copy, Default)]
+struct Arrival {
+    page: u32,
+    stays: u32,
+}
+
+/// One stream, at all page sizes.
+struct StreamCounter {
     references: u64,
-    top: Page,
-    /// The page that the last [`StackSet::access_between`] left below the top; [`NO_PAGE`] where
-    /// something else came since.
-    below: u32,
-    /// At how many sizes `below` is not the top's page as well.
-    below_sizes: usize,
-    /// Repetitions of that same access, by those sizes: they move nothing, so they are only counted.
-    repeats: [u64; SIZES + 1],
+    /// Look-ups of another page than the look-up before, by page size.
+    changes: [u64; SIZES],
+    recent: Recent,
+    /// Those of the smallest pages that have not gone through the stacks.
+    arrivals: Box<[Arrival; MOST_ARRIVALS]>,
     stacks: [Stack; SIZES],
 }
 
-impl Default for StackSet {
+impl Default for StreamCounter {
     fn default() -> Self {
         Self {
             references: 0,
-            top: [NO_PAGE; SIZES],
-            below: NO_PAGE,
-            below_sizes: 0,
-            repeats: [0; SIZES + 1],
+            changes: [0; SIZES],
+            recent: Recent { number: u64::MAX, top: NO_PAGE, below: NO_PAGE, arrivals: 0 },
+            arrivals: Box::new([Arrival::default(); MOST_ARRIVALS]),
             stacks: Default::default(),
         }
     }
 }
 
-impl StackSet {
-    #[inline]
-    fn access(&mut self, page: &Page) {
-        if page[0] == self.top[0] {
-            return;
+impl StreamCounter {
+    /// Adds a sum of [`changes_between`].
+    fn add_changes(&mut self, packed: u64) {
+        for (size, changes) in self.changes.iter_mut().enumerate() {
+            *changes += packed >> (size * CHANGES_BITS) & ((1 << CHANGES_BITS) - 1);
         }
-        // A repeat at one size is a repeat at all larger ones.
-        for (size, stack) in self.stacks.iter_mut().enumerate() {
-            if page[size] == self.top[size] {
-                break;
+    }
+
+    /// Sends the arrivals through the stacks, from size to size.
+    fn drain(&mut self, pages: &Pages) {
+        let mut count = std::mem::take(&mut self.recent.arrivals);
+        for size in 0..SIZES {
+            let around = pages.around.get(size).map_or(&[][..], |around| around);
+            let larger_recent = self.stacks.get(size + 1).map_or([NO_PAGE; 2], |l| l.recent);
+            count = self.stacks[size].bring(
+                &mut self.arrivals[..count],
+                pages.count(size),
+                around,
+                larger_recent,
+            );
+        }
+    }
+
+    fn finish(self) -> [Curve; SIZES] {
+        let mut changes = self.changes.into_iter();
+        self.stacks.map(|stack| {
+            let misses = stack.misses(changes.next().unwrap_or_default());
+            Curve { references: self.references, misses }
+        })
+    }
+}
+
+/// The two pages used last.
+#[derive(Clone, Copy)]
+struct Recent {
+    /// The number in the address space of the one used last.
+    number: u64,
+    top: u32,
+    below: u32,
+    /// How many arrivals there were.
+    arrivals: usize,
+}
+
+impl Recent {
+    /// The next look-up is one of `page`.
+    #[inline(always)]
+    fn bring(&mut self, page: u32, arrivals: &mut [Arrival; MOST_ARRIVALS]) {
+        self.arrive(page, arrivals);
+        self.bring_again(page);
+    }
+
+    /// The next look-ups are one of `page` and another of the page that was used last.
+    #[inline(always)]
+    fn bring_between(&mut self, page: u32, arrivals: &mut [Arrival; MOST_ARRIVALS]) {
+        self.arrive(page, arrivals);
+        self.below = if page == self.top { self.below } else { page };
+    }
+
+    /// The next look-up is one of `page`, which is one of the two.
+    #[inline(always)]
+    fn bring_again(&mut self, page: u32) {
+        self.below = if page == self.top { self.below } else { self.top };
+        self.top = page;
+    }
+
+    /// No branch depends on whether the page is one of the two, which nothing could predict.
+    #[inline(always)]
+    fn arrive(&mut self, page: u32, arrivals: &mut [Arrival; MOST_ARRIVALS]) {
+        arrivals[self.arrivals % MOST_ARRIVALS] = Arrival { page, stays: self.top };
+        self.arrivals += usize::from((page != self.top) & (page != self.below));
+    }
+}
+
+/// Bits for each page size in a sum of [`changes_between`].
+const CHANGES_BITS: usize = 12;
+const _: () = assert!(BLOCKS_AT_ONCE * (1 + 2 * ACCESSES_AT_ONCE) < 1 << CHANGES_BITS);
+
+/// One in the bits of each page size at which two smallest pages are not on the same page.
+#[inline(always)]
+fn changes_between(number: u64, other: u64) -> u64 {
+    CHANGES[(number ^ other).leading_zeros() as usize]
+}
+
+/// By how many leading bits are equal.
+const CHANGES: [u64; 65] = {
+    let mut changes = [0; 65];
+    let mut size = 0;
+    while size < SIZES {
+        let mut equal = 0;
+        while equal < 64 - SHIFTS[size] {
+            changes[equal as usize] += 1 << (size * CHANGES_BITS);
+            equal += 1;
+        }
+        size += 1;
+    }
+    changes
+};
+
+/// Counts changes of page from one address to the next.
+#[derive(Default)]
+struct Changes {
+    last: Option<u64>,
+    changes: [u64; SIZES],
+}
+
+impl Changes {
+    fn count(&mut self, addresses: &[u64]) {
+        let (Some(&first), Some(&last)) = (addresses.first(), addresses.last()) else { return };
+        let before = self.last.replace(last).unwrap_or(!first);
+        self.count_pairs(&[before], &[first]);
+        #[cfg(target_arch = "x86_64")]
+        if is_modern() {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.count_pairs_modern(addresses, &addresses[1..]) };
+        }
+        self.count_pairs(addresses, &addresses[1..]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn count_pairs_modern(&mut self, before: &[u64], after: &[u64]) {
+        self.count_pairs(before, after);
+    }
+
+    #[inline(always)]
+    fn count_pairs(&mut self, before: &[u64], after: &[u64]) {
+        let mut counts = [0; SIZES];
+        for (before, after) in before.iter().zip(after) {
+            for (count, shift) in counts.iter_mut().zip(SHIFTS) {
+                *count += u64::from((before ^ after) >> (SMALLEST_PAGE_SHIFT + shift) != 0);
             }
-            stack.access(page[size]);
         }
-        self.top = *page;
-        self.below = NO_PAGE;
-    }
-
-    /// An access to `page` between two to the top's page, the first of which was made last: it
-    /// leaves `page` just below the top.
-    #[inline]
-    fn access_between(&mut self, page: &Page) {
-        if page[0] == self.below {
-            self.repeats[self.below_sizes] += 1;
-            return;
-        }
-        let mut sizes = 0;
-        for (size, stack) in self.stacks.iter_mut().enumerate() {
-            if page[size] == self.top[size] {
-                break;
-            }
-            stack.access_below_top(page[size]);
-            sizes += 1;
-        }
-        self.below = page[0];
-        self.below_sizes = sizes;
-    }
-
-    fn finish(mut self) -> [Curve; SIZES] {
-        for (sizes, repeats) in self.repeats.into_iter().enumerate() {
-            for stack in &mut self.stacks[..sizes] {
-                stack.near_found[1] += 2 * repeats;
-            }
-        }
-        self.stacks.map(|stack| Curve { references: self.references, misses: stack.misses() })
-    }
-}
-
-/// How many of the most recent pages are ranked directly.
-const NEAR: usize = 32;
-
-/// One LRU stack, with counts of the distances at which pages were found in it.
-struct Stack {
-    /// Where each page is.
-    places: Vec<Place>,
-    /// The most recent pages, in any order: a page keeps its slot as long as it is near.
-    near: [u32; NEAR],
-    /// The distance of each of them from the top, so that a use changes 16 bytes and moves nothing.
-    ranks: [u8; NEAR],
-    near_found: [u64; NEAR],
-    far: Far,
-    /// By distance beyond [`NEAR`].
-    far_found: Vec<u64>,
-    first_uses: u64,
-}
-
-/// Where a page of a stack is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Place(u32);
-
-impl Place {
-    /// Not in the stack: never used.
-    const NOWHERE: Place = Place(u32::MAX);
-    const FAR: u32 = 1 << 31;
-
-    fn near(slot: usize) -> Self {
-        Place(slot as u32)
-    }
-
-    /// At a moment of the time line of [`Far`].
-    fn far(moment: u32) -> Self {
-        Place(moment | Self::FAR)
-    }
-
-    #[inline]
-    fn slot(self) -> Option<usize> {
-        (self.0 < NEAR as u32).then_some(self.0 as usize)
-    }
-
-    fn moment(self) -> Option<u32> {
-        (self != Self::NOWHERE).then_some(self.0 & !Self::FAR)
-    }
-}
-
-impl Default for Stack {
-    fn default() -> Self {
-        Self {
-            places: Vec::new(),
-            near: [NO_PAGE; NEAR],
-            ranks: std::array::from_fn(|slot| slot as u8),
-            near_found: [0; NEAR],
-            far: Far::default(),
-            far_found: Vec::new(),
-            first_uses: 0,
+        for (changes, count) in self.changes.iter_mut().zip(counts) {
+            *changes += count;
         }
     }
 }
 
-impl Stack {
-    /// Finds `page`, counts its distance and brings it to the top.
-    #[inline]
-    fn access(&mut self, page: u32) {
-        self.bring_to::<0>(page);
-    }
-
-    /// Finds `page`, which is not the top, counts its distance and brings it below the top; and
-    /// counts the second of the two accesses to the top around it.
-    #[inline]
-    fn access_below_top(&mut self, page: u32) {
-        self.bring_to::<1>(page);
-        self.near_found[1] += 1;
-    }
-
-    #[inline]
-    fn bring_to<const RANK: u8>(&mut self, page: u32) {
-        let place = self.places.get(page as usize).copied().unwrap_or(Place::NOWHERE);
-        match place.slot() {
-            Some(slot) => {
-                let rank = self.ranks[slot];
-                self.near_found[usize::from(rank) % NEAR] += 1;
-                self.rank::<RANK>(rank);
-            }
-            None => self.bring_from_far::<RANK>(page, place),
-        }
-    }
-
-    /// Moves the page at rank `old` to `RANK`. The loop is a handful of vector instructions: no
-    /// branch depends on where the page was, which nothing could predict.
-    #[inline]
-    fn rank<const RANK: u8>(&mut self, old: u8) {
-        for rank in &mut self.ranks {
-            let moves_down = *rank < old && *rank >= RANK;
-            *rank = if *rank == old { RANK } else { *rank + u8::from(moves_down) };
-        }
-    }
-
-    /// `page` is not near: the last of the near ones leaves for it.
-    #[inline(never)]
-    fn bring_from_far<const RANK: u8>(&mut self, page: u32, place: Place) {
-        match place.moment() {
-            Some(moment) => {
-                let distance = self.far.remove(moment);
-                if distance >= self.far_found.len() {
-                    self.far_found.resize(distance + 1, 0);
-                }
-                self.far_found[distance] += 1;
-            }
-            None => self.first_uses += 1,
-        }
-        let last = NEAR as u8 - 1;
-        let slot = self.ranks.iter().position(|rank| *rank == last).unwrap_or(0);
-        let displaced = self.near[slot];
-        if displaced != NO_PAGE {
-            self.far.push(displaced, &mut self.places);
-        }
-        self.near[slot] = page;
-        self.rank::<RANK>(last);
-        if page as usize >= self.places.len() {
-            self.places.resize(page as usize + 1, Place::NOWHERE);
-        }
-        self.places[page as usize] = Place::near(slot);
-    }
-
-    fn misses(&self) -> Vec<u64> {
-        // From the largest TLB, which misses first uses alone, to the smallest.
-        let mut misses = self.first_uses;
-        let pages = self.first_uses as usize;
-        let found = self.near_found.iter().chain(&self.far_found).copied();
-        let found: Vec<u64> = found.chain(std::iter::repeat(0)).take(pages).collect();
-        let mut curve = vec![0; pages];
-        for (entries, curve) in curve.iter_mut().enumerate().rev() {
-            *curve = misses;
-            misses += found[entries];
-        }
-        curve
-    }
-}
-
-/// The part of a stack below the near pages, in the order in which they left those.
-///
-/// Pages lie on a time line in the order of their departure, one bit each; the number of bits
-/// after a page's own is its distance. A Fenwick tree over words of the line sums them.
-struct Far {
-    line: Vec<u64>,
-    /// `sums[i]` counts the bits of the words from `i & (i + 1)` to `i`.
-    sums: Vec<u32>,
-    /// Which page lies at each moment, or lay there.
-    page_at: Vec<u32>,
-    pages: u32,
-}
-
-const SHORTEST_LINE: usize = 1 << 10;
-
-impl Default for Far {
-    fn default() -> Self {
-        Self {
-            line: vec![0; SHORTEST_LINE / 64],
-            sums: vec![0; SHORTEST_LINE / 64],
-            page_at: Vec::new(),
-            pages: 0,
-        }
-    }
-}
-
-impl Far {
-    /// Takes out the page at `moment` and returns how many pages left the near ones after it did.
-    fn remove(&mut self, moment: u32) -> usize {
-        let (word, bit) = (moment as usize / 64, moment % 64);
-        let up_to_bit = self.line[word] & (u64::MAX >> (63 - bit));
-        let before = self.bits_before(word) + up_to_bit.count_ones();
-        let distance = self.pages - before;
-        self.line[word] &= !(1 << bit);
-        self.add(word, -1);
-        self.pages -= 1;
-        distance as usize
-    }
-
-    /// Puts `page`, which is not here, on top.
-    fn push(&mut self, page: u32, places: &mut [Place]) {
-        if self.page_at.len() == self.line.len() * 64 {
-            self.begin_new_line(places);
-        }
-        let moment = self.page_at.len();
-        self.page_at.push(page);
-        self.line[moment / 64] |= 1 << (moment % 64);
-        self.add(moment / 64, 1);
-        self.pages += 1;
-        places[page as usize] = Place::far(moment as u32);
-    }
-
-    /// Bits in the words before `word`.
-    fn bits_before(&self, word: usize) -> u32 {
-        let mut bits = 0;
-        let mut end = word;
-        while end > 0 {
-            bits += self.sums[end - 1];
-            end &= end - 1;
-        }
-        bits
-    }
-
-    fn add(&mut self, word: usize, change: i32) {
-        let mut index = word;
-        while index < self.sums.len() {
-            self.sums[index] = self.sums[index].wrapping_add_signed(change);
-            index |= index + 1;
-        }
-    }
-
-    /// Moves the pages together, on a line long enough that this comes seldom.
-    #[cold]
-    fn begin_new_line(&mut self, places: &mut [Place]) {
-        let is_here = |moment: usize| self.line[moment / 64] >> (moment % 64) & 1 == 1;
-        let pages: Vec<u32> = (0..self.page_at.len())
-            .filter(|moment| is_here(*moment))
-            .map(|moment| self.page_at[moment])
-            .collect();
-        let words = (pages.len() * 4).next_power_of_two().max(SHORTEST_LINE) / 64;
-        *self = Self { line: vec![0; words], sums: vec![0; words], ..Self::default() };
-        for page in pages {
-            self.push(page, places);
-        }
-    }
+/// Whether the processor is one of the last ten years, for which the hot functions are compiled too.
+#[cfg(target_arch = "x86_64")]
+fn is_modern() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
 }

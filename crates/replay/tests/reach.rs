@@ -19,7 +19,7 @@ impl Source for Memory {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.clear();
-        for (block, addresses) in self.executions.iter().skip(self.next).take(7) {
+        for (block, addresses) in self.executions.iter().skip(self.next).take(45) {
             batch.blocks.push(*block);
             batch.addresses.extend(addresses);
         }
