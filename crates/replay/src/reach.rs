@@ -365,6 +365,9 @@ impl ReachCounter {
             self.streams[stream as usize].references += 1;
             for stream in [stream, Stream::Unified] {
                 let stream = &mut self.streams[stream as usize];
+                if page == stream.recent.top {
+                    continue;
+                }
                 stream.add_changes(changes_between(stream.recent.number, number));
                 stream.recent.number = number;
                 stream.recent.bring(page, &mut stream.arrivals);
