@@ -87,7 +87,11 @@ impl Stack {
             // SAFETY: the processor has what the function is compiled for.
             return unsafe { self.bring_modern(arrivals, around, larger_recent) };
         }
-        self.bring_anywhere(arrivals, around, larger_recent, bring_to_front)
+        let mut ranks = self.ranks;
+        let left =
+            self.bring_by(arrivals, around, larger_recent, &mut ranks, bring_to_front, last_slot);
+        self.ranks = ranks;
+        left
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -98,20 +102,32 @@ impl Stack {
         around: &[u32],
         larger_recent: [u32; 2],
     ) -> usize {
-        self.bring_anywhere(arrivals, around, larger_recent, |ranks, slot| {
-            bring_to_front_modern(ranks, slot)
-        })
+        let mut ranks = load(&self.ranks);
+        let left = self.bring_by(
+            arrivals,
+            around,
+            larger_recent,
+            &mut ranks,
+            |ranks, slot| bring_to_front_modern(ranks, slot),
+            |ranks| last_slot_modern(ranks),
+        );
+        self.ranks = store(ranks);
+        left
     }
 
+    /// [`Stack::bring`] with the ranks in a form of which two functions know how to bring a slot to the
+    /// front and which is the last.
     #[inline(always)]
-    fn bring_anywhere(
+    fn bring_by<R: Copy>(
         &mut self,
         arrivals: &mut [Arrival],
         around: &[u32],
         larger_recent: [u32; 2],
-        bring_to_front: impl Fn(&mut [u8; NEAR], usize) -> u8,
+        ranks: &mut R,
+        bring_to_front: impl Fn(&mut R, usize) -> u8,
+        last_slot: impl Fn(&R) -> usize,
     ) -> usize {
-        let Self { recent, places, near, ranks, near_found, far } = self;
+        let Self { recent, places, near, near_found, far, .. } = self;
         let places = &mut places[..];
         // In registers for the while.
         let mut local_ranks = *ranks;
@@ -131,7 +147,7 @@ impl Stack {
             } else {
                 // The last of the near ones makes room.
                 far.find(place);
-                let slot = last_slot(local_ranks);
+                let slot = last_slot(&local_ranks);
                 if near[slot] != NO_PAGE {
                     far.push(near[slot], places);
                 }
@@ -185,29 +201,60 @@ fn bring_to_front(ranks: &mut [u8; NEAR], slot: usize) -> u8 {
     old
 }
 
-/// [`bring_to_front`] for ranks that lie in two registers: none of it goes through memory.
+/// Ranks in two registers.
+#[cfg(target_arch = "x86_64")]
+type Registers = [__m256i; 2];
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]
-fn bring_to_front_modern(ranks: &mut [u8; NEAR], slot: usize) -> u8 {
-    let halves = ranks.as_mut_ptr().cast::<__m256i>();
+fn load(ranks: &[u8; NEAR]) -> Registers {
+    let halves = ranks.as_ptr().cast::<__m256i>();
     // SAFETY: the array is two vectors long, and these loads need no alignment.
-    let [low, high] = unsafe { [_mm256_loadu_si256(halves), _mm256_loadu_si256(halves.add(1))] };
+    unsafe { [_mm256_loadu_si256(halves), _mm256_loadu_si256(halves.add(1))] }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn store([low, high]: Registers) -> [u8; NEAR] {
+    let mut ranks = [0; NEAR];
+    let halves = ranks.as_mut_ptr().cast::<__m256i>();
+    // SAFETY: the array is two vectors long, and these stores need no alignment.
+    unsafe {
+        _mm256_storeu_si256(halves, low);
+        _mm256_storeu_si256(halves.add(1), high);
+    }
+    ranks
+}
+
+/// [`bring_to_front`] without a way through memory.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn bring_to_front_modern(ranks: &mut Registers, slot: usize) -> u8 {
+    let [low, high] = *ranks;
     let [word, low_byte, high_byte] = PICKS[slot % NEAR].map(|pick| _mm256_set1_epi32(pick));
     let old = _mm256_or_si256(
         _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(low, word), low_byte),
         _mm256_shuffle_epi8(_mm256_permutevar8x32_epi32(high, word), high_byte),
     );
-    let moved = |ranks| {
+    *ranks = [low, high].map(|ranks| {
         let moved_back = _mm256_sub_epi8(ranks, _mm256_cmpgt_epi8(old, ranks));
         _mm256_andnot_si256(_mm256_cmpeq_epi8(ranks, old), moved_back)
-    };
-    // SAFETY: as above, for stores.
-    unsafe {
-        _mm256_storeu_si256(halves, moved(low));
-        _mm256_storeu_si256(halves.add(1), moved(high));
-    }
+    });
     _mm256_extract_epi8::<0>(old) as u8
+}
+
+/// [`last_slot`] without a way through memory.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn last_slot_modern(ranks: &Registers) -> usize {
+    let last = _mm256_set1_epi8(NEAR as i8 - 1);
+    let [low, high] =
+        ranks.map(|ranks| _mm256_movemask_epi8(_mm256_cmpeq_epi8(ranks, last)) as u32);
+    (u64::from(high) << 32 | u64::from(low)).trailing_zeros() as usize
 }
 
 /// By slot: which word of its half it is in, and which byte of that word it is in the lower and in
@@ -226,7 +273,7 @@ const PICKS: [[i32; 3]; NEAR] = {
 
 /// The slot of the last of the near pages.
 #[inline(always)]
-fn last_slot(ranks: [u8; NEAR]) -> usize {
+fn last_slot(ranks: &[u8; NEAR]) -> usize {
     // A maximum, for that is vector instructions as well.
     let is_last = |rank| 0_u8.wrapping_sub(u8::from(rank == NEAR as u8 - 1));
     let slots = ranks.iter().zip(0_u8..).map(|(&rank, slot)| slot & is_last(rank));
@@ -353,14 +400,19 @@ mod tests {
             return;
         }
         let mut ranks: [u8; NEAR] = std::array::from_fn(|slot| slot as u8);
-        let mut ranks_in_registers = ranks;
+        // SAFETY: the processor has what these functions are compiled for; so below.
+        let mut registers = unsafe { load(&ranks) };
         for step in 0..10_000_usize {
             let slot = step * step / 7 % NEAR;
             let rank = bring_to_front(&mut ranks, slot);
-            // SAFETY: the processor has what the function is compiled for.
-            let same = unsafe { bring_to_front_modern(&mut ranks_in_registers, slot) };
-            assert_eq!((rank, ranks), (same, ranks_in_registers));
-            assert_eq!(ranks[last_slot(ranks)], NEAR as u8 - 1);
+            // SAFETY: see above.
+            let (same_rank, same_ranks, same_last) = unsafe {
+                let rank = bring_to_front_modern(&mut registers, slot);
+                (rank, store(registers), last_slot_modern(&registers))
+            };
+            assert_eq!((rank, ranks), (same_rank, same_ranks));
+            assert_eq!(last_slot(&ranks), same_last);
+            assert_eq!(ranks[same_last], NEAR as u8 - 1);
         }
     }
 }
