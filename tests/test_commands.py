@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -259,6 +260,16 @@ def test_a_reader_that_goes_away_is_no_error(trace):
     assert errors == b""
 
 
+def wait_until_open(process, path):
+    """Returns when a process has opened a file: it is at work then."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    while process.poll() is None:
+        with contextlib.suppress(FileNotFoundError):  # Closed since it was listed.
+            if any(entry.samefile(path) for entry in folder.iterdir()):
+                return
+        time.sleep(0.01)
+
+
 def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path):
     machines = [argument for _ in range(400) for argument in ("-m", "notlb")]
     output = tmp_path / "out.json"
@@ -268,7 +279,7 @@ def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path)
         text=True,
         cwd=ROOT,
     )
-    time.sleep(2)
+    wait_until_open(process, trace)
     process.send_signal(signal.SIGINT)
     errors = process.stderr.read()
     process.stderr.close()

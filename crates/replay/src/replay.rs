@@ -1,6 +1,9 @@
 //! One decode of a trace feeds many machines.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{Organisation as Description, ReplayMachine};
@@ -27,7 +30,8 @@ pub struct Options<'a> {
     pub seed: u64,
     /// Threads; `None` is one for each processor. Results do not depend on it.
     pub threads: Option<NonZeroUsize>,
-    /// Called now and then with the number of instructions replayed; `false` stops the replay.
+    /// Called now and then, by the thread that called [`replay`], with the number of instructions
+    /// replayed; `false` stops the replay.
     pub progress: Option<&'a (dyn Fn(u64) -> bool + Sync)>,
 }
 
@@ -70,10 +74,40 @@ pub fn replay(
     machines: &[ReplayMachine],
     options: Options<'_>,
 ) -> Result<Vec<Outcome>, ReplayError> {
-    let threads = options.threads.map_or(0, NonZeroUsize::get);
+    let Options { seed, threads, progress } = options;
+    let threads = threads.map_or(0, NonZeroUsize::get);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    pool.install(|| replay_in_pool(source, machines, options))
+    let (done, is_stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+    let caller = thread::current();
+    thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let outcomes = pool.install(|| {
+                replay_in_pool(source, machines, seed, |instructions| {
+                    done.store(instructions, Relaxed);
+                    !is_stopped.load(Relaxed)
+                })
+            });
+            caller.unpark();
+            outcomes
+        });
+        if let Some(progress) = progress {
+            loop {
+                let is_finished = work.is_finished();
+                if !progress(done.load(Relaxed)) {
+                    is_stopped.store(true, Relaxed);
+                }
+                if is_finished {
+                    break;
+                }
+                thread::park_timeout(PROGRESS_INTERVAL);
+            }
+        }
+        work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
+
+/// How often progress is told.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Machines that see the program alike.
 struct Group<A> {
@@ -210,12 +244,14 @@ impl Driven<u64> for RadixEngine {
     }
 }
 
+/// `goes_on` is told the number of instructions after every batch.
 fn replay_in_pool(
     source: &mut dyn Source,
     machines: &[ReplayMachine],
-    options: Options<'_>,
+    seed: u64,
+    goes_on: impl Fn(u64) -> bool,
 ) -> Result<Vec<Outcome>, ReplayError> {
-    let mut driven = build(machines, options.seed)?;
+    let mut driven = build(machines, seed)?;
     let mut regions = Regions::default();
     let mut current = Batch::default();
     let mut next = Batch::default();
@@ -232,7 +268,7 @@ fn replay_in_pool(
         let (decoded, run) = rayon::join(|| source.next_batch(&mut next), || driven.run(&current));
         run.map_err(refuse)?;
         more = decoded?;
-        if options.progress.is_some_and(|progress| !progress(driven.instructions())) {
+        if !goes_on(driven.instructions()) {
             return Err(ReplayError::Stopped);
         }
     }
