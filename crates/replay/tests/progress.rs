@@ -14,7 +14,7 @@ struct Endless(Box<dyn Source>);
 impl Endless {
     fn small_trace() -> Box<dyn Source> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small.mmt");
-        mmulab_trace::open(path.as_ref()).unwrap()
+        mmulab_trace::open(path.as_ref()).unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
