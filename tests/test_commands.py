@@ -278,6 +278,8 @@ def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path)
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
+        # A shell that runs the tests in the background has it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_until_open(process, trace)
     process.send_signal(signal.SIGINT)
