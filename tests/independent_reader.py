@@ -117,7 +117,9 @@ class Trace:
                 part = body[position : position + stored]
                 position += stored
                 streams.append(Stream(zstd.decompress(part, length, asbytes=True)))
-            definitions, events, bases, tokens, escapes, address_tokens, payload, straddles = streams
+            definitions, events, bases, tokens, escapes, address_tokens, payload, straddles = (
+                streams
+            )
 
             block_end = self._define(definitions, defined, block_end)
             pending = self._events(events, event_count)
