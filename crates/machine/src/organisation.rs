@@ -281,8 +281,9 @@ pub enum Pages {
     /// 1 GiB everywhere.
     #[serde(rename = "1G")]
     Huge,
-    /// 2 MiB wherever an aligned block of that size lies wholly within one mapped region without
-    /// a file, 4 KiB elsewhere, as with transparent huge pages always on.
+    /// 2 MiB wherever an aligned block of that size lies wholly within anonymous memory, 4 KiB
+    /// elsewhere, as with transparent huge pages always on: a block is promoted as soon as a growing
+    /// mapping covers it.
     #[serde(rename = "mixed")]
     Mixed,
 }

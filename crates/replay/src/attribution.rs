@@ -24,7 +24,8 @@ impl Numbered for u32 {
     }
 }
 
-/// Walks and their cycles by page. A walk belongs to the page whose translation was sought.
+/// Walks and their cycles by page. A walk belongs to the page whose translation was sought, and so do
+/// the cycles of a look-up that a second-level TLB answered.
 ///
 /// A walk is short enough for a hash of the page to show: its account is found by two loads, of which
 /// the first is shared with its neighbours.
@@ -55,8 +56,19 @@ pub struct PageWalks {
     pub fetch_walks: u64,
     /// Walks for data references.
     pub data_walks: u64,
-    /// Cycles of both, interrupts included.
+    /// Cycles of both and of second-level TLB look-ups, interrupts included.
     pub cycles: u64,
+}
+
+/// Who sought a translation, and whether that took a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// A fetch; a walk.
+    WalkForFetch,
+    /// A data reference; a walk.
+    WalkForData,
+    /// Either; a second-level TLB knew it.
+    SecondLevelHit,
 }
 
 impl<P> Default for Attribution<P> {
@@ -71,17 +83,17 @@ impl<P> Default for Attribution<P> {
 }
 
 impl<P: Numbered> Attribution<P> {
-    /// A walk for `page` took `cycles`.
+    /// Finding the translation of `page` took `cycles`.
     #[inline]
-    pub fn add(&mut self, page: P, is_fetch: bool, cycles: u64) {
+    pub fn add(&mut self, page: P, sought: Sought, cycles: u64) {
         let number = page.number() / CHUNK_PAGES as u64;
         let mut place = self.places[number as usize % PLACES];
         if self.chunks.get(place as usize).is_none_or(|chunk| chunk.number != number) {
             place = self.seek(number);
         }
         let walks = &mut self.chunks[place as usize].walks[page.number() as usize % CHUNK_PAGES];
-        walks.fetch_walks += u64::from(is_fetch);
-        walks.data_walks += u64::from(!is_fetch);
+        walks.fetch_walks += u64::from(sought == Sought::WalkForFetch);
+        walks.data_walks += u64::from(sought == Sought::WalkForData);
         walks.cycles += cycles;
     }
 
@@ -96,7 +108,7 @@ impl<P: Numbered> Attribution<P> {
         place
     }
 
-    /// The pages that were walked for.
+    /// The pages whose translation cost something.
     pub fn pages(&self) -> impl Iterator<Item = (P, &PageWalks)> {
         let numbered = self.chunks.iter().flat_map(|chunk| {
             let first = chunk.number * CHUNK_PAGES as u64;
@@ -134,7 +146,14 @@ impl Regions {
         if start == end {
             return;
         }
-        // What the new mapping overlaps is cut back to its parts outside.
+        self.cut(start, end);
+        let name = if name.is_empty() { "[anonymous]" } else { name };
+        let region = Region { name: name.to_owned(), executable: *executable };
+        self.mappings.insert(start, (end, region));
+    }
+
+    /// Cuts back what overlaps a range to its parts outside.
+    fn cut(&mut self, start: u64, end: u64) {
         while let Some((&old_start, &(old_end, _))) = self.mappings.range(..end).next_back() {
             if old_end <= start {
                 break;
@@ -147,16 +166,6 @@ impl Regions {
                 self.mappings.insert(old_start, (start, region));
             }
         }
-        let name = if name.is_empty() { "[anonymous]" } else { name };
-        let region = Region { name: name.to_owned(), executable: *executable };
-        self.mappings.insert(start, (end, region));
-    }
-
-    /// Whether one mapping without a file covers all of a range.
-    pub fn is_anonymous_throughout(&self, address: u64, length_bytes: u64) -> bool {
-        self.mappings.range(..=address).next_back().is_some_and(|(_, (end, region))| {
-            *end >= address.saturating_add(length_bytes) && region.name.starts_with('[')
-        })
     }
 
     /// What is mapped somewhere in a page: the part that begins last.

@@ -4,7 +4,7 @@ use mmulab_hardware::Ledger;
 use mmulab_trace::Straddle;
 
 use crate::at_hand::AtHand;
-use crate::attribution::Attribution;
+use crate::attribution::{Attribution, Sought};
 use crate::caches::{CacheCounters, Caches, Location, Side};
 use crate::cause::{Cause, Role, Tier};
 use crate::fold::{DoesNotFit, FoldedView, GRANULE_SHIFT, SharedFold};
@@ -474,7 +474,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     fn map_fetch(&mut self, page: u32) {
         let before = self.machine.ledger.cycles();
         if self.organisation.translate_fetch(page, &mut self.machine) {
-            self.attribution.add(page, true, self.machine.ledger.cycles() - before);
+            let cycles = self.machine.ledger.cycles() - before;
+            self.attribution.add(page, Sought::WalkForFetch, cycles);
         }
     }
 
@@ -489,7 +490,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             let page = piece >> PAGE_SHIFT;
             let before = self.machine.ledger.cycles();
             if self.organisation.translate_data(page, &mut self.machine) {
-                self.attribution.add(page, false, self.machine.ledger.cycles() - before);
+                let cycles = self.machine.ledger.cycles() - before;
+                self.attribution.add(page, Sought::WalkForData, cycles);
                 walked = true;
             }
             let at = self.locate(piece);
@@ -524,7 +526,11 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             let page = at.virtual_address as u32 >> PAGE_SHIFT;
             self.organisation.before_fill(page, &mut self.machine);
             let cycles = self.machine.ledger.cycles() - before;
-            self.attribution.add(page, role == Role::Fetch, cycles);
+            let sought = match role {
+                Role::Fetch => Sought::WalkForFetch,
+                _ => Sought::WalkForData,
+            };
+            self.attribution.add(page, sought, cycles);
         }
         walks
     }

@@ -16,6 +16,7 @@ mod cause;
 pub mod engine;
 mod fold;
 mod frames;
+mod large_pages;
 pub mod organisation;
 mod outcome;
 pub mod program;
@@ -23,7 +24,7 @@ mod reach;
 mod replay;
 pub mod sweep;
 
-pub use attribution::{Attribution, Numbered, PageWalks, Region, Regions};
+pub use attribution::{Attribution, Numbered, PageWalks, Region, Regions, Sought};
 pub use cause::{Cause, Role, Tier};
 pub use fold::{DoesNotFit, Fold};
 pub use frames::Frames;

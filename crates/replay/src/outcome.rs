@@ -73,11 +73,11 @@ pub struct RegionCost {
     pub name: String,
     /// Whether it holds code.
     pub executable: bool,
-    /// Pages that were walked for at least once.
+    /// Pages whose translation cost something: that were walked for, or found in a second-level TLB.
     pub pages: u64,
-    /// Walks.
+    /// Walks; a look-up that a second-level TLB answers is none.
     pub walks: u64,
-    /// Their cycles, interrupts included.
+    /// Their cycles and those of second-level TLB look-ups, interrupts included.
     pub cycles: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct PageCost {
     pub fetch_walks: u64,
     /// Walks for data references.
     pub data_walks: u64,
-    /// Their cycles, interrupts included.
+    /// Their cycles and those of second-level TLB look-ups, interrupts included.
     pub cycles: u64,
 }
 

@@ -86,8 +86,8 @@ impl Program<u64> {
 impl<A> Program<A> {
     /// The stretch that `batch` is; its blocks are known.
     pub fn stretch<'a>(&'a self, batch: &'a Batch) -> Stretch<'a, A> {
-        let Batch { blocks, addresses, straddles, .. } = batch;
-        Stretch { program: self, blocks, addresses, straddles }
+        let Batch { blocks, addresses, straddles, events } = batch;
+        Stretch { program: self, blocks, addresses, straddles, events }
     }
 
     fn push(&mut self, block: &Block, first: A, further_on: impl Fn(u64) -> A) {
@@ -121,6 +121,8 @@ pub struct Stretch<'a, A> {
     pub addresses: &'a [u64],
     /// The accesses that span a multiple of [`STRADDLE_BYTES`], in order.
     pub straddles: &'a [Straddle],
+    /// Events, each with the index in `blocks` before which it happened, ascending.
+    pub events: &'a [(usize, Event)],
 }
 
 impl<A> Stretch<'_, A> {

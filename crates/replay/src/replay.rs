@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{Organisation as Description, ReplayMachine};
-use mmulab_trace::{Batch, Block, Event, Source, TraceError};
+use mmulab_trace::{Batch, Block, Source, TraceError};
 use rayon::prelude::*;
 
 use crate::attribution::Regions;
@@ -155,9 +155,6 @@ impl Machines {
         if !self.flat.engines.is_empty() {
             self.flat.program.learn(table);
         }
-        for (_, engine) in &mut self.flat.engines {
-            batch.events.iter().for_each(|(_, event)| engine.note(event));
-        }
         Ok(())
     }
 
@@ -181,8 +178,6 @@ impl Machines {
 
 /// A machine of any kind, being driven.
 trait Driven<A>: Send {
-    fn note(&mut self, _event: &Event) {}
-
     fn run(&mut self, stretch: Stretch<'_, A>) -> Result<(), DoesNotFit>;
 
     /// Instructions run so far.
@@ -219,10 +214,6 @@ impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Engine<O, C> {
 }
 
 impl Driven<u64> for RadixEngine {
-    fn note(&mut self, event: &Event) {
-        RadixEngine::note(self, event);
-    }
-
     fn run(&mut self, stretch: Stretch<'_, u64>) -> Result<(), DoesNotFit> {
         RadixEngine::run(self, stretch);
         Ok(())

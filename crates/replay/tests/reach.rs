@@ -190,24 +190,32 @@ fn a_cycle_has_one_step() {
     assert_eq!(curve.misses_at(1_000_000), 100);
     assert_eq!(
         result.huge_page_verdict(64),
-        "Huge pages would help, saving 99.9% of the page walks: with 2M pages instead of 4K, \
-        a data TLB of 64 entries misses 0.100 instead of 1000.000 times in a thousand \
-        instructions."
+        "Huge pages would help, saving 100.0% of the page walks: with 2M pages instead of 4K, \
+        a data TLB of 64 entries misses 0.000 instead of 990.000 times in a thousand \
+        instructions (the first use of each page, which is a page fault, not counted)."
     );
     assert_eq!(
         result.huge_page_verdict(1024),
-        "Huge pages would help, saving 99.0% of the page walks: with 2M pages instead of 4K, \
-        a data TLB of 1024 entries misses 0.100 instead of 10.000 times in a thousand \
-        instructions, and one of 64 entries 0.100 instead of 1000.000 times."
+        "Huge pages would help a little, saving second-level look-ups: with 2M pages instead of \
+        4K, a data TLB of 1024 entries misses 0.000 instead of 0.000 times in a thousand \
+        instructions, and one of 64 entries 0.000 instead of 990.000 times (the first use of each \
+        page, which is a page fault, not counted)."
     );
-    // So rarely that the first uses of the pages no longer count.
-    let rare = [Block { instruction_sizes_bytes: vec![4; 200], ..blocks[0].clone() }];
-    let result = reach(&mut memory(&rare, &executions), &|_| true).expect("readable");
-    let verdict = result.huge_page_verdict(1024);
-    assert!(
-        verdict.starts_with("Huge pages would help a little, saving second-level look-ups: "),
-        "{verdict}"
-    );
+}
+
+/// However many pages a program uses once, larger ones would save it no walk that matters.
+#[test]
+fn first_uses_say_nothing_for_huge_pages() {
+    let blocks = [Block {
+        address: 0x1000,
+        instruction_sizes_bytes: vec![4],
+        accesses: vec![Access { instruction: 0, size_bytes: 8, kind: AccessKind::Load }],
+    }];
+    let executions: Vec<(u32, Vec<u64>)> =
+        (0..10_000_u64).map(|step| (0, vec![step * 4096 + (1 << 32)])).collect();
+    let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
+    let verdict = result.huge_page_verdict(1536);
+    assert!(verdict.starts_with("Huge pages would hardly help: "), "{verdict}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod slow_replay;
 use std::collections::BTreeMap;
 
 use common::{VecSource, machine};
-use mmulab_machine::ReplayMachine;
+use mmulab_machine::{Organisation, ReplayMachine};
 use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
@@ -22,8 +22,12 @@ use slow_replay::{Counts, Slow};
 struct Random {
     blocks: Vec<Block>,
     executed: Vec<(usize, Vec<u64>)>,
-    mappings: Vec<Event>,
+    /// With the index in `executed` before which each happens, ascending.
+    events: Vec<(usize, Event)>,
 }
+
+/// Blocks in a batch of the programs here.
+const BATCH_BLOCKS: usize = 50;
 
 fn block() -> impl Strategy<Value = Block> {
     let address = prop_oneof![
@@ -55,20 +59,22 @@ fn data() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => (0u64..60, 0u64..4096).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
         2 => (0u64..6, 0u64..256).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
+        2 => (0u64..1300, 0u64..4096).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
         2 => (0u64..30, 0u64..4096).prop_map(|(page, offset)| 0x7ffd_1230_0000 + page * 8192 + offset),
         1 => (0u64..600).prop_map(|page| 0x5555_0000_0000 + page * 0x40_1040),
     ]
 }
 
 fn program() -> impl Strategy<Value = Random> {
-    (prop::collection::vec(block(), 1..30), prop::collection::vec(data(), 20))
-        .prop_flat_map(|(blocks, pool)| {
+    let blocks = prop::collection::vec(block(), 1..30);
+    (blocks, prop::collection::vec(data(), 20), prop::collection::vec(heap_event(), 0..12))
+        .prop_flat_map(|(blocks, pool, events)| {
             let count = blocks.len();
             let address = prop_oneof![2 => prop::sample::select(pool), 1 => data()];
             let step = (0..count, prop::collection::vec(address, 5));
-            (Just(blocks), prop::collection::vec(step, 1..400))
+            (Just(blocks), prop::collection::vec(step, 1..400), Just(events))
         })
-        .prop_map(|(blocks, steps)| {
+        .prop_map(|(blocks, steps, later)| {
             let executed = steps
                 .into_iter()
                 .map(|(block, mut addresses)| {
@@ -76,19 +82,32 @@ fn program() -> impl Strategy<Value = Random> {
                     (block, addresses)
                 })
                 .collect();
-            let map = |address, length_bytes, name: &str| Event::Map {
-                address,
-                length_bytes,
-                executable: false,
-                name: name.to_owned(),
-            };
-            let mappings = vec![
-                map(0x40_0000, 41 * 4096, "/bin/program"),
-                map(0x1000_0000, 5 << 20, "[heap]"),
-                map(0x7ffd_1230_0000, 60 * 4096, "[stack]"),
+            let mut events = vec![
+                (0, map(0x40_0000, 41 * 4096, "/bin/program")),
+                (0, map(0x1000_0000, 3 << 20, "[heap]")),
+                (0, map(0x7ffd_1230_0000, 60 * 4096, "[stack]")),
             ];
-            Random { blocks, executed, mappings }
+            events.extend(later);
+            events.sort_by_key(|(place, _)| *place);
+            Random { blocks, executed, events }
         })
+}
+
+fn map(address: u64, length_bytes: u64, name: &str) -> Event {
+    Event::Map { address, length_bytes, executable: false, name: name.to_owned() }
+}
+
+/// The heap grows, shrinks, and a file or other memory takes a part of it.
+fn heap_event() -> impl Strategy<Value = (usize, Event)> {
+    let names = prop::sample::select(vec!["[heap]", "[heap]", "[heap]", "", "/lib/c", "unmap"]);
+    (0usize..400, 0u64..10, 1u64..8, names).prop_map(|(place, start, length, name)| {
+        let (address, length_bytes) = (0x1000_0000 + (start << 19), length << 19);
+        let event = match name {
+            "unmap" => Event::Unmap { address, length_bytes },
+            name => map(address, length_bytes, name),
+        };
+        (place, event)
+    })
 }
 
 /// Machines made small, so that everything happens often.
@@ -166,10 +185,15 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
 
 fn slowly(machine: &ReplayMachine, program: &Random, seed: u64) -> Counts {
     let mut slow = Slow::new(machine, seed);
-    for event in &program.mappings {
-        slow.map(event);
-    }
-    for (number, addresses) in &program.executed {
+    for (place, (number, addresses)) in program.executed.iter().enumerate() {
+        let before = |at: &usize| *at == place;
+        // Where the program's pages go in 32 bits is known a batch at a time.
+        let of_batch = place..place + BATCH_BLOCKS;
+        let begins = place % BATCH_BLOCKS == 0;
+        for (_, event) in program.events.iter().filter(|(at, _)| begins && of_batch.contains(at)) {
+            slow.fold_in(event);
+        }
+        program.events.iter().filter(|(at, _)| before(at)).for_each(|(_, event)| slow.note(event));
         slow.execute_block(&program.blocks[*number], addresses);
     }
     slow.finish();
@@ -195,20 +219,45 @@ fn counts_of(outcome: &Outcome) -> Counts {
         pages: outcome
             .pages
             .iter()
-            .map(|page| (page.address, (page.fetch_walks + page.data_walks, page.cycles)))
+            .map(|page| {
+                let walks = page.fetch_walks + page.data_walks;
+                ((page.address, page.size_bytes), (walks, page.cycles))
+            })
             .collect(),
     }
 }
 
 fn compare(machine: &ReplayMachine, program: &Random, seed: u64) -> Result<(), TestCaseError> {
-    let mut source = VecSource::new(&program.blocks, &program.executed, &program.mappings, 50);
+    let mut source =
+        VecSource::new(&program.blocks, &program.executed, &program.events, BATCH_BLOCKS);
     let options = Options { seed, ..Options::default() };
     let outcomes = replay(&mut source, std::slice::from_ref(machine), options).unwrap();
     let [outcome] = &outcomes[..] else { panic!("one machine, one outcome") };
     let sum: u64 = outcome.causes.iter().map(|cause| cause.cycles).sum();
     prop_assert_eq!(sum, outcome.cycles);
+    prop_assert_eq!(walks_by_region(outcome), walks_by_other_counters(machine, outcome));
     prop_assert_eq!(counts_of(outcome), slowly(machine, program, seed));
     Ok(())
+}
+
+/// All walks that regions, and pages, were charged with.
+fn walks_by_region(outcome: &Outcome) -> u64 {
+    let by_page: u64 = outcome.pages.iter().map(|page| page.fetch_walks + page.data_walks).sum();
+    let by_region = outcome.regions.iter().map(|region| region.walks).sum();
+    assert_eq!(by_page, by_region);
+    by_region
+}
+
+/// The same number from counters that know nothing of pages: the misses of the last TLB level, or,
+/// without a TLB, how often the user handler ran.
+fn walks_by_other_counters(machine: &ReplayMachine, outcome: &Outcome) -> u64 {
+    let misses =
+        |name: &str| outcome.tlbs.iter().find(|tlb| tlb.name == name).map(|tlb| tlb.misses);
+    let first_level = || misses("itlb").unwrap_or(0) + misses("dtlb").unwrap_or(0);
+    match machine.organisation {
+        Organisation::Notlb(_) => outcome.cause("uhandler").count,
+        _ => misses("stlb").unwrap_or_else(first_level),
+    }
 }
 
 macro_rules! organisations {
@@ -250,7 +299,7 @@ fn results_depend_on_the_seed_and_not_on_the_threads() {
         })
         .collect();
     let run = |seed, threads| {
-        let mut source = VecSource::new(&program.blocks, &program.executed, &program.mappings, 7);
+        let mut source = VecSource::new(&program.blocks, &program.executed, &program.events, 7);
         let threads = std::num::NonZeroUsize::new(threads);
         replay(&mut source, &machines, Options { seed, threads, ..Options::default() }).unwrap()
     };
@@ -265,17 +314,19 @@ fn a_recorded_program() {
     let trace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/small.mmt");
     let mut source = mmulab_trace::open(&trace).unwrap();
     let (mut batch, mut blocks, mut executed) = (mmulab_trace::Batch::default(), vec![], vec![]);
-    let mut mappings = Vec::new();
+    let mut events = Vec::new();
     while executed.len() < 40_000 && source.next_batch(&mut batch).unwrap() {
         blocks = source.table().blocks().to_vec();
+        let first = executed.len();
         let mut addresses = batch.addresses.iter().copied();
         for &block in &batch.blocks {
             let own = addresses.by_ref().take(blocks[block as usize].accesses.len()).collect();
             executed.push((block as usize, own));
         }
-        mappings.extend(batch.events.drain(..).map(|(_, event)| event));
+        let later = |(place, event)| (first + place, event);
+        events.extend(batch.events.drain(..).map(later));
     }
-    let program = Random { blocks, executed, mappings };
+    let program = Random { blocks, executed, events };
     let small = |name: &str| {
         let mut set = vec![("l2.size_bytes", "65536"), ("l1i.size_bytes", "4096")];
         set.push(("l1d.size_bytes", "4096"));

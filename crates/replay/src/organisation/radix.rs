@@ -12,11 +12,12 @@ use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
 use mmulab_trace::Event;
 
 use super::TlbCounters;
-use crate::attribution::{Attribution, Numbered, Regions};
+use crate::attribution::{Attribution, Numbered, Sought};
 use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
 use crate::frames::Frames;
+use crate::large_pages::{LARGE_SHIFT, LargePages};
 use crate::program::{StaticBlock, Stretch};
 
 /// log2 of the smallest page.
@@ -125,6 +126,13 @@ impl TlbLevel {
         array.tlb.insert(entry, Partition::Normal);
         Some(piece)
     }
+
+    /// Drops the entries whose first address is `within` something.
+    fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
+        for array in &mut self.arrays {
+            array.tlb.invalidate_where(|_, entry| within(entry.virtual_address));
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,9 +166,8 @@ pub struct RadixEngine {
     walk_caches: Vec<(u32, u32, Tlb<()>)>,
     tables: HashMap<(u32, u64), u64>,
     frames: Frames,
-    regions: Regions,
-    /// For mixed pages, the decision for each aligned block that was touched.
-    is_large: HashMap<u64, bool>,
+    /// For mixed pages.
+    large_pages: LargePages,
     caches: Hierarchy,
     fetches_each_instruction: bool,
     /// The line that was fetched last. Nothing but fetches uses a split first level's instruction
@@ -187,7 +194,7 @@ impl RadixEngine {
         let level_shift = |level: u32| SMALL_SHIFT + table.index_bits * (level - 1);
         let wanted = match table.pages {
             Pages::Small => SMALL_SHIFT,
-            Pages::Large | Pages::Mixed => 21,
+            Pages::Large | Pages::Mixed => LARGE_SHIFT,
             Pages::Huge => 30,
         };
         if !(1..=table.levels).any(|level| level_shift(level) == wanted) {
@@ -250,8 +257,7 @@ impl RadixEngine {
             walk_caches,
             tables: HashMap::new(),
             frames: Frames::new(machine.memory.placement, seed),
-            regions: Regions::default(),
-            is_large: HashMap::new(),
+            large_pages: LargePages::default(),
             fetches_each_instruction: caches.first_level_is_unified(),
             fetched_line: None,
             caches,
@@ -265,10 +271,26 @@ impl RadixEngine {
         })
     }
 
-    /// Learns of a mapping event, which decides where mixed pages are large.
-    pub fn note(&mut self, event: &Event) {
-        if self.table.pages == Pages::Mixed {
-            self.regions.note(event);
+    /// A mapping event, which decides where mixed pages are large. Nothing of a block whose pages
+    /// change their size stays in a TLB or a walk cache; it gets new frames and its table entries
+    /// stay. What the operating system does for it is not in the recording and costs nothing.
+    fn note(&mut self, event: &Event) {
+        if self.table.pages != Pages::Mixed {
+            return;
+        }
+        for block in self.large_pages.note(event) {
+            let is_within = |address: u64| address >> LARGE_SHIFT == block >> LARGE_SHIFT;
+            for side in &mut self.sides {
+                side.tlb.invalidate(is_within);
+                side.last_page = u64::MAX;
+            }
+            self.second.invalidate(is_within);
+            for (_, shift, cache) in &mut self.walk_caches {
+                if *shift <= LARGE_SHIFT {
+                    cache.invalidate_where(|_, entry| is_within(entry.virtual_address));
+                }
+            }
+            self.fetched_line = None;
         }
     }
 
@@ -280,7 +302,13 @@ impl RadixEngine {
     /// Runs a stretch of the program.
     pub fn run(&mut self, stretch: Stretch<'_, u64>) {
         let mut addresses = stretch.addresses;
-        for &number in stretch.blocks {
+        let mut events = stretch.events;
+        for (place, &number) in stretch.blocks.iter().enumerate() {
+            while let Some(((_, event), later)) = events.split_first().filter(|(e, _)| e.0 <= place)
+            {
+                self.note(event);
+                events = later;
+            }
             let block = &stretch.program.blocks[number as usize];
             let (own, rest) = addresses.split_at(block.accesses as usize);
             addresses = rest;
@@ -288,6 +316,7 @@ impl RadixEngine {
             self.data_references += u64::from(block.accesses);
             self.run_block(stretch, block, own);
         }
+        events.iter().for_each(|(_, event)| self.note(event));
     }
 
     /// Runs a block event by event.
@@ -359,10 +388,15 @@ impl RadixEngine {
             self.ledger.charge(Cause::Stlb, self.second_latency_cycles);
         }
         let page_shift = self.page_shift(address);
+        let mut sought = Sought::SecondLevelHit;
         let translation = match self.second.lookup(address) {
             Some(translation) => translation,
             None => {
                 self.walk(address, page_shift);
+                sought = match side {
+                    Side::Instruction => Sought::WalkForFetch,
+                    Side::Data => Sought::WalkForData,
+                };
                 let page = address & !((1 << page_shift) - 1);
                 let frame = self.frames.physical_address(page, page_shift);
                 let translation = Translation { shift: page_shift, frame };
@@ -372,7 +406,7 @@ impl RadixEngine {
         };
         let page = Page { address: address & !((1 << page_shift) - 1), shift: page_shift };
         let cycles = self.ledger.cycles() - before;
-        self.attribution.add(page, side == Side::Instruction, cycles);
+        self.attribution.add(page, sought, cycles);
         let first = &mut self.sides[side as usize].tlb;
         first.insert(address, translation).unwrap_or(translation)
     }
@@ -381,16 +415,14 @@ impl RadixEngine {
     fn page_shift(&mut self, address: u64) -> u32 {
         match self.table.pages {
             Pages::Small => SMALL_SHIFT,
-            Pages::Large => 21,
+            Pages::Large => LARGE_SHIFT,
             Pages::Huge => 30,
             Pages::Mixed => {
-                let block = address >> 21;
-                let regions = &self.regions;
-                let is_large = *self
-                    .is_large
-                    .entry(block)
-                    .or_insert_with(|| regions.is_anonymous_throughout(block << 21, 1 << 21));
-                if is_large { 21 } else { SMALL_SHIFT }
+                if self.large_pages.is_large(address) {
+                    LARGE_SHIFT
+                } else {
+                    SMALL_SHIFT
+                }
             }
         }
     }

@@ -19,7 +19,7 @@ pub fn machine(name: &str, changes: &[(String, String)]) -> ReplayMachine {
 
 #[allow(dead_code)] // Not every test makes its own trace.
 /// A trace in memory, delivered in batches of a few blocks; a block becomes known with the batch
-/// that runs it first, and mappings come before everything.
+/// that runs it first.
 pub struct VecSource {
     table: BlockTable,
     batches: Vec<(BlockTable, Batch)>,
@@ -27,21 +27,22 @@ pub struct VecSource {
 
 #[allow(dead_code)]
 impl VecSource {
-    /// `executed` are indices in `blocks`, each with the addresses of its accesses.
+    /// `executed` are indices in `blocks`, each with the addresses of its accesses; `events` have the
+    /// index in `executed` before which they happen, ascending.
     pub fn new(
         blocks: &[Block],
         executed: &[(usize, Vec<u64>)],
-        mappings: &[Event],
+        events: &[(usize, Event)],
         batch_blocks: usize,
     ) -> Self {
         let mut table = BlockTable::default();
         let mut numbers = vec![None; blocks.len()];
         let mut batches = Vec::new();
-        for chunk in executed.chunks(batch_blocks) {
+        for (first, chunk) in (0..).step_by(batch_blocks).zip(executed.chunks(batch_blocks)) {
             let mut batch = Batch::default();
-            if batches.is_empty() {
-                batch.events = mappings.iter().map(|event| (0, event.clone())).collect();
-            }
+            let own =
+                events.iter().filter(|(place, _)| (first..first + batch_blocks).contains(place));
+            batch.events.extend(own.map(|(place, event)| (place - first, event.clone())));
             for (block, addresses) in chunk {
                 let number =
                     *numbers[*block].get_or_insert_with(|| table.push(blocks[*block].clone()));

@@ -30,8 +30,8 @@ pub struct Counts {
     pub write_backs: BTreeMap<String, u64>,
     pub tlb_misses: BTreeMap<String, u64>,
     pub nested_misses: u64,
-    /// Walks and cycles by page of the program.
-    pub pages: BTreeMap<u64, (u64, u64)>,
+    /// Walks and cycles by page of the program: by address and size.
+    pub pages: BTreeMap<(u64, u64), (u64, u64)>,
 }
 
 impl Counts {
@@ -129,6 +129,19 @@ impl SlowTlb {
         None
     }
 
+    /// Drops what maps a part of a block of 2 MiB, and what maps just that block.
+    fn drop_block(&mut self, block: u64) {
+        for set in 0..self.sets.sets.len() {
+            for way in 0..self.sets.sets[set].ways.len() {
+                let held = self.entries.get(&(set, way));
+                if held.is_some_and(|((page, size), _)| *size <= 1 << 21 && page >> 21 == block) {
+                    self.entries.remove(&(set, way));
+                    self.sets.sets[set].ways[way] = None;
+                }
+            }
+        }
+    }
+
     fn insert(&mut self, page: Entry, frame: u64, partition: Partition) {
         let set = self.set(page.0, page.1);
         let way = self.sets.victim(set, partition);
@@ -156,8 +169,9 @@ pub struct Slow {
     chains: HashMap<u64, Vec<(u64, u64)>>,
     collisions: u64,
     tables: HashMap<(u32, u64), u64>,
-    /// Anonymous mappings, for mixed pages.
-    anonymous: Vec<(u64, u64)>,
+    /// What anonymous memory each page of 4 KiB belongs to, for mixed pages.
+    anonymous: HashMap<u64, String>,
+    /// The size of the page that each block of 2 MiB was last seen to have.
     large: HashMap<u64, bool>,
     instructions: u64,
 }
@@ -261,21 +275,58 @@ impl Slow {
             chains: HashMap::new(),
             collisions: 0,
             tables: HashMap::new(),
-            anonymous: Vec::new(),
+            anonymous: HashMap::new(),
             large: HashMap::new(),
             instructions: 0,
             machine: machine.clone(),
         }
     }
 
-    /// Learns of a mapping.
-    pub fn map(&mut self, event: &Event) {
-        if let Event::Map { address, length_bytes, name, .. } = event {
+    /// Learns of a mapping before the program starts; the fold knows all of them at once.
+    pub fn fold_in(&mut self, event: &Event) {
+        if let Event::Map { address, length_bytes, .. } = event {
             self.fold.map(*address, *length_bytes);
+        }
+    }
+
+    /// A mapping event happens. Mappings begin and end on pages here.
+    pub fn note(&mut self, event: &Event) {
+        let (address, length, name) = match event {
+            Event::Map { address, length_bytes, name, .. } => {
+                (*address, *length_bytes, name.as_str())
+            }
+            Event::Unmap { address, length_bytes } => (*address, *length_bytes, "/nothing"),
+            Event::Thread(_) => return,
+        };
+        let is_mixed = matches!(
+            &self.machine.organisation,
+            Organisation::Radix(table) if table.pages == Pages::Mixed
+        );
+        if !is_mixed {
+            return;
+        }
+        for page in address / PAGE..(address + length) / PAGE {
             if name.is_empty() || name.starts_with('[') {
-                self.anonymous.push((*address, address + length_bytes));
+                self.anonymous.insert(page, name.to_owned());
+            } else {
+                self.anonymous.remove(&page);
             }
         }
+        for block in self.large.clone().into_keys() {
+            let is_large = self.is_large(block);
+            if self.large.insert(block, is_large) != Some(is_large) {
+                let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
+                for tlb in all.chain(self.walk_caches.values_mut()) {
+                    tlb.drop_block(block);
+                }
+            }
+        }
+    }
+
+    /// Whether all of a block of 2 MiB is one kind of anonymous memory.
+    fn is_large(&self, block: u64) -> bool {
+        let first = self.anonymous.get(&(block * 512));
+        first.is_some() && (0..512).all(|page| self.anonymous.get(&(block * 512 + page)) == first)
     }
 
     /// Executes a block. It is folded by its first byte and stays whole.
@@ -367,7 +418,7 @@ impl Slow {
     fn attribute(&mut self, page: u64, before: u64) {
         let address = self.fold.unfold(page as u32).unwrap();
         let cycles = self.counts.cycles() - before;
-        let walks = self.counts.pages.entry(address).or_default();
+        let walks = self.counts.pages.entry((address, PAGE)).or_default();
         walks.0 += 1;
         walks.1 += cycles;
     }
@@ -592,6 +643,7 @@ impl Slow {
         }
         let (translated, frame) = found.unwrap_or_else(|| {
             self.walk_radix(address, size);
+            self.counts.pages.entry((page, size)).or_default().0 += 1;
             let frame = self.frames.physical_address(page, size.trailing_zeros());
             Self::insert(&mut self.stlb, address, (page, size), frame);
             ((page, size), frame)
@@ -599,9 +651,7 @@ impl Slow {
         let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
         Self::insert(side, address, translated, frame);
         let cycles = self.counts.cycles() - before;
-        let walks = self.counts.pages.entry(page).or_default();
-        walks.0 += 1;
-        walks.1 += cycles;
+        self.counts.pages.entry((page, size)).or_default().1 += cycles;
         frame + (address - translated.0)
     }
 
@@ -627,12 +677,8 @@ impl Slow {
             Pages::Large => 1 << 21,
             Pages::Huge => 1 << 30,
             Pages::Mixed => {
-                let block = address >> 21;
-                let covers =
-                    |&(start, end): &(u64, u64)| start <= block << 21 && (block + 1) << 21 <= end;
-                let anonymous = &self.anonymous;
-                let large =
-                    *self.large.entry(block).or_insert_with(|| anonymous.iter().any(covers));
+                let large = self.is_large(address >> 21);
+                self.large.insert(address >> 21, large);
                 if large { 1 << 21 } else { PAGE }
             }
         }
