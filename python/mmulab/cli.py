@@ -427,6 +427,8 @@ def boot(
         format=format,
         output=output,
     )
+    for text in result.data["notes"]:
+        note(text)
     note(result.end)
     if not result.succeeded:
         raise typer.Exit(1)

@@ -255,7 +255,6 @@ def boot(result: BootResult) -> RenderableType:
     parts.append(
         Text(", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in events.items()))
     )
-    parts.extend(Text(note, style="yellow") for note in data["notes"])
     if data["checker"]["enabled"]:
         parts.append(_boot_reports(result))
     return Group(*parts)

@@ -112,6 +112,11 @@ impl WriteBuffer {
             .map_or(now, |entry| entry.ready_at.max(now))
     }
 
+    /// Whether a store joins an entry that an earlier instruction made, from now on.
+    pub fn set_coalescing(&mut self, coalesces: bool) {
+        self.shape.write_coalesces = coalesces;
+    }
+
     fn can_join(&self, address: u32, joins: bool) -> bool {
         (joins || self.shape.write_coalesces)
             && self

@@ -3,7 +3,8 @@
 //!
 //! Sources: Intel SA-1100 Developer's Manual 278088-004, chapter 5; Intel IXP42X Developer's Manual
 //! 252480-006, 3.5; ARM920T TRM, ARM DDI 0151C, 2.3; ARM926EJ-S TRM, ARM DDI 0198D, 2.3.
-//! An operation that the core does not have does nothing and is listed at the end of the run.
+//! An operation that the core does not have, or that is not modelled, does nothing and is listed at the
+//! end of the run: no write is swallowed without a note.
 
 use mmulab_hardware::Replacement;
 use mmulab_machine::ArmCoprocessor::{self, *};
@@ -55,17 +56,72 @@ fn writable_control(kind: ArmCoprocessor) -> u32 {
     }
 }
 
+/// Bits of the control register that are kept and change nothing here: B (big-endian data) and, of the
+/// ARM926EJ-S, L4 (loads of the PC stay in ARM state).
+fn control_not_modelled(kind: ArmCoprocessor) -> u32 {
+    match kind {
+        Arm926ejs => 0x8080,
+        _ => 0x80,
+    }
+}
+
+/// The cache debug control register of the ARM926EJ-S (ARM DDI 0198D, appendix B).
+pub mod cache_debug {
+    /// No fills of the data cache.
+    pub const NO_DATA_FILLS: u32 = 1;
+    /// No fills of the instruction cache.
+    pub const NO_INSTRUCTION_FILLS: u32 = 2;
+    /// Every store writes through.
+    pub const NO_WRITE_BACK: u32 = 4;
+}
+
+/// Why a coprocessor operation did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The core does not have it.
+    Core,
+    /// The core has it, the model does not.
+    Model,
+}
+
+/// Different operations that are listed at the end of the run; of the rest, the number.
+const LISTED_OPERATIONS: usize = 32;
+
+/// Operations that did nothing.
+#[derive(Debug, Default)]
+pub struct Ignored {
+    /// The first of each kind: instruction word, its PC, and why.
+    pub operations: Vec<(u32, u32, Lack)>,
+    /// How many uses of further kinds there were.
+    pub further: u64,
+}
+
+impl Ignored {
+    fn note(&mut self, word: u32, pc: u32, lack: Lack) {
+        // The register that is read or written (bits 15 to 12) and the condition make no difference.
+        let same = |known: u32| (known ^ word) & 0x0fff_0fff == 0;
+        if self.operations.iter().any(|&(known, ..)| same(known)) {
+            return;
+        }
+        if self.operations.len() < LISTED_OPERATIONS {
+            self.operations.push((word, pc, lack));
+        } else {
+            self.further += 1;
+        }
+    }
+}
+
 fn fields(word: u32) -> (u32, u32, u32, u32) {
     (word >> 16 & 15, word & 15, word >> 21 & 7, word >> 5 & 7)
 }
 
 impl Memory {
     fn unknown(&mut self, word: u32) {
-        if self.unknown_operations.len() < 32
-            && !self.unknown_operations.iter().any(|&(known, _)| known & !0xf000 == word & !0xf000)
-        {
-            self.unknown_operations.push((word, self.pc));
-        }
+        self.ignored.note(word, self.pc, Lack::Core);
+    }
+
+    fn not_modelled(&mut self, word: u32) {
+        self.ignored.note(word, self.pc, Lack::Model);
     }
 
     /// Whether user mode may execute a coprocessor instruction: only uses of the SA-1100's read buffer, while
@@ -88,7 +144,7 @@ impl Memory {
         let kind = self.kind;
         let registers = &self.registers;
         Some(match (n, m, opcode_1, opcode_2) {
-            (0, 0, 0, 1) if kind != Sa1100 => self.machine.core.cache_type,
+            (0, 0, 0, 1) if kind != Sa1100 => self.cache_type(),
             (0, 0, 0, 2) if kind == Arm926ejs => 0,
             (0, _, 0, _) => self.machine.core.main_id,
             (1, 0, 0, 0) => registers.control,
@@ -103,15 +159,22 @@ impl Memory {
             (9, 0, 0, 0) if matches!(kind, Arm926ejs | Arm920t) => registers.cache_lockdown[0],
             (9, 0, 0, 1) if matches!(kind, Arm926ejs | Arm920t) => registers.cache_lockdown[1],
             (9, 1, 0, 0 | 1) if kind == Arm926ejs => 0,
-            (9, 2, 0, 0) if kind == Xscale => registers.cache_lockdown[0],
-            (10, 0, 0, 0) => registers.tlb_lockdown[0],
-            (10, 0, 0, 1) if kind == Arm920t => registers.tlb_lockdown[1],
+            (9, 2, 0, 0) if kind == Xscale => 0,
+            (10, 0, 0, 0) if kind == Arm926ejs => self.itlb.lockdown_part().map_or(0, victim_and_p),
+            (10, 0, 0, side @ (0 | 1)) if kind == Arm920t => {
+                let tlb = match (side, &self.dtlb) {
+                    (0, Some(dtlb)) => dtlb,
+                    _ => &self.itlb,
+                };
+                let (base, victim, preserve) = tlb.lockdown();
+                base << 26 | victim << 20 | u32::from(preserve)
+            }
             (13, 0, 0, 0) => registers.process,
             (13, 0, 0, 1) if kind == Arm926ejs => registers.context,
             (15, 1, 0, 0) if kind == Xscale => registers.coprocessor_access,
-            (15, ..) => 0,
+            (15, 0, 7, 0) if kind == Arm926ejs => registers.cache_debug,
             _ => {
-                self.unknown(word);
+                self.note_ignored(word);
                 0
             }
         })
@@ -130,13 +193,20 @@ impl Memory {
         let (n, m, opcode_1, opcode_2) = fields(word);
         let kind = self.kind;
         match (n, m, opcode_1, opcode_2) {
-            (1, 0, 0, 0) => self.write_control(board, value),
-            (1, 0, 0, 1) if kind == Xscale => self.registers.auxiliary = value & 0x33,
+            (1, 0, 0, 0) => {
+                if value & !self.registers.control & control_not_modelled(kind) != 0 {
+                    self.not_modelled(word);
+                }
+                self.write_control(board, value);
+            }
+            (1, 0, 0, 1) if kind == Xscale => self.write_auxiliary(value),
             (2, ..) => self.write_table(board, value),
             (3, ..) => self.write_domains(value),
             (5, 0, 0, 1) if matches!(kind, Arm926ejs | Arm920t) => {
                 self.registers.fetch_fault_status = value & 0xff;
             }
+            // Of the XScale also the extension of the status and the debug event (252480-006, 3.5.1.6).
+            (5, ..) if kind == Xscale => self.registers.data_fault_status = value & 0x6ff,
             (5, ..) => self.registers.data_fault_status = value & 0xff,
             (6, ..) => self.registers.fault_address = value,
             (7, ..) => return Some(self.cache_operation(board, word, value)),
@@ -154,18 +224,47 @@ impl Memory {
             }
             (13, 0, 0, 1) if kind == Arm926ejs => self.registers.context = value,
             (15, 8, 0, 2) if kind == Sa1100 => return Some(Effect::Wait),
-            (15, 1 | 2, 0, 2) if kind == Sa1100 => {}
             (15, 1, 0, 0) if kind == Xscale => self.registers.coprocessor_access = value & 0x3fff,
-            (14, ..) if matches!(kind, Sa1100 | Xscale) => {}
-            (15, ..) => {}
-            _ => self.unknown(word),
+            (15, 0, 7, 0) if kind == Arm926ejs => {
+                self.registers.cache_debug = value & 7;
+                self.renew_pages();
+            }
+            _ => self.note_ignored(word),
         }
         Some(Effect::None)
     }
 
-    /// Coprocessor 14 of the XScale: clock and power; the performance counters read as zero.
+    /// What no other rule knows: test, debug and clock registers are there and not modelled, the rest
+    /// is not there.
+    fn note_ignored(&mut self, word: u32) {
+        let (n, m, opcode_1, opcode_2) = fields(word);
+        let exists = match self.kind {
+            // Clock switching on and off; breakpoints.
+            Sa1100 => n == 15 && matches!((m, opcode_1, opcode_2), (1 | 2, 0, 2)) || n == 14,
+            // Breakpoints.
+            Xscale => n == 14,
+            // Test registers.
+            Arm920t | Arm926ejs => n == 15,
+        };
+        if exists { self.not_modelled(word) } else { self.unknown(word) }
+    }
+
+    /// The auxiliary control register of the XScale: K keeps stores from joining in the write buffer,
+    /// MD is the policy of the mini data cache (252480-006, 3.5.1.3). P says something to the bus.
+    fn write_auxiliary(&mut self, value: u32) {
+        self.registers.auxiliary = value & 0x33;
+        self.buffer.set_coalescing(self.machine.buffers.write_coalesces && value & 1 == 0);
+        self.renew_pages();
+    }
+
+    /// Coprocessor 14 of the XScale: clock and power; performance counters and debug registers are not
+    /// modelled and read as zero.
     fn other_coprocessor_read(&mut self, word: u32) -> Option<u32> {
-        (self.kind == Xscale && word >> 8 & 15 == 14).then_some(0)
+        if self.kind != Xscale || word >> 8 & 15 != 14 {
+            return None;
+        }
+        self.not_modelled(word);
+        Some(0)
     }
 
     fn other_coprocessor_write(&mut self, word: u32, value: u32) -> Option<Effect> {
@@ -176,7 +275,16 @@ impl Memory {
         if word >> 16 & 15 == 7 && value & 3 == 1 {
             return Some(Effect::Wait);
         }
+        self.not_modelled(word);
         Some(Effect::None)
+    }
+
+    /// The cache type register: the class of the core, separate caches, and the shape of each.
+    fn cache_type(&self) -> u32 {
+        self.machine.core.cache_type_class << 25
+            | 1 << 24
+            | cache_shape(&self.dcache) << 12
+            | cache_shape(&self.fetch.cache)
     }
 
     fn write_control(&mut self, board: &mut Board, value: u32) {
@@ -341,7 +449,6 @@ impl Memory {
                 self.spend(Cause::InstructionCacheOperation, line_cycles);
                 self.note_line_operation(since);
             }
-            (5, 4) if kind == Arm926ejs => {}
             (5, 6) if kind == Xscale => return Effect::BranchBuffer,
             (6, 0) => {
                 self.drop_all_lines(board);
@@ -469,26 +576,32 @@ impl Memory {
                 self.read_ahead(board, (m & 3) as usize, [1, 4, 8][(m >> 2) as usize], value);
             }
             (Sa1100, 0, 4 | 5) => self.read_buffer.open_to_users = opcode_2 == 5,
-            // Four lock bits, one a way; the model locks the lowest ways.
+            // Lock bits, one a way (ARM DDI 0198D, 2.3.10). To lock all ways is unpredictable; here the
+            // lock bits then stay as they were.
             (Arm926ejs, 0, side @ (0 | 1)) => {
-                self.registers.cache_lockdown[side as usize] = value;
-                let ways = (value & 15).trailing_ones().min(3);
                 let cache = if side == 0 { &mut self.dcache } else { &mut self.fetch.cache };
-                let ways = ways.min(cache.ways().saturating_sub(1));
-                if cache.lock_ways(ways).is_err() {
-                    self.unknown(word);
+                if cache.lock_ways(u64::from(value & 15)).is_ok() {
+                    self.registers.cache_lockdown[side as usize] = 0xfff0 | value & 15;
+                } else {
+                    self.not_modelled(word);
                 }
             }
-            // The victim base: ways below it stay.
+            // Base and victim: ways below stay, and the next fill of each segment takes this one (ARM DDI
+            // 0151C, 2.3.10).
             (Arm920t, 0, side @ (0 | 1)) => {
-                self.registers.cache_lockdown[side as usize] = value;
+                let base = value >> 26;
                 let cache = if side == 0 { &mut self.dcache } else { &mut self.fetch.cache };
-                let ways = (value >> 26).min(cache.ways().saturating_sub(1));
-                if cache.lock_ways(ways).is_err() {
-                    self.unknown(word);
+                if cache.lock_ways((1 << base) - 1).is_ok() {
+                    cache.aim_next_fill(base);
+                    self.registers.cache_lockdown[side as usize] = base << 26;
+                } else {
+                    self.not_modelled(word);
                 }
             }
-            (Xscale, 2, 0) => self.registers.cache_lockdown[0] = value & 1,
+            // Locking of lines. Nothing is locked at reset, so that unlocking all is done.
+            (Xscale, 1 | 2, 1) => {}
+            (Xscale, 2, 0) if value & 1 == 0 => {}
+            (Xscale, 1 | 2, 0) => self.not_modelled(word),
             _ => self.unknown(word),
         }
     }
@@ -497,14 +610,11 @@ impl Memory {
     fn tlb_lockdown(&mut self, board: &mut Board, word: u32, value: u32) {
         let (_, m, _, opcode_2) = fields(word);
         match (self.kind, m, opcode_2) {
-            // P in bit 0, victim in bits 28 to 26: while P is set, walks fill the lockdown part.
-            (Arm926ejs, 0, 0) => {
-                self.registers.tlb_lockdown[0] = value & 0x1c00_0001;
-                self.itlb.lock_next = (value & 1 != 0).then_some(value >> 26 & 7);
-            }
+            // P in bit 0, victim in bits 28 to 26: while P is set, walks fill the lockdown part, and the
+            // victim counts up (ARM DDI 0198D, 2.3.11).
+            (Arm926ejs, 0, 0) => self.itlb.set_lockdown_part(value >> 26 & 7, value & 1 != 0),
             // Base in bits 31 to 26, victim in 25 to 20, P in bit 0 (ARM DDI 0151C, 2.3.13).
             (Arm920t, 0, side @ (0 | 1)) => {
-                self.registers.tlb_lockdown[side as usize] = value;
                 let tlb = match (side, &mut self.dtlb) {
                     (0, Some(dtlb)) => dtlb,
                     _ => &mut self.itlb,
@@ -544,11 +654,29 @@ impl Memory {
     }
 }
 
+/// The TLB lockdown register of the ARM926EJ-S.
+fn victim_and_p((victim, preserve): (u32, bool)) -> u32 {
+    victim << 26 | u32::from(preserve)
+}
+
+/// One half of the cache type register: size, associativity and line length, with the bit M for one
+/// and a half times of what the first two say (ARM DDI 0100I, B6.5.1; ARM DDI 0198D, 2.3.2).
+fn cache_shape(cache: &mmulab_hardware::Cache) -> u32 {
+    let ways = cache.ways();
+    let by_half = u32::from(ways.is_multiple_of(3));
+    let whole_ways = if by_half == 1 { ways / 3 * 2 } else { ways };
+    let bytes = (whole_ways * cache.sets()) << cache.line_shift();
+    let associativity = if ways == 1 { 0 } else { whole_ways.trailing_zeros() };
+    // A size of 512 bytes is 0, a line of 8 bytes is 0.
+    (bytes.trailing_zeros() - 9) << 6 | associativity << 3 | by_half << 2 | (cache.line_shift() - 3)
+}
+
 /// The slot that an operation by set and way names: the way in the top bits, the set above the
-/// line's offset.
+/// line's offset (ARM DDI 0198D, 2.3.9).
 fn slot_by_index(cache: &mmulab_hardware::Cache, value: u32) -> Option<usize> {
     let ways = cache.ways();
-    let way = if ways == 1 { 0 } else { value >> (32 - ways.trailing_zeros()) };
+    let way_bits = ways.next_power_of_two().trailing_zeros();
+    let way = if ways == 1 { 0 } else { value >> (32 - way_bits) };
     let set = value >> cache.line_shift() & (cache.sets() - 1);
     (way < ways).then_some((set * ways + way) as usize)
 }

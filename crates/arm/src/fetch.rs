@@ -9,6 +9,7 @@
 use mmulab_hardware::{Access, Cache};
 
 use crate::board::{Board, Region};
+use crate::coprocessor::cache_debug;
 use crate::cpu::{Cpu, Flow};
 use crate::decode::Decoder;
 use crate::execute::Op;
@@ -329,6 +330,9 @@ impl Memory {
     fn instruction_line(&mut self, board: &mut Board, address: u32, physical: u32) -> usize {
         if let Some(slot) = self.fetch.find(address) {
             return slot;
+        }
+        if self.registers.cache_debug & cache_debug::NO_INSTRUCTION_FILLS != 0 {
+            return self.fetch_uncached(board, address, physical);
         }
         self.counters.icache_misses += 1;
         let words = self.read_line(board, physical, Cause::InstructionMiss);

@@ -18,6 +18,7 @@ use mmulab_machine::{
 use crate::board::{Board, Region};
 use crate::buffer::WriteBuffer;
 use crate::checker::Source;
+use crate::coprocessor::{Ignored, cache_debug};
 use crate::cpu::{Exception, mode};
 use crate::decode::Decoder;
 use crate::fetch::InstructionSide;
@@ -70,6 +71,8 @@ pub enum Side {
 
 /// Two line operations that are further apart belong to different loops.
 const LOOP_STEP_CYCLES: u64 = 200;
+/// Fault status of a fetch that the XScale's MMU refused: the extension bit, and status 0.
+const XSCALE_FETCH_FAULT: u32 = 1 << 10;
 /// Entries of the page table copy of the fast path.
 const PAGES: usize = 256;
 /// Entries of the line hints.
@@ -184,8 +187,8 @@ pub struct Registers {
     pub coprocessor_access: u32,
     /// c9, cache lockdown, data and instructions.
     pub cache_lockdown: [u32; 2],
-    /// c10, TLB lockdown, data and instructions.
-    pub tlb_lockdown: [u32; 2],
+    /// c15 opcode 7, cache debug control (ARM926EJ-S).
+    pub cache_debug: u32,
 }
 
 /// One core's memory side.
@@ -256,8 +259,8 @@ pub struct Memory {
     pub watch_hit: Option<(u32, bool)>,
     /// Where instructions were fetched from although nothing is there: virtual and physical address.
     pub lost_fetch: Option<(u32, u32)>,
-    /// Coprocessor operations that the core does not have, by instruction word, with the PC.
-    pub unknown_operations: Vec<(u32, u32)>,
+    /// Coprocessor operations that did nothing.
+    pub ignored: Ignored,
 }
 
 fn cache_model(shape: &CacheShape, random: Random) -> Result<Cache, GeometryError> {
@@ -342,7 +345,7 @@ impl Memory {
             watchpoints: Vec::new(),
             watch_hit: None,
             lost_fetch: None,
-            unknown_operations: Vec::new(),
+            ignored: Ignored::default(),
         };
         memory.update_contexts();
         Ok(memory)
@@ -699,12 +702,16 @@ impl Memory {
         match self.kind {
             // The minicache too is a write-back cache (278088-004, 6.2).
             ArmCoprocessor::Sa1100 => true,
-            // The mini data cache takes its policy from the auxiliary control register; write-back is
-            // its reset value (XScale core manual, 7.2.2). The main one writes through with B = 0.
+            // The mini data cache takes its policy from MD in the auxiliary control register: 2 writes
+            // through (252480-006, 3.5.1.3). The main one writes through with B = 0.
+            ArmCoprocessor::Xscale if self.goes_to_mini(attributes) => {
+                self.registers.auxiliary >> 4 & 3 != 2
+            }
             ArmCoprocessor::Xscale => attributes & (BUFFERABLE | EXTENDED) != 0,
             ArmCoprocessor::Arm920t | ArmCoprocessor::Arm926ejs => {
                 attributes & BUFFERABLE != 0
                     && self.machine.dcache.write_policy == WritePolicy::WriteBack
+                    && self.registers.cache_debug & cache_debug::NO_WRITE_BACK == 0
             }
         }
     }
@@ -718,10 +725,19 @@ impl Memory {
             }
     }
 
-    /// Whether a store that misses fetches its line (XScale with X, C and B set).
+    /// Whether a store that misses fetches its line: XScale with X, C and B set, and its mini data cache
+    /// where MD is 1 (252480-006, 3.5.1.3).
     fn allocates_on_write(&self, attributes: u8) -> bool {
-        self.machine.dcache.write_allocate
-            && attributes & (CACHEABLE | BUFFERABLE | EXTENDED) == CACHEABLE | BUFFERABLE | EXTENDED
+        let all = CACHEABLE | BUFFERABLE | EXTENDED;
+        self.machine.dcache.write_allocate && attributes & all == all
+            || self.kind == ArmCoprocessor::Xscale
+                && self.registers.auxiliary >> 4 & 3 == 1
+                && self.goes_to_mini(attributes)
+    }
+
+    /// Whether a load that misses brings its line in.
+    fn data_fills(&self) -> bool {
+        self.registers.cache_debug & cache_debug::NO_DATA_FILLS == 0
     }
 
     // ---- The data caches -------------------------------------------------------------------
@@ -1006,7 +1022,7 @@ impl Memory {
                 self.spend_until(Cause::DataMiss, ready_at);
                 (word, Source::ReadBuffer)
             }
-            (None, None) if cached => {
+            (None, None) if cached && self.data_fills() => {
                 let slot = self.fill(board, address, physical, attributes, Cause::DataMiss);
                 (self.lines[slot][(address >> 2 & 7) as usize], Source::DataCache)
             }
@@ -1316,8 +1332,12 @@ impl Memory {
         self.registers.fault_address = fault.address;
     }
 
-    /// Sets the instruction fault status, on the cores that have one.
+    /// Sets the instruction fault status, on the cores that have one. The XScale says in its one fault
+    /// status register that it was a fetch, and neither why nor which domain (252480-006, 3.8.3.4.3).
     pub fn record_fetch_fault(&mut self, fault: Fault) {
+        if self.kind == ArmCoprocessor::Xscale {
+            self.registers.data_fault_status = XSCALE_FETCH_FAULT;
+        }
         self.registers.fetch_fault_status = u32::from(fault.status) | u32::from(fault.domain) << 4;
     }
 

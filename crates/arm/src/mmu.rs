@@ -182,8 +182,8 @@ pub fn replacement(word: ReplacementWord) -> Replacement {
 pub struct TranslationBuffer {
     main: Tlb<Translation>,
     locked: Option<Tlb<Translation>>,
-    /// Whether walks fill the locked-down part, and which slot is next (c10 of the ARM926EJ-S).
-    pub lock_next: Option<Slot>,
+    /// Which slot of the locked-down part is next, and whether walks fill it (c10 of the ARM926EJ-S).
+    lock_next: (Slot, bool),
     /// Entries of the main part that the invalidation of all spares.
     preserved: Box<[bool]>,
     /// Where the next entry goes, once software has set it (c10 of the ARM920T), and whether it is
@@ -214,7 +214,7 @@ impl TranslationBuffer {
             Some(Tlb::new(&geometry, Replacement::RoundRobin, random)?)
         };
         let preserved = vec![false; main.slots() as usize].into();
-        Ok(TranslationBuffer { main, locked, lock_next: None, preserved, victim: None })
+        Ok(TranslationBuffer { main, locked, lock_next: (0, false), preserved, victim: None })
     }
 
     /// The entry for an address.
@@ -242,8 +242,9 @@ impl TranslationBuffer {
             global: true,
             payload: translation,
         };
-        if let (Some(locked), Some(slot)) = (&mut self.locked, self.lock_next) {
-            self.lock_next = Some((slot + 1) % locked.slots());
+        if let (Some(locked), (slot, true)) = (&mut self.locked, self.lock_next) {
+            let slot = slot % locked.slots();
+            self.lock_next.0 = (slot + 1) % locked.slots();
             return locked.insert_at(slot, entry);
         }
         let Some((slot, preserve)) = self.victim else {
@@ -288,6 +289,23 @@ impl TranslationBuffer {
         } else {
             self.main.invalidate_all();
         }
+    }
+
+    /// The ARM926EJ-S's lockdown register: the slot of the locked-down part that is next, and whether
+    /// walks fill it.
+    pub fn set_lockdown_part(&mut self, victim: u32, fills: bool) {
+        self.lock_next = (victim, fills);
+    }
+
+    /// As set, the slot advanced by the walks since; `None` without a locked-down part.
+    pub fn lockdown_part(&self) -> Option<(u32, bool)> {
+        self.locked.as_ref().map(|_| self.lock_next)
+    }
+
+    /// Base, victim and whether the next entry is preserved, as the ARM920T's lockdown register reads.
+    pub fn lockdown(&self) -> (u32, u32, bool) {
+        let (victim, preserve) = self.victim.unwrap_or((self.main.next_fill(), false));
+        (self.main.protected_ways(), victim, preserve)
     }
 
     /// The ARM920T's lockdown register: entries below `base` stay, the next one goes to `victim`, and

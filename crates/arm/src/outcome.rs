@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::coprocessor::Lack;
 use crate::system::{CauseRow, Stop, System};
 
 /// Events and cycles of a cause.
@@ -288,15 +289,29 @@ impl System {
             ));
         }
         for cpu in &self.cores {
-            for &(word, pc) in &cpu.memory.unknown_operations {
-                let direction = if word >> 20 & 1 != 0 { "MRC" } else { "MCR" };
+            let ignored = &cpu.memory.ignored;
+            for &(word, pc, lack) in &ignored.operations {
+                let reads = word >> 20 & 1 != 0;
+                let why = match (lack, reads) {
+                    (Lack::Core, _) => "does not exist on this core and did nothing",
+                    (Lack::Model, true) => "is not modelled and read as zero",
+                    (Lack::Model, false) => "is not modelled, at least for the value written",
+                };
                 notes.push(format!(
-                    "{direction} p15, {}, c{}, c{}, {} does not exist on this core and did nothing (at {})",
+                    "{} p{}, {}, c{}, c{}, {} {why} (first at {})",
+                    if reads { "MRC" } else { "MCR" },
+                    word >> 8 & 15,
                     word >> 21 & 7,
                     word >> 16 & 15,
                     word & 15,
                     word >> 5 & 7,
                     self.place(pc)
+                ));
+            }
+            if ignored.further > 0 {
+                notes.push(format!(
+                    "{} uses of further coprocessor operations did nothing",
+                    ignored.further
                 ));
             }
         }

@@ -7,21 +7,6 @@ use mmulab_hardware::{Cause as _, Random};
 use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
 
 #[test]
-fn identification_registers() {
-    for (name, id, cache_type) in [
-        ("sa1100", 0x4401_a11b, 0x4401_a11b),
-        ("ixp425", 0x6905_41d1, 0x0b1a_a1aa),
-        ("at91rm9200", 0x4112_9200, 0x0d17_2172),
-        ("arm926ej-s", 0x4106_9265, 0x1d11_2112),
-    ] {
-        let mut code = Code::new();
-        code.read_system(0, 0, 0, 0).read_system(1, 0, 0, 1);
-        let run = run_limited(&machine(name, &[]), &code.image(), false, 2);
-        assert_eq!((run.register(0), run.register(1)), (id, cache_type), "{name}");
-    }
-}
-
-#[test]
 fn the_process_id_relocates_the_lowest_32_megabytes() {
     // The SA-1100 has 6 bits of it (278088-004, 5.2.10), the others 7.
     for (name, written, kept) in [

@@ -235,11 +235,18 @@ impl Cache {
         self.directory.set_replacement(replacement)
     }
 
-    /// Locks the lowest `ways` of every set: what they hold stays, and fills use the others.
+    /// Locks the ways whose bits are set, in every set and from now on: what they hold stays, and
+    /// fills use the others. Ways from 64 on cannot be locked.
     ///
     /// # Errors
     /// No way would be left.
-    pub fn lock_ways(&mut self, ways: u32) -> Result<(), GeometryError> {
-        self.directory.protect_ways(ways)
+    pub fn lock_ways(&mut self, ways: u64) -> Result<(), GeometryError> {
+        self.directory.close_ways(ways)
+    }
+
+    /// The next fill of each set goes into `way`, and round robin goes on from there: software has
+    /// written the victim pointers.
+    pub fn aim_next_fill(&mut self, way: u32) {
+        self.directory.aim(way);
     }
 }

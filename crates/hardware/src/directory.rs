@@ -48,6 +48,11 @@ pub struct Directory {
     sets: u32,
     /// Ways below this one are protected from ordinary fills.
     protected_ways: u32,
+    /// Ways that no fill takes, one bit each.
+    closed_ways: u64,
+    /// The way of the next fill of each set plus one, where software has chosen it; else 0. Empty
+    /// until it does.
+    aimed_ways: Box<[u16]>,
     /// Full ways of each set by partition, so that looking for an empty way costs nothing where
     /// there is none.
     occupied: Box<[[u16; 2]]>,
@@ -151,6 +156,8 @@ impl Directory {
             ways,
             sets,
             protected_ways: 0,
+            closed_ways: 0,
+            aimed_ways: [].into(),
             occupied: vec![[0; 2]; sets as usize].into(),
             hints: vec![0; hints].into(),
             hint_shift: 64 - hints.max(2).trailing_zeros(),
@@ -200,6 +207,87 @@ impl Directory {
             }
         }
         Ok(())
+    }
+
+    /// Keeps fills from the ways whose bits are set, from now on. Ways from 64 on stay open.
+    ///
+    /// # Errors
+    /// No way would be left.
+    pub fn close_ways(&mut self, ways: u64) -> Result<(), GeometryError> {
+        let existing = if self.ways >= 64 { !0 } else { (1 << self.ways) - 1 };
+        if self.ways <= 64 && ways & existing == existing {
+            return Err(GeometryError(format!("all {} ways closed: one must be left", self.ways)));
+        }
+        self.closed_ways = ways & existing;
+        Ok(())
+    }
+
+    /// The next fill of each set takes `way`, and a round-robin pointer goes on from there.
+    pub fn aim(&mut self, way: u32) {
+        let way = way.min(self.ways - 1) as u16;
+        if let Order::RoundRobin(pointers) = &mut self.order {
+            pointers.fill(way);
+        } else {
+            self.aimed_ways = vec![way + 1; self.sets as usize].into();
+        }
+    }
+
+    /// The way that round robin takes next in the first set; otherwise the first that is not protected.
+    pub fn next_fill(&self) -> u32 {
+        let low = self.protected_ways;
+        match &self.order {
+            Order::RoundRobin(pointers) => u32::from(pointers[0]).clamp(low, self.ways - 1),
+            _ => low,
+        }
+    }
+
+    /// The ways that fills may take while some are closed, in ascending order.
+    fn open_ways(&self) -> impl Iterator<Item = u32> + Clone + use<> {
+        let closed = self.closed_ways;
+        (0..self.ways).filter(move |&way| way >= 64 || closed >> way & 1 == 0)
+    }
+
+    /// As [`Directory::victim`], while ways are closed.
+    #[cold]
+    fn victim_among_open(&mut self, set: u32) -> Slot {
+        let first = set * self.ways;
+        let mut open = self.open_ways();
+        if let Order::RoundRobin(pointers) = &mut self.order {
+            let pointer = &mut pointers[2 * set as usize];
+            let from = u32::from(*pointer);
+            let next = open.clone().find(|&way| way >= from).or_else(|| open.next());
+            let way = next.unwrap_or(0);
+            *pointer = ((way + 1) % self.ways) as u16;
+            return first + way;
+        }
+        if let Some(empty) = open.clone().find(|&way| self.tag(first + way).is_none()) {
+            return first + empty;
+        }
+        let way = match &mut self.order {
+            Order::Random => {
+                let count = self.ways - self.closed_ways.count_ones();
+                open.nth(self.random.below(count) as usize)
+            }
+            Order::RoundRobin(_) => unreachable!("handled above"),
+            Order::Lru { last_use, .. } => open.min_by_key(|way| last_use[(first + way) as usize]),
+            Order::TreePseudoLru { trees, .. } => {
+                // Follow the bits, except into a half whose ways are all closed.
+                let words = tree_words(self.ways);
+                let tree = &trees[set as usize * words..][..words];
+                let (mut node, mut start, mut width) = (1, 0, self.ways);
+                while width > 1 {
+                    width /= 2;
+                    let is_open =
+                        |low: u32| open.clone().any(|way| (low..low + width).contains(&way));
+                    let upper = is_open(start + width)
+                        && (!is_open(start) || tree[node as usize / 64] >> (node % 64) & 1 == 1);
+                    start += if upper { width } else { 0 };
+                    node = 2 * node + u32::from(upper);
+                }
+                Some(start)
+            }
+        };
+        first + way.unwrap_or(0)
     }
 
     /// The count of full ways to which `slot` belongs.
@@ -284,6 +372,14 @@ impl Directory {
     /// The slot of `set` that the next fill displaces. Advances the generator or the pointer.
     #[inline]
     pub fn victim(&mut self, set: u32, partition: Partition) -> Slot {
+        if let Some(aimed) = self.aimed_ways.get_mut(set as usize)
+            && *aimed != 0
+        {
+            return set * self.ways + u32::from(std::mem::take(aimed)) - 1;
+        }
+        if self.closed_ways != 0 {
+            return self.victim_among_open(set);
+        }
         let (low, high) = match partition {
             Partition::Normal => (self.protected_ways, self.ways),
             Partition::Protected => (0, self.protected_ways),

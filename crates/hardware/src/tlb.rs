@@ -224,6 +224,11 @@ impl<P: Copy + Default> Tlb<P> {
         }
     }
 
+    /// The way that round robin takes next in the first set; otherwise the first way.
+    pub fn next_fill(&self) -> u32 {
+        self.directory.next_fill()
+    }
+
     /// Protects the lowest `ways` of every set from ordinary insertions, from now on.
     ///
     /// # Errors

@@ -30,7 +30,8 @@ enum Step {
     Invalidate(u64),
     InvalidateSlot(u32),
     InvalidateAll,
-    Lock(u32),
+    Lock(u64),
+    Aim(u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -40,7 +41,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0u64..4096).prop_map(Step::Invalidate),
         4 => any::<u32>().prop_map(Step::InvalidateSlot),
         1 => Just(Step::InvalidateAll),
-        1 => (0u32..4).prop_map(Step::Lock),
+        1 => (0u64..16).prop_map(Step::Lock),
+        1 => (0u32..8).prop_map(Step::Aim),
     ]
 }
 
@@ -115,9 +117,16 @@ proptest! {
                 }
                 Step::Lock(locked) => {
                     if cache.lock_ways(locked).is_ok() {
-                        prop_assert!((locked as usize) < ways);
-                        reference.protected = locked as usize;
+                        let closed = (0..ways.min(64)).filter(|way| locked >> way & 1 != 0);
+                        reference.closed = closed.collect();
+                        prop_assert!(reference.closed.len() < ways);
+                    } else {
+                        prop_assert!((0..ways).all(|way| locked >> way & 1 != 0));
                     }
+                }
+                Step::Aim(way) => {
+                    cache.aim_next_fill(way);
+                    reference.aim(way as usize);
                 }
             }
             let held: Vec<_> = cache.iter().map(|(slot, line)| (slot as usize, line)).collect();

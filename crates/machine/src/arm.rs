@@ -49,8 +49,9 @@ pub struct ArmCore {
     pub clock_hz: u64,
     /// Main ID register (c0, c0, 0).
     pub main_id: u32,
-    /// Cache type register (c0, c0, 1); a core without one gives the main ID.
-    pub cache_type: u32,
+    /// Class in bits 28 to 25 of the cache type register (c0, c0, 1): how caches are cleaned and locked;
+    /// the rest of the register follows from the caches. Of no effect on a core without the register.
+    pub cache_type_class: u32,
     /// What a data abort leaves in the base register.
     pub abort_model: AbortModel,
     /// Width of the process ID: 6 bits relocate within the lower 2 GB, 7 within all 4 GB.
@@ -223,6 +224,12 @@ impl SystemMachine {
                 format!("{} is not between 1 MHz and 10 GHz", self.core.clock_hz),
             ));
         }
+        if self.core.cache_type_class > 15 {
+            return Err(Fault::new(
+                "core.cache_type_class",
+                format!("{} is not between 0 and 15", self.core.cache_type_class),
+            ));
+        }
         let entries = self.core.branch_buffer_entries;
         if entries != 0 && (!entries.is_power_of_two() || entries > 4096) {
             return Err(Fault::new(
@@ -246,6 +253,21 @@ impl SystemMachine {
                 return Err(Fault::new(
                     format!("{path}.size_bytes"),
                     "the caches of these cores have at most 131072 bytes",
+                ));
+            }
+        }
+        for (path, cache) in [("icache", &self.icache), ("dcache", &self.dcache)] {
+            // What the cache type register can say (ARM DDI 0100I, B6.5.1).
+            let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
+            let whole_ways = if ways.is_multiple_of(3) { ways / 3 * 2 } else { ways };
+            if !whole_ways.is_power_of_two() || whole_ways > 128 || cache.size_bytes < 512 {
+                return Err(Fault::new(
+                    format!("{path}.ways"),
+                    format!(
+                        "{ways} ways in {} bytes: the cache type register says 1, 2, 3, 4, 6, 8, \
+                         12, ... up to 192 ways, and 512 bytes at least",
+                        cache.size_bytes
+                    ),
                 ));
             }
         }

@@ -52,7 +52,7 @@ impl Node {
         }
     }
 
-    fn victim(&self, allowed: &std::ops::Range<usize>) -> usize {
+    fn victim(&self, allowed: &[usize]) -> usize {
         match self {
             Node::Leaf(way) => *way,
             Node::Fork { victim_is_upper, lower, upper } => {
@@ -69,6 +69,10 @@ pub struct SlowSets {
     replacement: Replacement,
     random: Random,
     pub protected: usize,
+    /// Ways that no fill takes.
+    pub closed: Vec<usize>,
+    /// The way of each set's next fill, where it was chosen.
+    pub aimed: Vec<Option<usize>>,
 }
 
 impl SlowSets {
@@ -79,7 +83,14 @@ impl SlowSets {
             pointer: [0, 0],
             tree: (replacement == Replacement::TreePseudoLru).then(|| Node::new(0, ways)),
         };
-        Self { sets: (0..sets).map(|_| set()).collect(), replacement, random, protected: 0 }
+        Self {
+            sets: (0..sets).map(|_| set()).collect(),
+            replacement,
+            random,
+            protected: 0,
+            closed: Vec::new(),
+            aimed: vec![None; sets],
+        }
     }
 
     pub fn find(&self, set: usize, tag: u64) -> Option<usize> {
@@ -95,24 +106,39 @@ impl SlowSets {
         }
     }
 
+    /// Software writes the victim pointers.
+    pub fn aim(&mut self, way: usize) {
+        let way = way.min(self.sets[0].ways.len() - 1);
+        for set in &mut self.sets {
+            set.pointer = [way, way];
+        }
+        self.aimed.fill((self.replacement != Replacement::RoundRobin).then_some(way));
+    }
+
     pub fn victim(&mut self, set: usize, partition: Partition) -> usize {
+        if let Some(way) = self.aimed[set].take() {
+            return way;
+        }
         let ways = self.sets[set].ways.len();
-        let allowed = match partition {
-            Partition::Normal => self.protected..ways,
-            Partition::Protected => 0..self.protected,
+        let allowed: Vec<usize> = match partition {
+            Partition::Normal => {
+                (self.protected..ways).filter(|way| !self.closed.contains(way)).collect()
+            }
+            Partition::Protected => (0..self.protected).collect(),
         };
         let state = &mut self.sets[set];
         if self.replacement == Replacement::RoundRobin {
             let pointer = &mut state.pointer[usize::from(partition == Partition::Protected)];
-            let way = (*pointer).clamp(allowed.start, allowed.end - 1);
-            *pointer = if way + 1 == allowed.end { allowed.start } else { way + 1 };
+            let next = allowed.iter().copied().find(|way| way >= pointer);
+            let way = next.unwrap_or(allowed[0]);
+            *pointer = way + 1;
             return way;
         }
-        if let Some(empty) = allowed.clone().find(|&way| state.ways[way].is_none()) {
+        if let Some(&empty) = allowed.iter().find(|&&way| state.ways[way].is_none()) {
             return empty;
         }
         match self.replacement {
-            Replacement::Random => allowed.start + self.random.below(allowed.len() as u32) as usize,
+            Replacement::Random => allowed[self.random.below(allowed.len() as u32) as usize],
             Replacement::Lru => {
                 *state.uses.iter().find(|way| allowed.contains(way)).expect("all were used")
             }

@@ -1,0 +1,242 @@
+//! The system control coprocessor against the manuals: identification, debug control, fault status,
+//! and which writes do something at all.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use mmulab_arm::System;
+use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
+
+/// MCR p15, opcode_1, rd, cn, cm, opcode_2.
+fn write_with(code: &mut Code, opcode_1: u32, rd: u32, n: u32, m: u32, opcode_2: u32) {
+    code.word(0xee00_0f10 | opcode_1 << 21 | n << 16 | rd << 12 | opcode_2 << 5 | m);
+}
+
+/// The ID and cache type registers.
+fn identification(name: &str, changes: &[(&str, &str)]) -> (u32, u32) {
+    let mut code = Code::new();
+    code.read_system(0, 0, 0, 0).read_system(1, 0, 0, 1);
+    let run = run_limited(&machine(name, changes), &code.image(), false, 2);
+    (run.register(0), run.register(1))
+}
+
+#[test]
+fn identification_registers() {
+    // ARM DDI 0198D, 2.3.1 and 2.3.2; ARM DDI 0151C, 2.3.2; 252480-006, 3.5.1.1; 278088-004, 5.2.1.
+    for (name, id, cache_type) in [
+        ("sa1100", 0x4401_a11b, 0x4401_a11b),
+        ("ixp425", 0x6905_41d1, 0x0b1a_a1aa),
+        ("at91rm9200", 0x4112_9200, 0x0d17_2172),
+        ("arm926ej-s", 0x4106_9265, 0x1d15_2152),
+    ] {
+        assert_eq!(identification(name, &[]), (id, cache_type), "{name}");
+    }
+}
+
+#[test]
+fn the_cache_type_register_follows_from_the_caches() {
+    // ARM DDI 0198D, table 2-8: 0b0011 is 4 KB, 0b1000 is 128 KB; 0b010 is 4 ways. M is for one and a
+    // half times (ARM DDI 0100I, B6.5.1).
+    for (changes, expected) in [
+        (&[("dcache.size_bytes", "4K"), ("icache.size_bytes", "128K")][..], 0x1d0d_2212),
+        (&[("dcache.size_bytes", "8K"), ("icache.size_bytes", "64K")][..], 0x1d11_21d2),
+        (&[("dcache.ways", "1"), ("icache.ways", "2")][..], 0x1d14_214a),
+        (&[("dcache.size_bytes", "24K"), ("dcache.ways", "3")][..], 0x1d14_e152),
+    ] {
+        assert_eq!(identification("arm926ej-s", changes).1, expected, "{changes:?}");
+    }
+}
+
+/// Megabytes 2 (cached) and 3 (uncached) show physical megabyte 1, whose first word is 0x11. R1 and R2
+/// are their bases, R3 is 0x22.
+fn with_alias() -> Code {
+    let mut code = Code::new();
+    code.section(0, cached(0)).section(0x101, uncached(0x101));
+    code.section(2, cached(1)).section(3, uncached(1));
+    code.put(0x10_0000, 0x11).enable();
+    code.set(1, 0x20_0000).set(2, 0x30_0000).set(3, 0x22);
+    code
+}
+
+#[test]
+fn the_arm926_writes_through_while_write_back_is_disabled() {
+    // ARM DDI 0198D, appendix B: bit 2 (DWB) of the cache debug control register.
+    for (value, in_memory) in [(0, 0x11), (4, 0x22)] {
+        let mut code = with_alias();
+        // One load and store before, so that what is remembered of the page is put to the test.
+        code.load(4, 1, 32).store(4, 1, 32).load(4, 1, 0);
+        code.set(4, value);
+        write_with(&mut code, 7, 4, 15, 0, 0);
+        code.store(3, 1, 0).system(0, 7, 10, 4).load(5, 2, 0);
+        // The line is not dirty: nothing is lost with it.
+        code.system(1, 7, 6, 1).load(6, 1, 0);
+        code.word(0xeeff_cf10); // MRC p15, 7, R12, c15, c0, 0
+        code.set(0, 0).exit_with(0);
+        let run = run(&machine("arm926ej-s", &[]), &code);
+        assert_eq!((run.register(5), run.register(6)), (in_memory, in_memory), "{value}");
+        assert_eq!((run.register(12), run.outcome.notes.len()), (value, 0));
+    }
+}
+
+#[test]
+fn a_line_that_was_dirty_stays_so_while_write_back_is_disabled() {
+    let mut code = with_alias();
+    code.load(4, 1, 0).store(3, 1, 0).set(4, 4);
+    write_with(&mut code, 7, 4, 15, 0, 0);
+    code.store(3, 1, 4).system(0, 7, 10, 4).load(5, 2, 0).load(6, 2, 4);
+    code.system(1, 7, 10, 1).system(0, 7, 10, 4).load(7, 2, 0).set(0, 0).exit_with(0);
+    let run = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!((run.register(5), run.register(6), run.register(7)), (0x11, 0x22, 0x22));
+}
+
+#[test]
+fn the_arm926_fills_no_lines_while_that_is_disabled() {
+    // Bits 0 and 1: no fills of the data and instruction cache; what is there is hit.
+    for (value, seen, misses) in [(0, 0x11, true), (1, 0x22, true), (2, 0x11, false)] {
+        let mut code = with_alias();
+        code.load(7, 1, 64);
+        code.set(4, value);
+        write_with(&mut code, 7, 4, 15, 0, 0);
+        code.put(support::LAB + 0x18, 1).set(10, support::LAB).load(6, 10, 0x58);
+        code.load(4, 1, 0).store(3, 2, 0).store(3, 2, 64).load(4, 1, 0).load(7, 1, 64);
+        for _ in 0..64 {
+            code.word(0xe1a0_0000);
+        }
+        code.load(9, 10, 0x58).set(0, 0).exit_with(0);
+        let run = run(&machine("arm926ej-s", &[]), &code);
+        assert_eq!((run.register(4), run.register(7)), (seen, 0), "{value}");
+        assert_eq!(run.register(9) > run.register(6), misses, "{value}");
+    }
+}
+
+#[test]
+fn the_xscale_says_in_its_fault_status_that_a_fetch_was_refused() {
+    // 252480-006, 3.8.3.4.3, table 74: status 0b10000, where bit 10 is the first; the SA-1100 leaves its
+    // register as it is (278088-004, 5.2.6), the others have a second one.
+    for (name, expected) in
+        [("ixp425", (0x400, 0)), ("sa1100", (0, 0)), ("at91rm9200", (0, 5)), ("arm926ej-s", (0, 5))]
+    {
+        let mut code = Code::new();
+        code.section(0, uncached(0)).section(0x101, uncached(0x101));
+        let handler = START + 0x400;
+        code.put(0xc, 0xea00_0000 | (handler - 0x14) >> 2).enable();
+        code.set(10, 0).system(10, 5, 0, 0);
+        code.set(1, 0x5000_0000).word(0xe1a0_f001); // MOV PC, R1
+        while code.here() < handler {
+            code.word(0xe1a0_0000);
+        }
+        code.read_system(2, 5, 0, 0).read_system(3, 5, 0, 1).set(0, 0).exit_with(0);
+        let run = run(&machine(name, &[]), &code);
+        let two = matches!(name, "at91rm9200" | "arm926ej-s");
+        let seen = (run.register(2), if two { run.register(3) } else { 0 });
+        assert_eq!(seen, expected, "{name}");
+    }
+}
+
+/// The writes of coprocessor 15 that do something, by the manuals' tables: opcode_1, CRn, CRm, opcode_2;
+/// `*` is any.
+fn writes_with_effect(name: &str) -> Vec<[&'static str; 4]> {
+    // Control; table base, domains, fault status and address, which do not look at the last two.
+    let mut all = vec![["0", "1", "0", "0"], ["*", "2", "*", "*"], ["*", "3", "*", "*"]];
+    all.extend([["*", "5", "*", "*"], ["*", "6", "*", "*"], ["0", "13", "0", "0"]]);
+    // Caches and the write buffer: all, instructions, data, one line of data, clean one line, drain.
+    all.extend(["7 0", "5 0", "6 0", "6 1", "10 1", "10 4"].map(|operation| {
+        let (m, opcode_2) = operation.split_once(' ').unwrap();
+        ["0", "7", m, opcode_2]
+    }));
+    // TLBs: both, instructions, data, one entry of data.
+    all.extend([["*", "8", "7", "0"], ["*", "8", "5", "0"], ["*", "8", "6", "0"]]);
+    all.push(["*", "8", "6", "1"]);
+    match name {
+        "sa1100" => {
+            // Wait for an interrupt; the read buffer.
+            all.push(["0", "15", "8", "2"]);
+            all.extend([["*", "9", "0", "0"], ["*", "9", "0", "4"], ["*", "9", "0", "5"]]);
+            for m in ["0", "1", "2", "3"] {
+                all.push(["*", "9", m, "1"]);
+            }
+            for m in ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"] {
+                all.push(["*", "9", m, "2"]);
+            }
+        }
+        "ixp425" => {
+            // One line or entry of instructions, allocate a line, the branch buffer.
+            all.extend([["0", "7", "5", "1"], ["0", "7", "2", "5"], ["0", "7", "5", "6"]]);
+            all.push(["*", "8", "5", "1"]);
+            // Auxiliary control, access to coprocessors; nothing is locked, so unlocking is done.
+            all.extend([["0", "1", "0", "1"], ["0", "15", "1", "0"]]);
+            all.extend([["*", "9", "1", "1"], ["*", "9", "2", "0"], ["*", "9", "2", "1"]]);
+            all.extend([["*", "10", "4", "0"], ["*", "10", "8", "0"]]);
+            all.extend([["*", "10", "4", "1"], ["*", "10", "8", "1"]]);
+        }
+        _ => {
+            // Lines by set and way, cleaned and invalidated together, prefetched; wait.
+            for operation in ["5 1", "5 2", "6 2", "10 2", "14 1", "14 2", "13 1", "0 4"] {
+                let (m, opcode_2) = operation.split_once(' ').unwrap();
+                all.push(["0", "7", m, opcode_2]);
+            }
+            all.extend([["*", "9", "0", "0"], ["*", "9", "0", "1"], ["*", "10", "0", "0"]]);
+            all.push(["*", "8", "5", "1"]);
+            if name == "arm926ej-s" {
+                all.extend([["*", "8", "7", "1"], ["0", "13", "0", "1"], ["7", "15", "0", "0"]]);
+            } else {
+                all.push(["*", "10", "0", "1"]);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn no_write_is_swallowed_without_a_note() {
+    for name in MACHINES {
+        let listed = writes_with_effect(name);
+        let mut system = System::new(&machine(name, &[("memory.size_bytes", "1M")])).unwrap();
+        let System { cores, board, .. } = &mut system;
+        for encoding in 0..1 << 14 {
+            let (opcode_1, n) = (encoding >> 11, encoding >> 7 & 15);
+            let (m, opcode_2) = (encoding >> 3 & 15, encoding & 7);
+            let memory = &mut cores[0].memory;
+            memory.ignored = Default::default();
+            let word = 0xee00_0f10 | opcode_1 << 21 | n << 16 | opcode_2 << 5 | m;
+            assert!(memory.coprocessor_write(board, word, 0).is_some());
+            let noted = !memory.ignored.operations.is_empty();
+            let is = |field: &str, value: u32| field == "*" || field.parse() == Ok(value);
+            let has_effect = listed.iter().any(|[one, crn, crm, two]| {
+                is(one, opcode_1) && is(crn, n) && is(crm, m) && is(two, opcode_2)
+            });
+            assert_ne!(noted, has_effect, "{name}: p15, {opcode_1}, c{n}, c{m}, {opcode_2}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_modelled_is_told_once() {
+    let mut code = Code::new();
+    for _ in 0..3 {
+        code.set(4, 1);
+        write_with(&mut code, 0, 4, 15, 0, 0); // debug override
+        write_with(&mut code, 0, 5, 15, 0, 0);
+    }
+    code.read_system(4, 1, 0, 0).word(0xe384_4080).system(4, 1, 0, 0); // ORR R4, R4, #0x80
+    code.set(0, 0).exit_with(0);
+    let notes = run(&machine("arm926ej-s", &[]), &code).outcome.notes;
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].starts_with("MCR p15, 0, c15, c0, 0 is not modelled"), "{notes:?}");
+    assert!(notes[1].starts_with("MCR p15, 0, c1, c0, 0 is not modelled"), "{notes:?}");
+}
+
+#[test]
+fn more_operations_than_are_listed_are_counted() {
+    let mut code = Code::new();
+    for m in 0..16 {
+        for opcode_2 in [5, 6, 7] {
+            code.system(0, 4, m, opcode_2);
+        }
+    }
+    code.set(0, 0).exit_with(0);
+    let notes = run(&machine("arm926ej-s", &[]), &code).outcome.notes;
+    assert_eq!(notes.len(), 33);
+    assert!(notes[32].starts_with("16 uses of further"), "{}", notes[32]);
+}
