@@ -1,8 +1,9 @@
 """Published results, beside ours: one module per paper.
 
 A module evaluates its paper's claims by code, from what it ran, and returns a `Reproduction`. To add a
-paper, put its figures in `published/<paper>/`, its claims in `published/claims.csv`, a module with a
-function `reproduce(run)` here, and its name in `PAPERS`.
+paper, put its figures in `published/<paper>/`, its claims in `published/claims.csv`, the rule by which
+each will be judged in `published/rules.csv` (before the first result), a module with a function
+`reproduce(run)` here, and its name in `PAPERS`.
 """
 
 from __future__ import annotations
@@ -39,27 +40,32 @@ class Verdict(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A claim as its paper makes it: a row of `published/claims.csv`."""
+    """A claim as its paper makes it, a row of `published/claims.csv`, and how we judge it."""
 
     id: str
     paper: str
     section: str
     quantity: str
     expectation: str
+    rule: str
+    """What decides, from `published/rules.csv`: written down before the result was seen."""
+    reason: str
+    """Why this rule."""
 
     def judge(self, holds: bool, ours: str, why: str = "") -> Claim:
-        """Our verdict: `ours` gives the numbers that decide it, `why` explains a difference."""
+        """Our verdict: `ours` gives the numbers that decide it, `why` explains a difference and is
+        not said where the claim holds."""
         if not holds and not why:
             raise ValueError(f"{self.id} differs and needs an explanation")
-        verdict = Verdict.HOLDS if holds else Verdict.DIFFERS
-        return Claim(self.id, self.paper, verdict, self._text(), ours, why)
+        return self._claim(Verdict.HOLDS if holds else Verdict.DIFFERS, ours, "" if holds else why)
 
     def not_evaluated(self, why: str, ours: str = "") -> Claim:
         """No verdict, and the reason; `ours` tells what was measured instead."""
-        return Claim(self.id, self.paper, Verdict.NOT_EVALUATED, self._text(), ours, why)
+        return self._claim(Verdict.NOT_EVALUATED, ours, why)
 
-    def _text(self) -> str:
-        return f"{self.quantity}: {self.expectation} (section {self.section})"
+    def _claim(self, verdict: Verdict, ours: str, why: str) -> Claim:
+        published = f"{self.quantity}: {self.expectation} (section {self.section})"
+        return Claim(self.id, self.paper, verdict, published, self.rule, self.reason, ours, why)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +76,8 @@ class Claim:
     paper: str
     verdict: Verdict
     published: str
+    rule: str
+    reason: str
     ours: str
     why: str
 
@@ -122,14 +130,21 @@ class Reproduction:
 
 def published_claims(paper: str) -> dict[str, Published]:
     """The claims of a paper, by id, in the paper's order; `paper` as `vm_study_1998`."""
-    with open(PUBLISHED / "claims.csv", newline="", encoding="utf-8") as file:
-        rows = [Published(**row) for row in csv.DictReader(file)]
-    return {row.id: row for row in rows if row.paper == paper}
+    rules = {row["id"]: row for row in _rows(PUBLISHED / "rules.csv")}
+    return {
+        row["id"]: Published(**row, **{key: rules[row["id"]][key] for key in ("rule", "reason")})
+        for row in _rows(PUBLISHED / "claims.csv")
+        if row["paper"] == paper
+    }
 
 
 def published_table(paper: str, name: str) -> list[dict[str, str]]:
     """A table of a paper: the rows of `published/<paper>/<name>.csv`."""
-    with open(PUBLISHED / paper / f"{name}.csv", newline="", encoding="utf-8") as file:
+    return _rows(PUBLISHED / paper / f"{name}.csv")
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
