@@ -65,7 +65,7 @@ static const struct {
 	{ "pingpong", pingpong }, { "extreme", extreme },     { "ring", ring },
 	{ "storm", storm },       { "periodic", periodic },   { "events", events },
 	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
-	{ "stale", stale },
+	{ "stale", stale },     { "switches", switches },
 };
 
 int main(void)

@@ -1,14 +1,18 @@
 // A token goes round a ring of processes, each of which sums an array of its own before it passes the
-// token on: lmbench's lat_ctx with messages in place of pipes.
+// token on: lmbench's lat_ctx with messages in place of pipes. The arrays lie below 32 MB, or above it with
+// `array=apart` in sections of their own and with `array=same` at one address in all processes.
 #include "bench.h"
 
-#define ARRAY ((volatile u32 *)0x00040000)
+#define LOW_AT 0x00040000
+#define HIGH_AT 0x90000000
+#define SECTION_BYTES 0x100000
 
 static u32 bytes, rounds;
+static volatile u32 *array; // of the process that this is, or of the one started next
 
 static u32 sum(u32 words)
 {
-	volatile u32 *at = ARRAY;
+	volatile u32 *at = array;
 	u32 total = 0;
 	for (u32 i = 0; i < words; i += 4)
 		total += at[i] + at[i + 1] + at[i + 2] + at[i + 3];
@@ -28,20 +32,32 @@ static void member(u32 starter)
 	}
 }
 
+static volatile u32 *array_of(u32 process)
+{
+	if (option("array", "apart"))
+		return (volatile u32 *)(HIGH_AT + process * SECTION_BYTES);
+	return (volatile u32 *)(option("array", "same") ? HIGH_AT : LOW_AT);
+}
+
+static void map_array(u32 space)
+{
+	if (bytes)
+		map(space, (u32)array, PAGES(bytes), READ_WRITE);
+}
+
 u32 ring(void)
 {
 	u32 n = option_number("processes", 2);
 	struct message m = { { 0 } };
 	bytes = option_number("kilobytes", 0) * 1024;
 	rounds = option_number("rounds", 200);
-	// This process is a member too.
-	if (bytes)
-		map(0, (u32)ARRAY, PAGES(bytes), READ_WRITE);
 	for (u32 i = 1; i < n; i++) {
-		start_or_stop(i, member, self(), PRIORITY);
-		if (bytes)
-			map(processes[i].space, (u32)ARRAY, PAGES(bytes), READ_WRITE);
+		array = array_of(i);
+		start_or_stop(i, member, self(), PRIORITY); // with a copy of `array`
+		map_array(processes[i].space);
 	}
+	array = array_of(0); // this process is a member too
+	map_array(0);
 	for (u32 i = 1; i < n; i++)
 		ipc_receive(ANY, &m);
 	for (u32 i = 1; i < n; i++) {

@@ -24,6 +24,7 @@ PROGRAMS = [
     "extreme processes=16 pages=20 mapping=private laps=20",
     "extreme processes=16 pages=20 mapping=shared laps=20",
     "ring processes=8 kilobytes=4 rounds=20",
+    "ring processes=8 kilobytes=4 rounds=20 array=same",
     "storm groups=1 loops=10",
     "storm groups=10 loops=2",
     "periodic period=1000 samples=50",
@@ -32,6 +33,7 @@ PROGRAMS = [
     "isolation path=general",
     "recycled",
     "stale",
+    "switches",
     "random operations=3000 spaces=40",
 ]
 FROM_THE_CHECKER = "= checker"

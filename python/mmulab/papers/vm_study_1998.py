@@ -24,8 +24,10 @@ from mmulab.papers.vm_study_cells import (
     WITH_TLB,
     Cell,
     Cells,
+    Chains,
     Configuration,
     cross_product,
+    table_heads,
 )
 from mmulab.papers.vm_study_claims import evaluate
 from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
@@ -46,9 +48,13 @@ def reproduce(run: Run) -> Reproduction:
     traces = {
         program.name: trace_of(program, folder, run) for program in guests.programs(folder, size)
     }
-    evidence = look_into(traces, run)
+    pages = {program: pages_of(trace) for program, trace in traces.items()}
+    heads = {program: table_heads(number) for program, number in pages.items()}
+    evidence = look_into(traces, heads, run)
     swept = [
-        cell for program, trace in traces.items() for cell in sweep(program, trace, folder, run)
+        cell
+        for program, trace in traces.items()
+        for cell in sweep(program, trace, heads[program], folder, run)
     ]
     # The plain machines among the experiments tell more of themselves than a sweep's rows do.
     cells = Cells([*swept, *evidence.plain()])
@@ -60,7 +66,7 @@ def reproduce(run: Run) -> Reproduction:
         claims=evaluate(cells, evidence, published_claims(PAPER)),
         figures=drawn,
         tables={"cells": cells.table(), "experiments": evidence.table()},
-        notes=notes(traces, len(swept)),
+        notes=notes(traces, pages, len(swept)),
     )
 
 
@@ -96,12 +102,18 @@ def trace_of(program: guests.Program, folder: Path, run: Run) -> Path:
     return trace
 
 
-def sweep(program: str, trace: Path, folder: Path, run: Run) -> list[Cell]:
+def pages_of(trace: Path) -> int:
+    """Pages that a program touches: those that end up in an inverted table."""
+    [result] = mmulab.replay(trace, mmulab.Machine.load("inverted-hw"))
+    return result.data["chains"]["pages"]
+
+
+def sweep(program: str, trace: Path, heads: int, folder: Path, run: Run) -> list[Cell]:
     """Replays a trace on all configurations; goes on where an interrupted run stopped."""
     all_of_them = configurations(program, run.full)
     study = mmulab.Study(
         traces=[trace],
-        machines=[machine_of(one, one.changes()) for one in all_of_them],
+        machines=[machine_of(one, one.changes(heads)) for one in all_of_them],
         seed=run.seed,
     )
     table = mmulab.sweep(
@@ -144,12 +156,14 @@ def every_tenth(program: str, tell: Callable[[str], None]) -> Callable[[int, int
     return progress
 
 
-def look_into(traces: dict[str, Path], run: Run) -> Evidence:
+def look_into(traces: dict[str, Path], heads: dict[str, int], run: Run) -> Evidence:
     """Runs the experiments."""
     found = {}
-    machines = [machine_of(one.configuration, one.all_changes()) for one in EXPERIMENTS]
     for program, trace in traces.items():
         run.progress(f"experiments with {program}")
+        machines = [
+            machine_of(one.configuration, one.all_changes(heads[program])) for one in EXPERIMENTS
+        ]
         results = mmulab.replay(trace, machines, seed=run.seed)
         for experiment, result in zip(EXPERIMENTS, results, strict=True):
             chains = result.data["chains"]
@@ -163,9 +177,14 @@ def look_into(traces: dict[str, Path], run: Run) -> Evidence:
                     name: (account["count"], account["cycles"])
                     for name, account in result.data["causes"].items()
                 },
-                chains["mean_search_by_page"] if chains else None,
+                chains_of(chains) if chains else None,
             )
     return Evidence(found)
+
+
+def chains_of(counted: dict[str, Any]) -> Chains:
+    """Collision chains as a replay counts them."""
+    return Chains(counted["pages"], counted["heads"], counted["mean_search_by_page"])
 
 
 def machine_of(configuration: Configuration, changes: Mapping[str, int | str]) -> mmulab.Machine:
@@ -173,13 +192,14 @@ def machine_of(configuration: Configuration, changes: Mapping[str, int | str]) -
     return mmulab.Machine.load(configuration.organisation).with_changes(changes)
 
 
-def notes(traces: dict[str, Path], replays: int) -> str:
+def notes(traces: dict[str, Path], pages: dict[str, int], replays: int) -> str:
     """What was run."""
     lines = [f"{replays} replays of three programs."]
     for name, trace in traces.items():
         information = mmulab.trace_information(trace)
         lines.append(
             f"{name}: {information.instructions / 1e6:.1f} million instructions of "
-            f"`{' '.join(Path(word).name for word in information.command)}`."
+            f"`{' '.join(Path(word).name for word in information.command)}`, {pages[name]:,} pages "
+            f"(inverted tables of {table_heads(pages[name]):,} heads)."
         )
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
@@ -20,6 +20,13 @@ WITH_TLB = ["ultrix", "mach", "intel", "pa-risc"]
 L1_SIZES = [size * KIB for size in (1, 2, 4, 8, 16, 32, 64, 128)]
 L2_SIZES = [size * KIB for size in (512, 1024, 2048)]
 LINES = [16, 32, 64, 128]
+HASHED = ["pa-risc", "inverted-hw"]
+"""Those with a hashed inverted table, whose size follows from that of memory."""
+STUDY_MEMORY_PAGES = 2048
+"""8 MB: "larger than the physical memory requirements of any one benchmark" (3.1)."""
+PTE_BYTES = 16
+TABLE_ADDRESS = 0x8010_0000
+"""Where the machine files have the table, a guess."""
 PLOTTED_LINES = (64, 128)
 """L1 and L2 line sizes of the study's break-downs, "consistently at or near the top" (4.2)."""
 
@@ -36,8 +43,9 @@ class Configuration:
     tlb_entries: int = 128
     """Per side; meaningless where there is no TLB."""
 
-    def changes(self) -> dict[str, int]:
-        """The values by dotted path that make it from the shipped machine."""
+    def changes(self, heads: int) -> dict[str, int]:
+        """The values by dotted path that make it from the shipped machine; `heads` of the inverted
+        table, where it has one."""
         values = {
             "l1i.size_bytes": self.l1_bytes,
             "l1d.size_bytes": self.l1_bytes,
@@ -48,7 +56,46 @@ class Configuration:
         }
         if self.organisation not in ("notlb", "base"):
             values |= {"itlb.entries": self.tlb_entries, "dtlb.entries": self.tlb_entries}
+        if self.organisation in HASHED:
+            values |= table_changes(heads)
         return values
+
+
+def table_heads(pages: int) -> int:
+    """Heads of the inverted table for a program of so many pages.
+
+    The study has two for each page of a memory that is larger than its programs need (3.1): of 8 MB,
+    and here of the next power of two where a program needs more.
+    """
+    memory_pages = STUDY_MEMORY_PAGES
+    while memory_pages < pages:
+        memory_pages *= 2
+    return 2 * memory_pages
+
+
+def table_changes(heads: int, offset_bytes: int = 0) -> dict[str, int]:
+    """The values by dotted path of an inverted table of so many heads, its collision table behind it."""
+    address = TABLE_ADDRESS + offset_bytes
+    return {
+        "organisation.hash_table.entries": heads,
+        "organisation.hash_table.base_address": address,
+        "organisation.collision_table.base_address": address + heads * PTE_BYTES,
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Chains:
+    """Collision chains of an inverted table."""
+
+    pages: int
+    heads: int
+    mean_search: float
+    """Entries that a search for each page once looks at, on average."""
+
+    @property
+    def load(self) -> float:
+        """Pages for each head."""
+        return self.pages / self.heads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +109,8 @@ class Cell:
     tlb_misses: int
     causes: Mapping[str, tuple[int, int]]
     """Count and cycles by cause."""
-    chain_length: float | None = None
-    """Entries that a search for each page of an inverted table looks at, on average."""
+    chains: Chains | None = None
+    """Of an inverted table; a sweep's rows do not tell."""
 
     def count(self, cause: str) -> int:
         """How often a cause occurred."""
@@ -168,7 +215,7 @@ class Cells:
                     "vmcpi": cell.vmcpi,
                     "interrupts": cell.interrupts,
                     "tlb_misses": cell.tlb_misses,
-                    "chain_length": cell.chain_length,
+                    "chain_length": cell.chains.mean_search if cell.chains else None,
                     **{f"{cause}.count": cell.count(cause) for cause in causes},
                     **{f"{cause}.cycles": cell.causes.get(cause, (0, 0))[1] for cause in causes},
                 }
@@ -191,9 +238,14 @@ def cross_product(
     ]
 
 
-def explained_by(cells: list[Cell], parameter: str) -> float:
-    """Share of the variance of log VMCPI that lies between the groups of a parameter."""
-    values = [math.log(cell.vmcpi) for cell in cells]
+def explained_by(
+    cells: list[Cell],
+    parameter: str,
+    cost: Callable[[Cell], float] = lambda cell: cell.vmcpi,
+) -> float:
+    """Share of the variance of a cost's logarithm, by default VMCPI's, that lies between the groups
+    of a parameter."""
+    values = [math.log(cost(cell)) for cell in cells]
     mean = fmean(values)
     total = sum((value - mean) ** 2 for value in values)
     between = 0.0

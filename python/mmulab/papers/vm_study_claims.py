@@ -1,14 +1,14 @@
 """The claims of the 1998 study, each evaluated by code.
 
-What decides was written down before the first result was seen: "about" allows a quarter more or less,
-"close" 15%, "much" a factor of two; medians are over all configurations that the claim speaks of.
-Where a claim differs, `EXPLANATIONS` says what was found by looking, with the experiment behind it.
+What decides is `published/rules.csv`, written down before the result was seen: "about" allows a quarter
+more or less, "close" 15%, "much" is a factor of two, "constant" allows 5%. What the paper says of its
+programs must hold for each of them. Where a claim differs, `explain` says what the run's numbers show.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
 
 from mmulab.papers import Claim, Published
@@ -25,13 +25,18 @@ from mmulab.papers.vm_study_explanations import explain
 
 ABOUT = 0.25
 CLOSE = 0.15
+CONSTANT = 0.05
 MUCH = 2.0
+ORDER_OF_MAGNITUDE = (10 * (1 - ABOUT), 10**1.5)
+"""From ten less a quarter to where a hundred is nearer."""
 COSTS = (10, 50, 200)
 POOR_LOCALITY = ("gcc-like", "vortex-like")
 FIGURE_L1 = (8 * KIB, 32 * KIB, 128 * KIB)
 """Figures 11 to 13 plot 16, 64 and 256 KB of both sides."""
 LARGE_L2 = 2048 * KIB
 SMALL_L2 = 512 * KIB
+LONG_L2_LINES = (64, 128)
+SHORT_L2_LINES = (16, 32)
 
 Finding = tuple[bool, str]
 """Whether the claim holds, and the numbers that decide it."""
@@ -56,6 +61,11 @@ def evaluate(cells: Cells, evidence: Evidence, published: dict[str, Published]) 
         for identifier, row in published.items()
         for holds, ours in [_CLAIMS[identifier](cells)]
     ]
+
+
+def by_program(parts: Mapping[str, str]) -> str:
+    """The numbers of each program, in one line."""
+    return "; ".join(f"{program} {part}" for program, part in parts.items())
 
 
 def about(value: float, low: float, high: float | None = None) -> bool:
@@ -123,13 +133,16 @@ def intel_is_best_hierarchical(cells: Cells) -> Finding:
 @claim("vm98-02")
 def mach_is_close_to_ultrix(cells: Cells) -> Finding:
     """Over the whole cross product."""
-    ratios = [
-        cell.vmcpi / compared(cell, cells, "ultrix").vmcpi
-        for cell in cells.where(organisation="mach", program=POOR_LOCALITY, tlb_entries=128)
-    ]
-    middle = median(ratios)
-    ours = f"MACH/ULTRIX: median {middle:.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
-    return abs(middle - 1) <= CLOSE, ours
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        ratios = [
+            cell.vmcpi / compared(cell, cells, "ultrix").vmcpi
+            for cell in cells.where(organisation="mach", program=program, tlb_entries=128)
+        ]
+        middle = median(ratios)
+        holds &= abs(middle - 1) <= CLOSE
+        parts[program] = f"median {middle:.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
+    return holds, f"MACH/ULTRIX: {by_program(parts)}"
 
 
 @claim("vm98-03")
@@ -145,29 +158,32 @@ def vmcpi_is_five_to_ten_percent(cells: Cells) -> Finding:
     return all(about(value, 0.05, 0.10) for value in medians.values()), f"median VMCPI: {ours}"
 
 
-def notlb_ratios(cells: Cells, l2_bytes: int, l2_lines: tuple[int, ...]) -> list[float]:
-    """VMCPI of NOTLB over the median of the organisations with a TLB."""
-    return [
+def notlb_ratio(cells: Cells, program: str, l2_bytes: int, l2_lines: Sequence[int]) -> float:
+    """VMCPI of NOTLB over the median of the organisations with a TLB: the median over the caches."""
+    return median(
         cell.vmcpi / median(compared(cell, cells, other).vmcpi for other in WITH_TLB)
         for cell in cells.where(
-            organisation="notlb", program=POOR_LOCALITY, l2_bytes=l2_bytes, l2_line_bytes=l2_lines
+            organisation="notlb", program=program, l2_bytes=l2_bytes, l2_line_bytes=l2_lines
         )
-    ]
+    )
 
 
 @claim("vm98-04")
 def notlb_needs_a_large_second_level(cells: Cells) -> Finding:
-    """With 2 MB a side and lines of 64 bytes or more, against 512 KB a side and shorter lines."""
-    good = median(notlb_ratios(cells, LARGE_L2, (64, 128)))
-    bad = median(notlb_ratios(cells, SMALL_L2, (16, 32)))
-    ours = f"NOTLB over the others' median: {good:.2f} with a large second level, {bad:.2f} below"
-    return good <= 1 + ABOUT and bad >= MUCH, ours
+    """2 MB a side with lines of 64 bytes or more, against 512 KB a side with shorter lines."""
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        good = notlb_ratio(cells, program, LARGE_L2, LONG_L2_LINES)
+        bad = notlb_ratio(cells, program, SMALL_L2, SHORT_L2_LINES)
+        holds &= about(good, 1.0) and bad >= MUCH
+        parts[program] = f"{good:.2f} with a large second level, {bad:.2f} below"
+    return holds, f"NOTLB over the others' median: {by_program(parts)}"
 
 
 @claim("vm98-05")
 def notlb_is_most_sensitive(cells: Cells) -> Finding:
     """Largest over smallest VMCPI, over all caches and lines."""
-    holds, parts = True, []
+    holds, parts = True, {}
     for program in POOR_LOCALITY:
         spreads = {
             organisation: spread(
@@ -176,16 +192,14 @@ def notlb_is_most_sensitive(cells: Cells) -> Finding:
             )
             for organisation in [*WITH_TLB, "notlb"]
         }
-        holds &= max(spreads, key=lambda name: spreads[name]) == "notlb"
-        parts.append(
-            f"{program} " + ", ".join(f"{name} {value:.1f}" for name, value in spreads.items())
-        )
-    return holds, "; ".join(parts)
+        holds &= spreads["notlb"] > max(spreads[name] for name in WITH_TLB)
+        parts[program] = ", ".join(f"{name} {value:.1f}" for name, value in spreads.items())
+    return holds, by_program(parts)
 
 
-def line_spreads(cells: Cells, organisation: str) -> list[float]:
-    """How much the lines matter with the largest first level, for each program and second level."""
-    return [
+def line_spread(cells: Cells, organisation: str, program: str) -> float:
+    """How much the lines matter with the largest first level: the most over the second levels."""
+    return max(
         spread(
             cell.vmcpi
             for cell in cells.where(
@@ -196,69 +210,83 @@ def line_spreads(cells: Cells, organisation: str) -> list[float]:
                 tlb_entries=128,
             )
         )
-        for program in POOR_LOCALITY
         for l2_bytes in cells.sizes("l2_bytes")
-    ]
+    )
 
 
 @claim("vm98-06")
 def pa_risc_ignores_lines_with_large_caches(cells: Cells) -> Finding:
-    """With the largest first level: PA-RISC within a quarter, each other up to about twice."""
-    spreads = {name: max(line_spreads(cells, name)) for name in WITH_TLB}
-    others = [value for name, value in spreads.items() if name != "pa-risc"]
-    ours = ", ".join(f"{name} {value:.2f}" for name, value in spreads.items())
-    holds = spreads["pa-risc"] <= 1 + ABOUT and all(about(value, 1.5, 2.0) for value in others)
-    return holds, f"largest over smallest VMCPI over lines: {ours}"
+    """With the largest first level: PA-RISC within a quarter, each other by about two."""
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        spreads = {name: line_spread(cells, name, program) for name in WITH_TLB}
+        parts[program] = ", ".join(f"{name} {value:.2f}" for name, value in spreads.items())
+        holds &= spreads.pop("pa-risc") <= 1 + ABOUT
+        holds &= all(about(value, 2.0) for value in spreads.values())
+    return holds, f"largest over smallest VMCPI over lines: {by_program(parts)}"
 
 
 @claim("vm98-07")
 def longest_lines_help_only_pa_risc(cells: Cells) -> Finding:
     """First-level caches up to 4 KB, second-level lines of 128 bytes: 128- over 64-byte lines."""
-    ratios = {}
-    for organisation in WITH_TLB:
-        small = cells.where(
-            organisation=organisation,
-            program=POOR_LOCALITY,
-            l1_bytes=[size for size in cells.sizes("l1_bytes") if size <= 4 * KIB],
-            l1_line_bytes=64,
-            l2_line_bytes=128,
-            tlb_entries=128,
-        )
-        longer = [cells.like(cell, l1_line_bytes=128) for cell in small]
-        ratios[organisation] = median(
-            more.vmcpi / cell.vmcpi for cell, more in zip(small, longer, strict=True) if more
-        )
-    falls = ratios.pop("pa-risc")
-    holds = falls < 0.99 and all(ratio >= 0.97 for ratio in ratios.values())
-    others = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
-    return holds, f"VMCPI at 128 over 64 bytes: pa-risc {falls:.3f}, {others}"
+    falls_below = 0.98
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        ratios = {}
+        for organisation in WITH_TLB:
+            small = cells.where(
+                organisation=organisation,
+                program=program,
+                l1_bytes=[size for size in cells.sizes("l1_bytes") if size <= 4 * KIB],
+                l1_line_bytes=64,
+                l2_line_bytes=128,
+                tlb_entries=128,
+            )
+            longer = [cells.like(cell, l1_line_bytes=128) for cell in small]
+            ratios[organisation] = median(
+                more.vmcpi / cell.vmcpi for cell, more in zip(small, longer, strict=True) if more
+            )
+        parts[program] = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
+        holds &= ratios.pop("pa-risc") < falls_below
+        holds &= all(ratio >= falls_below for ratio in ratios.values())
+    return holds, f"VMCPI at 128 over 64 bytes: {by_program(parts)}"
 
 
 @claim("vm98-08")
 def lines_group_the_curves(cells: Cells) -> Finding:
-    """First-level caches up to 8 KB, as 4.1 says of the TLB-based schemes; NOTLB over all.
+    """First-level caches up to 8 KB, as 4.1 says of the TLB-based schemes; NOTLB over all."""
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        said = []
+        for organisation in [*WITH_TLB, "notlb"]:
+            by_l1, by_l2 = lines_explain(cells, program, organisation)
+            holds &= by_l2 > by_l1 if organisation == "notlb" else by_l1 > by_l2
+            said.append(f"{organisation} {percent(by_l1)} and {percent(by_l2)}")
+        parts[program] = ", ".join(said)
+    return holds, f"variance explained by the L1 line and by the L2 line: {by_program(parts)}"
 
-    For each program and second level on its own, as each stands in a graph of its own.
-    """
-    holds, parts = True, []
-    for organisation in [*WITH_TLB, "notlb"]:
-        small = [size for size in cells.sizes("l1_bytes") if size <= 8 * KIB]
-        graphs = [
-            cells.where(
-                organisation=organisation,
-                program=program,
-                l2_bytes=l2_bytes,
-                l1_bytes=cells.sizes("l1_bytes") if organisation == "notlb" else small,
-                tlb_entries=128,
-            )
-            for program in POOR_LOCALITY
-            for l2_bytes in cells.sizes("l2_bytes")
-        ]
-        by_l1 = fmean(explained_by(graph, "l1_line_bytes") for graph in graphs)
-        by_l2 = fmean(explained_by(graph, "l2_line_bytes") for graph in graphs)
-        holds &= by_l2 > by_l1 if organisation == "notlb" else by_l1 > by_l2
-        parts.append(f"{organisation} {percent(by_l1)} by L1 line, {percent(by_l2)} by L2 line")
-    return holds, "variance explained: " + "; ".join(parts)
+
+def lines_explain(cells: Cells, program: str, organisation: str) -> tuple[float, float]:
+    """Shares of variance that the L1 line and the L2 line explain: the mean over the graphs, of
+    which each second level has one."""
+    sizes = cells.sizes("l1_bytes")
+    if organisation != "notlb":
+        sizes = [size for size in sizes if size <= 8 * KIB]
+    graphs = [
+        cells.where(
+            organisation=organisation,
+            program=program,
+            l2_bytes=l2_bytes,
+            l1_bytes=sizes,
+            tlb_entries=128,
+        )
+        for l2_bytes in cells.sizes("l2_bytes")
+    ]
+    by_l1, by_l2 = (
+        fmean(explained_by(graph, parameter) for graph in graphs)
+        for parameter in ("l1_line_bytes", "l2_line_bytes")
+    )
+    return by_l1, by_l2
 
 
 @claim("vm98-09")
@@ -281,13 +309,13 @@ def handler_cost_follows_the_tlb(cells: Cells) -> Finding:
         f"with a TLB largest over smallest {constant:.3f}; NOTLB at 2 MB over 512 KB a side: "
         f"median {median(falls):.2f}, at most {max(falls):.2f}"
     )
-    return constant <= 1.05 and max(falls) < 1, ours
+    return constant <= 1 + CONSTANT and max(falls) < 1 - CONSTANT, ours
 
 
 @claim("vm98-10")
 def handler_proportions(cells: Cells) -> Finding:
     """Against ULTRIX = 10, for each program of poor locality."""
-    holds, parts = True, []
+    holds, parts = True, {}
     for program in POOR_LOCALITY:
         cost = {
             organisation: fmean(
@@ -302,8 +330,8 @@ def handler_proportions(cells: Cells) -> Finding:
             and about(scaled["intel"], 5)
             and about(scaled["pa-risc"], 15)
         )
-        parts.append(f"{program} " + ":".join(f"{value:.1f}" for value in scaled.values()))
-    return holds, "; ".join(parts)
+        parts[program] = ":".join(f"{value:.1f}" for value in scaled.values())
+    return holds, by_program(parts)
 
 
 @claim("vm98-11")
@@ -321,38 +349,58 @@ def protected_slots_shorten_the_path(cells: Cells) -> Finding:
 
 @claim("vm98-12")
 def tlb_size_matters_more_than_caches(cells: Cells) -> Finding:
-    """Any doubling of the TLB between 32 and 256 entries, any doubling of a cache."""
-    tlb, cache = [], []
-    for cell in cells.where(organisation=WITH_TLB):
-        configuration = cell.configuration
-        if more := cells.like(cell, tlb_entries=2 * configuration.tlb_entries):
-            tlb.append((cell.vmcpi / more.vmcpi, cell.program, configuration.tlb_entries))
-        for name in ("l1_bytes", "l2_bytes"):
-            if more := cells.like(cell, **{name: 2 * getattr(configuration, name)}):
-                cache.append(max(cell.vmcpi / more.vmcpi, more.vmcpi / cell.vmcpi))
-    factor, program, entries = max(tlb)
-    ours = (
-        f"VMCPI changes up to {factor:.1f} times by a TLB of twice the size ({program}, {entries} "
-        f"to {2 * entries} entries), up to {max(cache):.1f} times by a cache of twice the size"
+    """Doublings of the TLB from 32 to 256 entries; every doubling of a cache."""
+    changes = {
+        (organisation, program): max(
+            (cell.vmcpi / more.vmcpi, cell.configuration.tlb_entries)
+            for cell in cells.where(organisation=organisation, program=program)
+            if (more := cells.like(cell, tlb_entries=2 * cell.configuration.tlb_entries))
+        )
+        for organisation in ("intel", "ultrix")
+        for program in POOR_LOCALITY
+    }
+    cache = max(
+        max(cell.vmcpi / more.vmcpi, more.vmcpi / cell.vmcpi)
+        for cell in cells.where(organisation=WITH_TLB, program=POOR_LOCALITY)
+        for name in ("l1_bytes", "l2_bytes")
+        if (more := cells.like(cell, **{name: 2 * getattr(cell.configuration, name)}))
     )
-    return factor >= 10 * (1 - ABOUT) and max(cache) < factor, ours
+
+    def said(organisation: str) -> str:
+        return ", ".join(
+            f"{program} {factor:.1f} times from {entries} to {2 * entries} entries"
+            for (name, program), (factor, entries) in changes.items()
+            if name == organisation
+        )
+
+    largest = max(factor for (name, _), (factor, _) in changes.items() if name == "intel")
+    least, most = ORDER_OF_MAGNITUDE
+    ours = (
+        f"VMCPI at most: INTEL {said('intel')}; a cache of twice the size {cache:.1f} times; not "
+        f"judged: ULTRIX {said('ultrix')}, of which 16 are protected (32 to 64 entries are 16 to 48 "
+        "usable slots)"
+    )
+    return least <= largest < most and cache < least, ours
 
 
 @claim("vm98-13")
 def intel_root_entries_fit_soon(cells: Cells) -> Finding:
-    """`rpte-L2` over `upte-L2` at the smallest and at the largest first level."""
+    """`rpte-L2` over `upte-L2` at the smallest first level, at 32 KB and at the largest."""
+    holds, parts = True, {}
     sizes = cells.sizes("l1_bytes")
-    ratio = {
-        size: fmean(
-            cell.cpi("rpte-L2") / cell.cpi("upte-L2")
-            for cell in plotted(cells, organisation="intel", program=POOR_LOCALITY, l1_bytes=size)
+    for program in POOR_LOCALITY:
+        ratio = {
+            size: fmean(
+                cell.cpi("rpte-L2") / cell.cpi("upte-L2")
+                for cell in plotted(cells, organisation="intel", program=program, l1_bytes=size)
+            )
+            for size in (sizes[0], 32 * KIB, sizes[-1])
+        }
+        holds &= about(ratio[sizes[0]], 1.0) and ratio[32 * KIB] <= 0.5 * ratio[sizes[0]]
+        parts[program] = ", ".join(
+            f"{value:.2f} at {size // KIB} KB" for size, value in ratio.items()
         )
-        for size in (sizes[0], 32 * KIB, sizes[-1])
-    }
-    ours = "rpte-L2/upte-L2: " + ", ".join(
-        f"{value:.2f} at {size // KIB} KB" for size, value in ratio.items()
-    )
-    return about(ratio[sizes[0]], 1.0) and ratio[32 * KIB] <= 0.5 * ratio[sizes[0]], ours
+    return holds, f"rpte-L2/upte-L2: {by_program(parts)}"
 
 
 @claim("vm98-14")
@@ -417,7 +465,13 @@ def applications_miss_more(cells: Cells) -> Finding:
     more, data = {}, []
     for program in POOR_LOCALITY:
         ratios = []
-        for cell in plotted(cells, organisation=WITH_TLB, program=program, l1_bytes=FIGURE_L1):
+        for cell in plotted(
+            cells,
+            organisation=WITH_TLB,
+            program=program,
+            l1_bytes=FIGURE_L1,
+            l2_bytes=(SMALL_L2, LARGE_L2),
+        ):
             base = compared(cell, cells, "base")
             ratios.append(cell.cache_misses / base.cache_misses - 1)
             added = cell.cache_misses - base.cache_misses
@@ -433,17 +487,27 @@ def applications_miss_more(cells: Cells) -> Finding:
 @claim("vm98-17")
 def three_ways_to_count(cells: Cells) -> Finding:
     """Shares of run time (1 + MCPI + VMCPI + interrupts), medians; interrupts at 50 cycles."""
-    plain, induced, interrupts = [], [], []
-    for cell in plotted(cells, organisation=WITH_TLB, program=POOR_LOCALITY, l1_bytes=FIGURE_L1):
-        more_misses = cell.mcpi - compared(cell, cells, "base").mcpi
-        time = 1 + cell.mcpi + cell.vmcpi
-        plain.append(cell.vmcpi / time)
-        induced.append((cell.vmcpi + more_misses) / time)
-        cost = cell.interrupt_cpi(50)
-        interrupts.append((cell.vmcpi + more_misses + cost) / (time + cost))
-    first, second, third = median(plain), median(induced), median(interrupts)
-    ours = f"{100 * first:.1f}% / {100 * second:.1f}% / {100 * third:.1f}%"
-    return about(first, 0.05, 0.10) and about(second, 0.10, 0.20) and about(third, 0.10, 0.30), ours
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        plain, induced, interrupts = [], [], []
+        for cell in plotted(
+            cells,
+            organisation=WITH_TLB,
+            program=program,
+            l1_bytes=FIGURE_L1,
+            l2_bytes=(SMALL_L2, LARGE_L2),
+        ):
+            more_misses = cell.mcpi - compared(cell, cells, "base").mcpi
+            time = 1 + cell.mcpi + cell.vmcpi
+            plain.append(cell.vmcpi / time)
+            induced.append((cell.vmcpi + more_misses) / time)
+            cost = cell.interrupt_cpi(50)
+            interrupts.append((cell.vmcpi + more_misses + cost) / (time + cost))
+        shares = [median(values) for values in (plain, induced, interrupts)]
+        ranges = ((0.05, 0.10), (0.10, 0.20), (0.10, 0.30))
+        holds &= all(about(share, *limits) for share, limits in zip(shares, ranges, strict=True))
+        parts[program] = " / ".join(percent(share) for share in shares)
+    return holds, by_program(parts)
 
 
 @claim("vm98-18")
@@ -464,9 +528,9 @@ def interrupts_follow_the_tlb(cells: Cells) -> Finding:
     ]
     ours = (
         f"with a TLB largest over smallest {constant:.3f}; NOTLB at 2 MB over 512 KB a side: "
-        f"median {median(falls):.2f}"
+        f"median {median(falls):.2f}, at most {max(falls):.2f}"
     )
-    return constant <= 1.05 and max(falls) < 1, ours
+    return constant <= 1 + CONSTANT and max(falls) < 1 - CONSTANT, ours
 
 
 @claim("vm98-19")
@@ -502,38 +566,56 @@ def jpeg_is_the_counterexample(cells: Cells) -> Finding:
 
 @claim("vm98-20")
 def fourfold_caches_halve_the_total(cells: Cells) -> Finding:
-    """The largest fall of total overhead, interrupts at 50 cycles, from any fourfold cache."""
-    falls = []
-    for cell in plotted(cells, organisation=WITH_TLB, program=POOR_LOCALITY):
-        for name in ("l1_bytes", "l2_bytes"):
-            if more := cells.like(cell, **{name: 4 * getattr(cell.configuration, name)}):
-                falls.append((1 - more.total(50) / cell.total(50), name[:2].upper()))
-    best, which = max(falls)
-    middle = median(fall for fall, _ in falls)
-    ours = f"falls by up to {percent(best)} ({which}), median {percent(middle)}"
-    return best >= 0.5 * (1 - ABOUT), ours
+    """On the caches of figures 11 and 12, interrupts at 50 cycles."""
+    holds, parts = True, {}
+    for program in POOR_LOCALITY:
+        best, which = max(
+            (1 - more.total(50) / cell.total(50), level)
+            for cell in plotted(
+                cells,
+                organisation=WITH_TLB,
+                program=program,
+                l1_bytes=FIGURE_L1,
+                l2_bytes=(SMALL_L2, LARGE_L2),
+            )
+            for level in ("l1", "l2")
+            for size in [4 * getattr(cell.configuration, f"{level}_bytes")]
+            if (more := cells.like(cell, **{f"{level}_bytes": size}))
+        )
+        holds &= about(best, 0.5)
+        parts[program] = f"falls by up to {percent(best)} ({which.upper()})"
+    return holds, by_program(parts)
 
 
 @claim("vm98-21")
 def chains_are_short(cells: Cells) -> Finding:
-    """Entries that a search for each page of the program once looks at, on average."""
-    length = {
-        program: fmean(
-            cell.chain_length
-            for cell in plotted(cells, organisation="pa-risc", program=program)
-            if cell.chain_length
+    """Entries that a search for each page of the program once looks at, against the load."""
+    holds, parts = True, {}
+    for program in (*POOR_LOCALITY, "ijpeg-like"):
+        [cell] = [
+            cell for cell in plotted(cells, organisation="pa-risc", program=program) if cell.chains
+        ]
+        chains = cell.chains
+        assert chains is not None
+        holds &= about(chains.mean_search - 1, chains.load / 2)
+        parts[program] = (
+            f"{chains.mean_search:.3f}, expected {1 + chains.load / 2:.3f} ({chains.pages:,} pages "
+            f"in {chains.heads:,} heads)"
         )
-        for program in (*POOR_LOCALITY, "ijpeg-like")
-    }
-    ours = ", ".join(f"{program} {value:.2f}" for program, value in length.items())
-    return all(1 <= value <= 1.25 * (1 + ABOUT) for value in length.values()), ours
+    return holds, by_program(parts)
 
 
 @claim("vm98-22")
 def inverted_and_hardware_is_best(cells: Cells) -> Finding:
     """Total overhead of `inverted-hw` on the caches of figures 11 and 12, at every cost."""
     won, lost, gains = 0, [], []
-    for cell in plotted(cells, organisation="inverted-hw", program=POOR_LOCALITY):
+    for cell in plotted(
+        cells,
+        organisation="inverted-hw",
+        program=POOR_LOCALITY,
+        l1_bytes=FIGURE_L1,
+        l2_bytes=(SMALL_L2, LARGE_L2),
+    ):
         for name in ("intel", "pa-risc"):
             other = compared(cell, cells, name)
             gains.append(1 - cell.vmcpi / other.vmcpi)

@@ -11,7 +11,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from mmulab.papers.vm_study_cells import KIB, ORGANISATIONS, PLOTTED_LINES, Cell, Configuration
+from mmulab.papers.vm_study_cells import (
+    KIB,
+    ORGANISATIONS,
+    PLOTTED_LINES,
+    STUDY_MEMORY_PAGES,
+    Cell,
+    Configuration,
+    table_changes,
+)
 
 FOUR_WAYS = {
     f"{cache}.{key}": value
@@ -19,15 +27,6 @@ FOUR_WAYS = {
     for key, value in (("ways", 4), ("replacement", "lru"))
 }
 LRU = {"itlb.replacement": "lru", "dtlb.replacement": "lru"}
-
-
-def table_at(offset_kib: int) -> dict[str, int]:
-    """The inverted table moved up, and so to other sets of the caches."""
-    offset = offset_kib * KIB
-    return {
-        "organisation.hash_table.base_address": 0x8010_0000 + offset,
-        "organisation.collision_table.base_address": 0x8011_0000 + offset,
-    }
 
 
 def entries(number: int) -> dict[str, int]:
@@ -42,15 +41,28 @@ class Experiment:
     name: str
     organisation: str
     changes: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    heads: int | None = None
+    """Of the inverted table, where not those that the program's pages ask for."""
+    table_offset_kib: int = 0
+    """The inverted table moved up by so much, and so to other sets of the caches."""
 
     @property
     def configuration(self) -> Configuration:
         """Caches and TLB as the study has them, before the change."""
         return Configuration(self.organisation, 32 * KIB, 2048 * KIB, *PLOTTED_LINES)
 
-    def all_changes(self) -> dict[str, int | str]:
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one of the study's own machines."""
+        return not self.changes and self.heads is None and self.table_offset_kib == 0
+
+    def all_changes(self, heads: int) -> dict[str, int | str]:
         """Everything by which the machine differs from the shipped file."""
-        return {**self.configuration.changes(), **self.changes}
+        heads = self.heads or heads
+        changes: dict[str, int | str] = {**self.configuration.changes(heads), **self.changes}
+        if self.table_offset_kib:
+            changes |= table_changes(heads, self.table_offset_kib * KIB)
+        return changes
 
 
 TABLE_OFFSETS_KIB = (256, 512, 768)
@@ -62,7 +74,13 @@ EXPERIMENTS = [
         for name in ("base", "ultrix", "intel", "pa-risc", "inverted-hw")
     ),
     *(
-        Experiment(f"inverted-hw, table {offset} KB further", "inverted-hw", table_at(offset))
+        Experiment(f"{name}, {2 * STUDY_MEMORY_PAGES:,} heads", name, heads=2 * STUDY_MEMORY_PAGES)
+        for name in ("pa-risc", "inverted-hw")
+    ),
+    *(
+        Experiment(
+            f"inverted-hw, table {offset} KB further", "inverted-hw", table_offset_kib=offset
+        )
         for offset in TABLE_OFFSETS_KIB
     ),
     Experiment("intel, 112 entries", "intel", entries(112)),
@@ -85,16 +103,16 @@ class Evidence:
     """What the experiments found, by program and name."""
 
     def __init__(self, found: Mapping[tuple[str, str], Cell]):
-        self._found = dict(found)
+        self.found = dict(found)
 
     def of(self, program: str, experiment: str) -> Cell:
         """One experiment with one program."""
-        return self._found[program, experiment]
+        return self.found[program, experiment]
 
     def plain(self) -> list[Cell]:
         """The cells of unchanged machines."""
-        unchanged = {experiment.name for experiment in EXPERIMENTS if not experiment.changes}
-        return [cell for (_, name), cell in self._found.items() if name in unchanged]
+        unchanged = {experiment.name for experiment in EXPERIMENTS if experiment.is_plain}
+        return [cell for (_, name), cell in self.found.items() if name in unchanged]
 
     def more_misses(self, program: str, experiment: str) -> float:
         """By what share the program misses its caches more often than without virtual memory."""
@@ -117,8 +135,10 @@ class Evidence:
                         *(cause for cause in cell.causes if cause.startswith(("k", "r")))
                     ),
                     "mean free path": cell.mean_free_path,
+                    "mean search": cell.chains.mean_search if cell.chains else None,
+                    "table load": cell.chains.load if cell.chains else None,
                     "more misses": self.more_misses(program, name),
                 }
-                for (program, name), cell in self._found.items()
+                for (program, name), cell in self.found.items()
             ]
         )
