@@ -5,9 +5,7 @@
 
 use std::ops::Range;
 
-use mmulab_hardware::{
-    Access, Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot,
-};
+use mmulab_hardware::{Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot};
 use mmulab_machine as machine;
 use mmulab_machine::{CacheLevel, ReplayMachine};
 
@@ -468,6 +466,92 @@ impl Hierarchy {
             self.write_below(level + 1, at);
         }
     }
+
+    /// [`Caches::reference`] that tells the slot of the level where the reference entered that now
+    /// holds the line; `None` after a store that does not allocate.
+    pub(crate) fn reference_slot(
+        &mut self,
+        role: Role,
+        at: Location,
+        is_store: bool,
+        level: usize,
+        ledger: &mut Ledger<Cause>,
+    ) -> Option<Slot> {
+        let side = role.side() as usize;
+        let levels = self.path[side].len();
+        let mut found = level;
+        let mut entered = None;
+        while found < levels {
+            let here = &mut self.caches[self.path[side][found]];
+            if let Some(slot) = here.cache.find(here.address(at)) {
+                here.cache.touch(slot);
+                here.hits += 1;
+                if found == level {
+                    if is_store {
+                        self.store_hit(found, slot, at);
+                    }
+                    return Some(slot);
+                }
+                break;
+            }
+            here.misses += 1;
+            here.store_misses += u64::from(is_store);
+            ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
+            found += 1;
+        }
+        // Fills run upwards: a level is filled when those below it have the line, so the dirty line
+        // that it displaces finds them as they will be.
+        for fill in (level..found).rev() {
+            let here = &mut self.caches[self.path[side][fill]];
+            if is_store && !here.allocates_on_store {
+                if fill == level {
+                    self.write_below(level + 1, at);
+                }
+                continue;
+            }
+            let address = here.address(at);
+            let slot = here.cache.victim(address);
+            let evicted = here.cache.replace(slot, address);
+            let line = !0 << here.cache.line_shift();
+            let first = Location {
+                virtual_address: at.virtual_address & line,
+                physical_address: at.physical_address & line,
+            };
+            let old = match here.locations.get_mut(slot as usize) {
+                Some(location) => Some(std::mem::replace(location, first)),
+                None => evicted.map(|evicted| Location::same(evicted.address)),
+            };
+            if let (Some(evicted), Some(old)) = (evicted, old)
+                && evicted.dirty != 0
+            {
+                here.write_backs += 1;
+                self.write_below(fill + 1, old);
+            }
+            if fill == level {
+                entered = Some(slot);
+                if is_store {
+                    self.store_hit(fill, slot, at);
+                }
+            }
+        }
+        entered
+    }
+
+    /// Slots of the first level of a side.
+    pub(crate) fn first_level_slots(&self, side: Side) -> u32 {
+        self.caches[self.path[side as usize][0]].cache.slots()
+    }
+
+    /// Whether a load or store that hits the first level concerns no other.
+    pub(crate) fn first_level_keeps_stores(&self) -> bool {
+        self.caches[self.path[Side::Data as usize][0]].is_write_back
+    }
+
+    /// The first level of a side, for hits that are known without a look-up.
+    #[inline(always)]
+    pub(crate) fn first_level(&mut self, side: Side) -> &mut Cache {
+        &mut self.caches[self.path[side as usize][0]].cache
+    }
 }
 
 impl Caches for Hierarchy {
@@ -509,6 +593,7 @@ impl Caches for Hierarchy {
         })
     }
 
+    #[inline]
     fn reference(
         &mut self,
         role: Role,
@@ -517,56 +602,7 @@ impl Caches for Hierarchy {
         level: usize,
         ledger: &mut Ledger<Cause>,
     ) {
-        let side = role.side() as usize;
-        let levels = self.path[side].len();
-        let mut found = level;
-        while found < levels {
-            let here = &mut self.caches[self.path[side][found]];
-            if let Some(slot) = here.cache.find(here.address(at)) {
-                here.cache.touch(slot);
-                here.hits += 1;
-                if is_store && found == level {
-                    self.store_hit(found, slot, at);
-                }
-                break;
-            }
-            here.misses += 1;
-            here.store_misses += u64::from(is_store);
-            ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
-            found += 1;
-        }
-        // Fills run upwards: a level is filled when those below it have the line, so the dirty line
-        // that it displaces finds them as they will be.
-        for fill in (level..found).rev() {
-            let here = &mut self.caches[self.path[side][fill]];
-            if is_store && !here.allocates_on_store {
-                if fill == level {
-                    self.write_below(level + 1, at);
-                }
-                continue;
-            }
-            let Access::Miss { slot, evicted } = here.cache.access(here.address(at)) else {
-                continue;
-            };
-            let line = !0 << here.cache.line_shift();
-            let first = Location {
-                virtual_address: at.virtual_address & line,
-                physical_address: at.physical_address & line,
-            };
-            let old = match here.locations.get_mut(slot as usize) {
-                Some(location) => Some(std::mem::replace(location, first)),
-                None => evicted.map(|evicted| Location::same(evicted.address)),
-            };
-            if let (Some(evicted), Some(old)) = (evicted, old)
-                && evicted.dirty != 0
-            {
-                here.write_backs += 1;
-                self.write_below(fill + 1, old);
-            }
-            if is_store && fill == level {
-                self.store_hit(fill, slot, at);
-            }
-        }
+        self.reference_slot(role, at, is_store, level, ledger);
     }
 
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {

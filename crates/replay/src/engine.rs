@@ -438,7 +438,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
         let accesses = &stretch.program.accesses[block.first_access as usize..];
-        let mut accesses = addresses.iter().zip(accesses).peekable();
+        let stores = stretch.program.stores(block);
+        let mut accesses = addresses.iter().zip(accesses).zip(stores).peekable();
         let mut address = block.first;
         let mut fetched_line = None;
         for (number, &size) in sizes.iter().enumerate() {
@@ -451,10 +452,10 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             }
             address = last.wrapping_add(1);
             let mut is_disturbed = self.fetches_each_instruction;
-            while let Some((&data, access)) =
-                accesses.next_if(|(_, access)| usize::from(access.instruction) <= number)
+            while let Some(((&data, access), &is_store)) =
+                accesses.next_if(|((_, access), _)| usize::from(access.instruction) <= number)
             {
-                is_disturbed |= self.access(data, access.last_byte, access.is_store);
+                is_disturbed |= self.access(data, access.last_byte, is_store != 0);
             }
             if is_disturbed {
                 fetched_line = None;

@@ -16,6 +16,7 @@ mod cause;
 pub mod engine;
 mod fold;
 mod frames;
+mod known_hits;
 mod large_pages;
 pub mod organisation;
 mod outcome;

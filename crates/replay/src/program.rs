@@ -28,9 +28,10 @@ pub struct StaticAccess {
     pub instruction: u16,
     /// Its width less one: what to add for its last byte.
     pub last_byte: u16,
-    /// Whether it writes. A modify is one reference that writes.
-    pub is_store: bool,
 }
+
+/// What [`Program::stores`] has beyond its last access, so that eight can be read from any.
+const STORES_PADDING: usize = 8;
 
 /// All blocks known so far, as machines of one kind address them: folded to 32 bits, or as recorded.
 #[derive(Clone, Debug)]
@@ -41,11 +42,19 @@ pub struct Program<A> {
     pub instruction_sizes: Vec<u8>,
     /// All data accesses, block after block.
     pub accesses: Vec<StaticAccess>,
+    /// For each of [`Program::accesses`], 1 if it writes, else 0. A modify is one reference that
+    /// writes.
+    stores: Vec<u8>,
 }
 
 impl<A> Default for Program<A> {
     fn default() -> Self {
-        Self { blocks: Vec::new(), instruction_sizes: Vec::new(), accesses: Vec::new() }
+        Self {
+            blocks: Vec::new(),
+            instruction_sizes: Vec::new(),
+            accesses: Vec::new(),
+            stores: vec![0; STORES_PADDING],
+        }
     }
 }
 
@@ -105,8 +114,32 @@ impl<A> Program<A> {
         self.accesses.extend(block.accesses.iter().map(|access| StaticAccess {
             instruction: access.instruction,
             last_byte: access.size_bytes.saturating_sub(1),
-            is_store: access.kind != AccessKind::Load,
         }));
+        self.stores.truncate(self.stores.len() - STORES_PADDING);
+        self.stores
+            .extend(block.accesses.iter().map(|access| u8::from(access.kind != AccessKind::Load)));
+        self.stores.resize(self.accesses.len() + STORES_PADDING, 0);
+    }
+
+    /// For each access of a block, 1 if it writes, else 0.
+    #[inline]
+    pub fn stores(&self, block: &StaticBlock<A>) -> &[u8] {
+        &self.stores[block.first_access as usize..][..block.accesses as usize]
+    }
+
+    /// Appends [`Program::stores`] of a block to `stores`.
+    #[inline(always)]
+    pub fn copy_stores(&self, block: &StaticBlock<A>, stores: &mut Vec<u8>) {
+        let first = block.first_access as usize;
+        let end = stores.len() + block.accesses as usize;
+        // Most blocks have few accesses: a copy of fixed length takes no loop.
+        stores.extend_from_slice(&self.stores[first..first + STORES_PADDING]);
+        if block.accesses as usize > STORES_PADDING {
+            stores.extend_from_slice(
+                &self.stores[first + STORES_PADDING..first + block.accesses as usize],
+            );
+        }
+        stores.truncate(end);
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use mmulab_hardware::{GeometryError, Ledger, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine as machine;
 use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
-use mmulab_trace::Event;
+use mmulab_trace::{Event, Straddle};
 
 use super::TlbCounters;
 use crate::attribution::{Attribution, Numbered, Sought};
@@ -17,8 +17,9 @@ use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
 use crate::frames::Frames;
+use crate::known_hits::KnownHits;
 use crate::large_pages::{LARGE_SHIFT, LargePages};
-use crate::program::{StaticBlock, Stretch};
+use crate::program::{Program, StaticBlock, Stretch};
 
 /// log2 of the smallest page.
 const SMALL_SHIFT: u32 = 12;
@@ -62,6 +63,8 @@ struct TlbLevel {
 struct Array {
     tlb: Tlb<u64>,
     shifts: Vec<u32>,
+    /// Slots of the arrays before it in its level: slots of a level are numbered through.
+    first_slot: u32,
 }
 
 impl TlbLevel {
@@ -85,46 +88,68 @@ impl TlbLevel {
             let random = Random::stream(seed, stream + level.arrays.len() as u64);
             let tlb = Tlb::new(&geometry, replacement(tlb.replacement), random)
                 .map_err(|error| GeometryError(format!("{name}: {error}")))?;
-            level.arrays.push(Array { tlb, shifts });
+            level.arrays.push(Array { first_slot: level.slots(), tlb, shifts });
         }
         Ok(level)
     }
 
-    /// The frame of `address`, with the size of the entry that knows it.
+    /// Slots of all arrays.
+    fn slots(&self) -> u32 {
+        self.arrays.iter().map(|array| array.tlb.slots()).sum()
+    }
+
+    /// The entry that knows `address`. A hit counts as a use.
     #[inline]
     fn lookup(&mut self, address: u64) -> Option<Translation> {
         for array in &mut self.arrays {
             if let Some(slot) = array.tlb.lookup(address, 0) {
                 self.hits += 1;
                 let entry = array.tlb.entry(slot)?;
-                return Some(Translation { shift: entry.page_shift, frame: entry.payload });
+                return Some(Translation {
+                    shift: entry.page_shift,
+                    frame: entry.payload,
+                    slot: Some(array.first_slot + slot),
+                });
             }
         }
         self.misses += 1;
         None
     }
 
+    /// Records a use of `slot`.
+    #[inline(always)]
+    fn touch(&mut self, slot: u32) {
+        let array = self.arrays.iter_mut().rev().find(|array| array.first_slot <= slot);
+        if let Some(array) = array {
+            array.tlb.touch(slot - array.first_slot);
+        }
+    }
+
     /// Remembers that `address` is in a frame of `translation`. A page larger than any array holds is
-    /// entered as the largest piece of it that one holds.
-    fn insert(&mut self, address: u64, translation: Translation) -> Option<Translation> {
+    /// entered as the largest piece of it that one holds. Returns the entry, with no slot if there is
+    /// none.
+    fn insert(&mut self, address: u64, translation: Translation) -> Translation {
         let fitting = |array: &Array| {
             array.shifts.iter().copied().filter(|&shift| shift <= translation.shift).max()
         };
-        let (shift, array) = self
+        let Some((shift, array)) = self
             .arrays
             .iter_mut()
             .filter_map(|array| Some((fitting(array)?, array)))
-            .max_by_key(|(shift, _)| *shift)?;
+            .max_by_key(|(shift, _)| *shift)
+        else {
+            return Translation { slot: None, ..translation };
+        };
         let piece = address & ((1 << translation.shift) - 1) & !((1 << shift) - 1);
-        let piece = Translation { shift, frame: translation.frame + piece };
+        let frame = translation.frame + piece;
         let entry = TlbEntry {
             virtual_address: address & !((1 << shift) - 1),
             page_shift: shift,
-            payload: piece.frame,
+            payload: frame,
             ..TlbEntry::default()
         };
-        array.tlb.insert(entry, Partition::Normal);
-        Some(piece)
+        let (slot, _) = array.tlb.insert(entry, Partition::Normal);
+        Translation { shift, frame, slot: Some(array.first_slot + slot) }
     }
 
     /// Drops the entries whose first address is `within` something.
@@ -139,6 +164,8 @@ impl TlbLevel {
 struct Translation {
     shift: u32,
     frame: u64,
+    /// The slot of the TLB that knows it.
+    slot: Option<u32>,
 }
 
 /// One side's first level, with the translation that it gave last.
@@ -150,6 +177,8 @@ struct FirstLevel {
     tlb: TlbLevel,
     last_page: u64,
     last: Translation,
+    /// Where hits of the first level touch nothing else, so that they can be known.
+    known: Option<KnownHits>,
 }
 
 /// A 64-bit machine being driven by a program.
@@ -179,6 +208,10 @@ pub struct RadixEngine {
     walk_loads: u64,
     walks: u64,
     attribution: Attribution<Page>,
+    /// The accesses of the stretch that span lines, and for each access of blocks that are fetched
+    /// whether it writes; kept for their memory.
+    straddles: Vec<Straddle>,
+    stores: Vec<u8>,
 }
 
 impl RadixEngine {
@@ -207,7 +240,8 @@ impl RadixEngine {
             TlbLevel::new(arrays, seed, stream).map(|tlb| FirstLevel {
                 tlb,
                 last_page: u64::MAX,
-                last: Translation { shift: SMALL_SHIFT, frame: 0 },
+                last: Translation { shift: SMALL_SHIFT, frame: 0, slot: None },
+                known: None,
             })
         };
         let mut walk_caches = Vec::new();
@@ -233,18 +267,25 @@ impl RadixEngine {
             walk_caches.push((level, shift, cache));
         }
         let caches = Hierarchy::new(machine, seed)?;
+        let mut sides = [
+            side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
+            side(
+                &[
+                    ("dtlb", &machine.dtlb),
+                    ("dtlb_large", &machine.dtlb_large),
+                    ("dtlb_huge", &machine.dtlb_huge),
+                ],
+                110,
+            )?,
+        ];
+        if !caches.first_level_is_unified() && caches.first_level_keeps_stores() {
+            for (first, side) in sides.iter_mut().zip([Side::Instruction, Side::Data]) {
+                let slots = [caches.first_level_slots(side), first.tlb.slots()];
+                first.known = KnownHits::new(slots[0], slots[1], caches.line_shift(side));
+            }
+        }
         Ok(Self {
-            sides: [
-                side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
-                side(
-                    &[
-                        ("dtlb", &machine.dtlb),
-                        ("dtlb_large", &machine.dtlb_large),
-                        ("dtlb_huge", &machine.dtlb_huge),
-                    ],
-                    110,
-                )?,
-            ],
+            sides,
             second: TlbLevel::new(
                 &[("stlb", &machine.stlb), ("stlb_huge", &machine.stlb_huge)],
                 seed,
@@ -267,6 +308,8 @@ impl RadixEngine {
             walk_loads: 0,
             walks: 0,
             attribution: Attribution::default(),
+            straddles: Vec::new(),
+            stores: Vec::new(),
             table,
         })
     }
@@ -283,6 +326,9 @@ impl RadixEngine {
             for side in &mut self.sides {
                 side.tlb.invalidate(is_within);
                 side.last_page = u64::MAX;
+                if let Some(known) = &mut side.known {
+                    known.forget(is_within);
+                }
             }
             self.second.invalidate(is_within);
             for (_, shift, cache) in &mut self.walk_caches {
@@ -301,22 +347,160 @@ impl RadixEngine {
 
     /// Runs a stretch of the program.
     pub fn run(&mut self, stretch: Stretch<'_, u64>) {
+        self.data_references += stretch.addresses.len() as u64;
+        if self.sides.iter().all(|side| side.known.is_some()) {
+            return self.run_between_fetch_misses(stretch);
+        }
         let mut addresses = stretch.addresses;
         let mut events = stretch.events;
         for (place, &number) in stretch.blocks.iter().enumerate() {
-            while let Some(((_, event), later)) = events.split_first().filter(|(e, _)| e.0 <= place)
-            {
-                self.note(event);
-                events = later;
-            }
+            self.note_until(place, &mut events);
             let block = &stretch.program.blocks[number as usize];
             let (own, rest) = addresses.split_at(block.accesses as usize);
             addresses = rest;
-            self.instructions += u64::from(block.instructions);
-            self.data_references += u64::from(block.accesses);
             self.run_block(stretch, block, own);
         }
-        events.iter().for_each(|(_, event)| self.note(event));
+        self.note_until(usize::MAX, &mut events);
+    }
+
+    /// Learns of the mapping events up to a block of the stretch; those after it are left.
+    fn note_until(&mut self, place: usize, events: &mut &[(usize, Event)]) {
+        while let Some(((at, event), later)) = events.split_first() {
+            if *at > place {
+                break;
+            }
+            self.note(event);
+            *events = later;
+        }
+    }
+
+    /// Runs a stretch from one block whose fetches are not all known to hit to the next.
+    ///
+    /// A fetch that hits the first level touches nothing that data or walks use. So blocks are fetched
+    /// ahead while all their fetches hit, and their data references follow.
+    fn run_between_fetch_misses(&mut self, stretch: Stretch<'_, u64>) {
+        let Stretch { program, blocks, addresses, mut events, .. } = stretch;
+        let mut straddles = std::mem::take(&mut self.straddles);
+        let mut stores = std::mem::take(&mut self.stores);
+        stretch.find_straddles(self.caches.line_shift(Side::Data), &mut straddles);
+        let mut straddles_left = &straddles[..];
+        let (mut fetched, mut made) = (0, 0);
+        loop {
+            self.note_until(fetched, &mut events);
+            let next_event = events.first().map_or(blocks.len(), |(place, _)| *place);
+            let ahead = &blocks[fetched..blocks.len().min(next_event)];
+            stores.clear();
+            fetched += self.fetch_known(program, ahead, &mut stores);
+            let end = made + stores.len();
+            let first = made;
+            while made < end {
+                let straddle = straddles_left.first().map_or(usize::MAX, |s| s.access as usize);
+                let until = end.min(straddle);
+                self.load_and_store(&addresses[made..until], &stores[made - first..until - first]);
+                made = until;
+                if let Some((straddle, rest)) = straddles_left.split_first()
+                    && made < end
+                {
+                    self.access(addresses[made], straddle.last_byte, stores[made - first] != 0);
+                    straddles_left = rest;
+                    made += 1;
+                }
+            }
+            if fetched == next_event && !events.is_empty() {
+                continue;
+            }
+            let Some(&number) = blocks.get(fetched) else { break };
+            let block = &program.blocks[number as usize];
+            // Mostly it is the first line that is not known, and the others are.
+            if !self.is_known(Side::Instruction, block.first) {
+                self.reference(Role::Fetch, block.first, false);
+                if self.is_known(Side::Instruction, block.first) {
+                    continue;
+                }
+                self.fetched_line = Some(block.first >> self.caches.line_shift(Side::Instruction));
+            }
+            let own = &addresses[made..made + block.accesses as usize];
+            self.run_block(stretch, block, own);
+            fetched += 1;
+            made += own.len();
+            let passed = straddles_left.iter().take_while(|s| (s.access as usize) < made).count();
+            straddles_left = &straddles_left[passed..];
+        }
+        self.note_until(usize::MAX, &mut events);
+        self.straddles = straddles;
+        self.stores = stores;
+    }
+
+    /// Fetches `blocks` up to the first whose fetches are not all known to hit; how many these are.
+    /// Appends to `stores` whether each of their accesses writes.
+    fn fetch_known(
+        &mut self,
+        program: &Program<u64>,
+        blocks: &[u32],
+        stores: &mut Vec<u8>,
+    ) -> usize {
+        let shift = self.caches.line_shift(Side::Instruction);
+        let cache = self.caches.first_level(Side::Instruction);
+        let FirstLevel { tlb, known: Some(known), .. } = &mut self.sides[0] else { return 0 };
+        let mut instructions = 0;
+        let mut passed = 0;
+        for &number in blocks {
+            let block = &program.blocks[number as usize];
+            let (Some(first), Some(last)) = (known.find(block.first), known.find(block.last))
+            else {
+                break;
+            };
+            let lines = block.first >> shift..=block.last >> shift;
+            if lines.clone().count() > 2 {
+                let mut between = (lines.start() + 1..*lines.end()).map(|line| line << shift);
+                if !between.all(|address| known.find(address).is_some()) {
+                    break;
+                }
+                for line in lines {
+                    let slots = known.find(line << shift).unwrap_or_default();
+                    cache.touch(slots.line.into());
+                    tlb.touch(slots.page.into());
+                }
+            }
+            cache.touch(first.line.into());
+            tlb.touch(first.page.into());
+            cache.touch(last.line.into());
+            tlb.touch(last.page.into());
+            program.copy_stores(block, stores);
+            instructions += u64::from(block.instructions);
+            passed += 1;
+        }
+        self.instructions += instructions;
+        // Known lines are not what `fetched_line` is about.
+        if passed > 0 {
+            self.fetched_line = None;
+        }
+        passed
+    }
+
+    /// Data references of which none spans lines.
+    fn load_and_store(&mut self, addresses: &[u64], stores: &[u8]) {
+        let mut made = 0;
+        while made < addresses.len() {
+            made += self.load_and_store_known(&addresses[made..], &stores[made..]);
+            if let (Some(&address), Some(&is_store)) = (addresses.get(made), stores.get(made)) {
+                self.look_up(Role::Data, address, is_store != 0);
+                made += 1;
+            }
+        }
+    }
+
+    /// Data references up to the first that is not known to hit; how many these are.
+    fn load_and_store_known(&mut self, addresses: &[u64], stores: &[u8]) -> usize {
+        let cache = self.caches.first_level(Side::Data);
+        let FirstLevel { tlb, known: Some(known), .. } = &mut self.sides[1] else { return 0 };
+        for (made, (&address, &is_store)) in addresses.iter().zip(stores).enumerate() {
+            let Some(slots) = known.find(address) else { return made };
+            cache.touch(slots.line.into());
+            cache.mark_dirty(slots.line.into(), is_store);
+            tlb.touch(slots.page.into());
+        }
+        addresses.len()
     }
 
     /// Runs a block event by event.
@@ -326,27 +510,27 @@ impl RadixEngine {
         block: &StaticBlock<u64>,
         addresses: &[u64],
     ) {
+        self.instructions += u64::from(block.instructions);
         let shift = self.caches.line_shift(Side::Instruction);
         let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
         let accesses = &stretch.program.accesses[block.first_access as usize..];
-        let mut accesses = addresses.iter().zip(accesses).peekable();
+        let stores = stretch.program.stores(block);
+        let mut accesses = addresses.iter().zip(accesses).zip(stores).peekable();
         let mut address = block.first;
         for (number, &size) in sizes.iter().enumerate() {
             let last = address.wrapping_add(u64::from(size.max(1)) - 1).max(address);
             for line in address >> shift..=last >> shift {
                 if self.fetched_line != Some(line) {
-                    let address = address.max(line << shift);
-                    let at = self.translate(Side::Instruction, address);
-                    self.caches.reference(Role::Fetch, at, false, 0, &mut self.ledger);
+                    self.reference(Role::Fetch, address.max(line << shift), false);
                     self.fetched_line = Some(line);
                 }
             }
             address = last.wrapping_add(1);
-            while let Some((&data, access)) =
-                accesses.next_if(|(_, access)| usize::from(access.instruction) <= number)
+            while let Some(((&data, access), &is_store)) =
+                accesses.next_if(|((_, access), _)| usize::from(access.instruction) <= number)
             {
-                self.access(data, access.last_byte, access.is_store);
+                self.access(data, access.last_byte, is_store != 0);
             }
             if self.fetches_each_instruction {
                 self.fetched_line = None;
@@ -359,15 +543,48 @@ impl RadixEngine {
         let shift = self.caches.line_shift(Side::Data);
         let last = address.wrapping_add(u64::from(last_byte)).max(address);
         for line in address >> shift..=last >> shift {
-            let at = self.translate(Side::Data, address.max(line << shift));
-            self.caches.reference(Role::Data, at, is_store, 0, &mut self.ledger);
+            self.reference(Role::Data, address.max(line << shift), is_store);
         }
     }
 
+    fn is_known(&self, side: Side, address: u64) -> bool {
+        self.sides[side as usize].known.as_ref().is_some_and(|known| known.find(address).is_some())
+    }
+
+    /// Translates a reference of the program and looks its line up.
     #[inline]
-    fn translate(&mut self, side: Side, address: u64) -> Location {
+    fn reference(&mut self, role: Role, address: u64, is_store: bool) {
+        let side = role.side();
+        let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
+        if let Some(slots) = known.as_ref().and_then(|known| known.find(address)) {
+            let cache = self.caches.first_level(side);
+            cache.touch(slots.line.into());
+            cache.mark_dirty(slots.line.into(), is_store.into());
+            tlb.touch(slots.page.into());
+        } else {
+            self.look_up(role, address, is_store);
+        }
+    }
+
+    /// A reference of the program of which nothing is known.
+    #[inline(never)]
+    fn look_up(&mut self, role: Role, address: u64, is_store: bool) {
+        let side = role.side();
+        let (at, page_slot) = self.translate(side, address);
+        let slot = self.caches.reference_slot(role, at, is_store, 0, &mut self.ledger);
+        if let (Some(known), Some(slot)) = (&mut self.sides[side as usize].known, slot) {
+            known.note_line(slot, address);
+            if let Some(page_slot) = page_slot {
+                known.learn(address, slot, page_slot);
+            }
+        }
+    }
+
+    /// Where `address` is, and the slot of the first-level TLB that knows it.
+    #[inline]
+    fn translate(&mut self, side: Side, address: u64) -> (Location, Option<u32>) {
         let first = &mut self.sides[side as usize];
-        if address >> first.last.shift != first.last_page {
+        if first.known.is_some() || address >> first.last.shift != first.last_page {
             let translation = match first.tlb.lookup(address) {
                 Some(translation) => translation,
                 None => self.translate_slowly(side, address),
@@ -378,7 +595,8 @@ impl RadixEngine {
         }
         let last = self.sides[side as usize].last;
         let offset = address & ((1 << last.shift) - 1);
-        Location { virtual_address: address, physical_address: last.frame | offset }
+        let at = Location { virtual_address: address, physical_address: last.frame | offset };
+        (at, last.slot)
     }
 
     #[cold]
@@ -399,7 +617,7 @@ impl RadixEngine {
                 };
                 let page = address & !((1 << page_shift) - 1);
                 let frame = self.frames.physical_address(page, page_shift);
-                let translation = Translation { shift: page_shift, frame };
+                let translation = Translation { shift: page_shift, frame, slot: None };
                 self.second.insert(address, translation);
                 translation
             }
@@ -407,8 +625,12 @@ impl RadixEngine {
         let page = Page { address: address & !((1 << page_shift) - 1), shift: page_shift };
         let cycles = self.ledger.cycles() - before;
         self.attribution.add(page, sought, cycles);
-        let first = &mut self.sides[side as usize].tlb;
-        first.insert(address, translation).unwrap_or(translation)
+        let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
+        let entry = tlb.insert(address, translation);
+        if let (Some(known), Some(slot)) = (known, entry.slot) {
+            known.note_page(slot, address, entry.shift);
+        }
+        entry
     }
 
     /// Size of the page that the operating system gave to `address`.
@@ -449,7 +671,18 @@ impl RadixEngine {
             self.walk_loads += u64::from(entry_level == 0);
             self.ledger.charge_many(Cause::Uhandler, 0, u64::from(self.table.walk_step_cycles));
             let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
-            self.caches.reference(Role::Pte(tier), at, false, entry_level, &mut self.ledger);
+            let slot = self.caches.reference_slot(
+                Role::Pte(tier),
+                at,
+                false,
+                entry_level,
+                &mut self.ledger,
+            );
+            if let (Some(known), Some(slot), 0) =
+                (&mut self.sides[Side::Data as usize].known, slot, entry_level)
+            {
+                known.note_line(slot, at.virtual_address);
+            }
             if level > leaf {
                 let cache = self.walk_caches.iter_mut().find(|(cached, ..)| *cached == level);
                 if let Some((_, shift, cache)) = cache {
