@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import mmulab
+from mmulab import guests
 from mmulab.errors import InputError
-from mmulab.papers import Claim, Published
 
-GUESTS = Path(__file__).resolve().parents[3] / "build" / "guests"
 ARCHITECTURES = {
     "sa1100": "armv4",
     "at91rm9200": "armv4",
     "ixp425": "armv5te",
     "arm926ej-s": "armv5te",
 }
+LAP_PHASE = "measured"
+"""What the programs call the phase of a lap; the first is the one that is told."""
 SCHEMES = ["flush", "fass", "fass_shared", "fcse_guaranteed", "fcse_best_effort"]
 
 
@@ -57,6 +57,11 @@ class Guest:
         """The same as time."""
         return self.cycles / self.clock_hz * 1e6
 
+    def lap_count(self, cause: str) -> int:
+        """How often the machine itself counted a cause during the lap, whatever the guest says."""
+        lap = next(phase for phase in self.result.data["phases"] if phase["name"] == LAP_PHASE)
+        return lap["causes"][cause]["count"]
+
     def per(self, what: str) -> float:
         """Misses or instructions for each unit."""
         return self.lap[what] / self.lap["per"]
@@ -64,9 +69,7 @@ class Guest:
 
 def boot(machine: str, scheme: str, run: str, *, check: bool = False, **options: object) -> Guest:
     """Boots the kernel with a scheme and a benchmark program; see `guests/bench`."""
-    image = GUESTS / f"microkernel-{ARCHITECTURES[machine]}.elf"
-    if not image.exists():
-        raise InputError(f"{image} is missing; type: make guests")
+    image = guests.image(f"microkernel-{ARCHITECTURES[machine]}")
     words = [f"scheme={scheme}", f"run={run}"]
     words += [f"{name}={value}" for name, value in options.items()]
     result = mmulab.boot(image, machine, append=" ".join(words), check=check)
@@ -75,8 +78,3 @@ def boot(machine: str, scheme: str, run: str, *, check: bool = False, **options:
         raise InputError(f"the guest failed ({' '.join(words)} on {machine}): {said!r}")
     clock_hz = int(str(mmulab.Machine.load(machine).get("core.clock_hz")))
     return Guest(result, clock_hz)
-
-
-def decide(claim: Published, holds: bool, ours: str, why: str) -> Claim:
-    """The verdict; `why` is only said of a difference."""
-    return claim.judge(holds, ours, "" if holds else why)

@@ -1,0 +1,301 @@
+"""The claims of the two papers on ARM, judged on made-up measurements: a world in which the paper is
+right, and for each claim worlds in which just what it says is false."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from mmulab import papers
+from mmulab.papers import fass_claims, fcse_2009
+from mmulab.papers.fass_claims import CLIENTS, FOOTPRINTS, KERNELS, KILOBYTES, PAGES, RING
+
+COUNTS = dict.fromkeys(
+    [
+        "icache",
+        "dcache",
+        "itlb",
+        "dtlb",
+        "flushes",
+        "collisions",
+        "recycled_dirty",
+        "recycled_clean",
+    ],
+    0,
+)
+
+
+def row(cycles: float, **more: Any) -> dict[str, Any]:
+    """A measured point at 200 MHz."""
+    return {**COUNTS, "cycles": cycles, "us": cycles / 200, "instructions": 100, "per": 1, **more}
+
+
+@dataclasses.dataclass(frozen=True)
+class StrongArm:
+    """What the FASS paper says, as numbers."""
+
+    knee_pages: int = 10
+    rise: float = 3.0
+    shared_misses_from: int = 24
+    at_32: float = 1.0
+    best: dict[int, float] = dataclasses.field(default_factory=lambda: {2: 9.0, 4: 6.0, 16: 3.7})
+    standard_us: float = 135.0
+    standard_rise: float = 0.0
+    fast_us: float = 10.0
+    fast_14_us: float = 12.0
+    knee_clients: int = 14
+    step_us: float = 3.0
+    late_us: float = 0.5
+    assembly_us: float = 2.0
+    loses: str = ""
+
+    def pingpong(self, kernel: str, clients: int) -> dict[str, Any]:
+        if kernel.startswith("standard"):
+            us = self.standard_us * (1 + self.standard_rise * clients / 40)
+        elif kernel == "fast, assembly":
+            us = self.assembly_us
+        else:
+            us = self.fast_us + (self.fast_14_us - self.fast_us) * (clients - 1) / 13
+            past = clients - self.knee_clients
+            if past > 0:
+                us += self.step_us * min(past, 6) + self.late_us * max(past - 6, 0)
+        return row(200 * us * (200 if self.loses == kernel else 1))
+
+    def visit(self, processes: int, pages: int, mapping: str) -> dict[str, Any]:
+        misses = 0.0
+        cycles = 400.0
+        if pages >= self.shared_misses_from:
+            misses, cycles = 20.0, cycles * 2
+        if mapping == "private":
+            if pages > self.knee_pages:
+                cycles *= self.rise if processes == 2 else 1.0
+            if pages == 20:
+                cycles = 400.0 * self.best[processes] if processes in self.best else 1000.0
+                cycles = max(cycles, 400.0 * self.rise) if processes == 2 else cycles
+        if pages >= 32:
+            cycles = 800.0 * (self.at_32 if mapping == "private" else 1)
+        return row(cycles, dtlb=misses)
+
+    def measured(self) -> fass_claims.Measured:
+        places = [("low", k) for k in KILOBYTES] + [
+            (array, k) for array in ("apart", "same") for k in KILOBYTES if k
+        ]
+        return fass_claims.Measured(
+            pingpong={(k, c): self.pingpong(k, c) for k in KERNELS for c in CLIENTS},
+            footprint={(k, n): self.pingpong(k, 1) for k in KERNELS for n in FOOTPRINTS},
+            extreme={
+                (n, p, mapping): self.visit(n, p, mapping)
+                for n in (2, 4, 16)
+                for p in PAGES
+                for mapping in ("private", "shared")
+            },
+            near={
+                (n, p, mapping): self.visit(n, p, mapping)
+                for n in fass_claims.NEAR_THE_LIMIT
+                for p in fass_claims.NEAR_THE_LIMIT_PAGES
+                for mapping in ("private", "shared")
+            },
+            ring={
+                (scheme, array, n, k): row(
+                    cycles, switch_cycles=cycles, collisions=int(scheme == "fass" and cycles > 5000)
+                )
+                for scheme in ("flush", "fass", "fass_shared")
+                for array, k in places
+                for n in RING
+                for cycles in [5000 if scheme == "flush" else 9000 if array == self.loses else 100]
+            },
+            storm={
+                (scheme, groups): row(300 if self.loses == "storm" and scheme == "fass" else 200)
+                for scheme in ("flush", "fass")
+                for groups in fass_claims.STORM_GROUPS
+            },
+            flush=dict.fromkeys(
+                [
+                    "line-miss",
+                    "tlb-miss",
+                    "whole-clean-of-clean-cache",
+                    "flush-of-everything-direct",
+                    "flush-of-everything-with-what-follows",
+                    "lines-in-use-at-the-flush",
+                ],
+                1.0,
+            ),
+        )
+
+    def judged(self) -> dict[str, papers.Claim]:
+        claims = fass_claims.judge(self.measured(), papers.published_claims("fass_2003"))
+        return {claim.id: claim for claim in claims}
+
+
+FASS_WRONG = {
+    "fass03-07": [
+        {"knee_pages": 6},
+        {"knee_pages": 16},
+        {"rise": 1.6, "best": {2: 1.6, 4: 2, 16: 2}},
+    ],
+    "fass03-08": [
+        {"shared_misses_from": 16},
+        {"shared_misses_from": 40},
+        {"at_32": 1.2},
+        {"at_32": 0.8},
+    ],
+    "fass03-09": [
+        {"best": {2: 5.0, 4: 4.0, 16: 3.7}},
+        {"best": {2: 14.0, 4: 4.0, 16: 3.7}},
+        {"best": {2: 9.0, 4: 4.0, 16: 1.2}},
+        {"best": {2: 9.0, 4: 4.0, 16: 6.0}},
+    ],
+    "fass03-10": [{"standard_us": 72.0}, {"standard_us": 200.0}, {"standard_rise": 0.2}],
+    "fass03-11": [
+        {"fast_us": 4.0},
+        {"fast_us": 16.0},
+        {"fast_14_us": 20.0},
+        {"fast_14_us": 8.0},
+        {"standard_us": 72.0},
+        {"standard_us": 300.0},
+    ],
+    "fass03-12": [
+        {"knee_clients": 10},
+        {"knee_clients": 20},
+        {"step_us": 0.0},
+        {"late_us": 6.0},
+        {"step_us": 12.0},
+    ],
+    "fass03-13": [{"assembly_us": 0.75}, {"assembly_us": 3.0}],
+    "fass03-15": [
+        {"loses": loses} for loses in ("low", "apart", "same", "storm", "fast, assembly")
+    ],
+}
+
+
+def test_the_fass_paper_holds_where_it_is_right():
+    judged = StrongArm().judged()
+    assert list(judged) == list(papers.published_claims("fass_2003"))
+    for identifier, claim in judged.items():
+        wanted = "holds" if identifier in FASS_WRONG else "not evaluated"
+        assert claim.verdict == wanted, (identifier, claim.ours)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "changes"),
+    [(identifier, changes) for identifier, worlds in FASS_WRONG.items() for changes in worlds],
+)
+def test_a_claim_of_the_fass_paper_differs_where_it_is_false(identifier, changes):
+    claim = dataclasses.replace(StrongArm(), **changes).judged()[identifier]
+    assert claim.verdict == "differs", claim.ours
+    assert claim.why
+
+
+def test_what_collides_is_told_only_where_it_does():
+    same = dataclasses.replace(StrongArm(), loses="same").judged()["fass03-15"]
+    assert "each hop is a collision" in same.why
+    assert (
+        dataclasses.replace(StrongArm(), loses="storm").judged()["fass03-15"].why == "unexplained"
+    )
+
+
+def switch(name: str, to: int = 0, leaving: int = 0) -> dict[str, Any]:
+    return {"name": name, "to": to, "within": 0, "from": leaving}
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """What the FCSE paper says, as measurements."""
+
+    guaranteed_spaces: int = 95
+    guaranteed_limits: tuple[int, int, int] = (1, 0, 0)
+    guaranteed_flushes: int = 0
+    ring_flushes: int = 0
+    tlb_operations: int = 100
+    translations_missed: float = 5.0
+    best_effort_spaces: int = 104
+    grows: int = 1
+    flushes: tuple[tuple[str, str, int], ...] = ()
+    """What a switch does otherwise than the paper says: condition, direction, flushes."""
+
+    def judged(self) -> dict[str, papers.Claim]:
+        kernels = ("plain", "guaranteed", "best_effort")
+        periodic = {
+            (name, period): dict.fromkeys(
+                ["min_us", "avg_us", "max_us", "stddev_us", "interval_stddev_us"], 1.0
+            )
+            for name in kernels
+            for period in (500, 1000)
+        }
+        ring = {
+            (name, n, k): {
+                "us": 1.0,
+                "flushes": self.ring_flushes,
+                "hops": 100,
+                "tlb_operations": self.tlb_operations,
+                "translations_missed": self.translations_missed,
+            }
+            for name in kernels
+            for n in fcse_2009.RING
+            for k in fcse_2009.KILOBYTES
+        }
+        storm = {name: {"us": 1.0, "flushes": 1, "switches": 50} for name in kernels}
+        best = {
+            name: switch(name, int("to" in directions), int("from" in directions))
+            for name, directions in fcse_2009.FLUSHES.items()
+        } | {name: switch(name) for name in fcse_2009.NO_FLUSH}
+        for name, direction, count in self.flushes:
+            best[name] = {**best[name], direction: count}
+        limits = dict(zip(("inside", "across", "above"), self.guaranteed_limits, strict=True))
+        switches = {
+            "guaranteed": fcse_2009.Switches(
+                self.guaranteed_spaces, limits, [switch("small", self.guaranteed_flushes)]
+            ),
+            "best_effort": fcse_2009.Switches(
+                self.best_effort_spaces,
+                {"inside": 1, "across": 1, "above": self.grows},
+                list(best.values()),
+            ),
+        }
+        claims = fcse_2009.judge(periodic, ring, storm, switches)
+        return {claim.id: claim for claim in claims}
+
+
+FCSE_WRONG = {
+    "fcse09-07": [
+        {"guaranteed_spaces": 94},
+        {"guaranteed_spaces": 128},
+        {"guaranteed_limits": (0, 0, 0)},
+        {"guaranteed_limits": (1, 1, 0)},
+        {"guaranteed_limits": (1, 0, 1)},
+        {"guaranteed_flushes": 1},
+        {"ring_flushes": 1},
+        {"tlb_operations": 99},
+        {"translations_missed": 0.0},
+    ],
+    "fcse09-08": [
+        {"best_effort_spaces": 95},
+        {"grows": 0},
+        *(
+            {"flushes": ((name, way, 0),)}
+            for name, ways in fcse_2009.FLUSHES.items()
+            for way in ways
+        ),
+        *({"flushes": ((name, way, 1),)} for name in fcse_2009.NO_FLUSH for way in ("to", "from")),
+    ],
+}
+
+
+def test_the_fcse_paper_holds_where_it_is_right():
+    judged = Extension().judged()
+    assert list(judged) == list(papers.published_claims("fcse_2009"))
+    for identifier, claim in judged.items():
+        wanted = "holds" if identifier in FCSE_WRONG else "not evaluated"
+        assert claim.verdict == wanted, (identifier, claim.ours)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "changes"),
+    [(identifier, changes) for identifier, worlds in FCSE_WRONG.items() for changes in worlds],
+)
+def test_a_claim_of_the_fcse_paper_differs_where_it_is_false(identifier, changes):
+    claim = dataclasses.replace(Extension(), **changes).judged()[identifier]
+    assert claim.verdict == "differs", claim.ours
+    assert claim.why
