@@ -21,10 +21,11 @@ from mmulab.errors import (
 )
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.reach_result import ReachResult
-from mmulab.recording import TraceInformation, record, trace_information
+from mmulab.recording import TraceInformation, record
 from mmulab.replaying import reach, replay
 from mmulab.results import MachineResult, ReplayResults
 from mmulab.study import Study, sweep
+from mmulab.trace import dump_trace, slice_trace, trace_information
 
 __all__ = [
     "BootResult",
@@ -44,11 +45,13 @@ __all__ = [
     "Transcript",
     "__version__",
     "boot",
+    "dump_trace",
     "machine_names",
     "machine_schema",
     "reach",
     "record",
     "replay",
+    "slice_trace",
     "sweep",
     "trace_information",
 ]

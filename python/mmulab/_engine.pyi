@@ -17,7 +17,27 @@ class Machine:
     def toml(self) -> str: ...
 
 def machine_schema() -> str: ...
-def trace_information(path: str, *, partial: bool) -> dict[str, Any]: ...
+def trace_information(
+    path: str, *, partial: bool, progress: Callable[[int, int | None], None] | None
+) -> dict[str, Any]: ...
+def trace_length(path: str) -> int | None: ...
+def dump_trace(
+    path: str,
+    *,
+    partial: bool,
+    skip: int,
+    count: int | None,
+    write: Callable[[bytes], object],
+) -> None: ...
+def slice_trace(
+    path: str,
+    output: str,
+    *,
+    partial: bool,
+    skip: int,
+    count: int | None,
+    progress: Callable[[int, int | None], None] | None,
+) -> int: ...
 def record(
     program: list[str],
     output: str,

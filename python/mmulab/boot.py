@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from mmulab import _engine
+from mmulab.limits import whole_number
 from mmulab.machine import Machine
 
 STANDARD_INPUT = 0
@@ -209,6 +210,10 @@ def boot(
 
     Raises `MachineError`, `InputError`.
     """
+    if max_instructions is not None:
+        whole_number("max_instructions", max_instructions, 1)
+    if gdb_port is not None:
+        whole_number("gdb_port", gdb_port, 1, 65535)
     loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
     transcript = Transcript(typed.encode())
     data = _engine.boot(

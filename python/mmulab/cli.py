@@ -17,81 +17,64 @@ from rich.console import Group
 from rich.syntax import Syntax
 
 import mmulab
-from mmulab import output, views
-from mmulab.errors import InputError, MmulabError
+from mmulab import output as out
+from mmulab import views
+from mmulab.command import (
+    EXIT_STATUS,
+    TAKES_A_PROGRAM,
+    FollowOption,
+    FormatOption,
+    LimitOption,
+    MachineOption,
+    OutputOption,
+    PartialOption,
+    ProgramArgument,
+    Result,
+    SeedOption,
+    SetOption,
+    ThreadsOption,
+    TraceArgument,
+    changes_of,
+    command,
+    complete_machine,
+    directory,
+    folder_path,
+    machines_of,
+    status_of,
+)
+from mmulab.errors import InputError, Interrupted
 from mmulab.files import replacing
+from mmulab.limits import MAX_COUNT
 from mmulab.machine import Machine, machine_names, machine_schema
-from mmulab.output import Format, emit, note, progress
+from mmulab.output import Format, beside_a_program, note, progress
 
 app = typer.Typer(
     name="mmulab",
     help="A laboratory for address translation and address-space switching.",
-    epilog="Exit status: 0 done; 1 the job failed or a claim did not hold; 2 wrong usage or bad "
-    "input; 130 interrupted.",
-    add_completion=False,
+    epilog=EXIT_STATUS,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-MachineOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--machine",
-        "-m",
-        metavar="MACHINE",
-        help="A machine by name or file; repeat it, or separate names by commas.",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Change a machine's value by its dotted path, as in dtlb.entries=64 or l2.size_bytes=2M.",
-    ),
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, help="Seeds random replacement and placement.")
-]
-ThreadsOption = Annotated[
-    int,
-    typer.Option(
-        "--threads", min=0, help="Worker threads; 0 for one a core. Results don't differ."
-    ),
-]
-FormatOption = Annotated[
-    Format | None,
-    typer.Option("--format", help="Default: a table on a terminal, JSON in a pipe, -o by suffix."),
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the result here, all or nothing."),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option("--max-instructions", min=1, metavar="N", help="Stop after N instructions."),
-]
-PartialOption = Annotated[
-    bool,
-    typer.Option("--partial", help="Read an incomplete trace up to its last whole chunk."),
-]
-TraceArgument = Annotated[
-    Path,
-    typer.Argument(metavar="TRACE", help="A trace: .mmt, ChampSim, Valgrind lackey or Dinero din."),
-]
-ProgramArgument = Annotated[
-    list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="What to run; write -- before it.")
-]
-FollowOption = Annotated[
-    bool, typer.Option("--follow-children", help="Record child processes, too.")
-]
-INTERRUPTED = "interrupted; nothing was written"
-# What stands after PROGRAM is the program's, options included.
-TAKES_A_PROGRAM = {"allow_interspersed_args": False}
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"mmulab {mmulab.__version__}")
+        raise typer.Exit
 
 
-@app.command(context_settings=TAKES_A_PROGRAM)
+@app.callback()
+def mmulab_(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_version, help="Show the version."),
+    ] = False,
+) -> None:
+    """A laboratory for address translation and address-space switching."""
+
+
+@command(app, context_settings=TAKES_A_PROGRAM)
 def run(
     program: ProgramArgument,
     machine: MachineOption = None,
@@ -102,33 +85,32 @@ def run(
     follow_children: FollowOption = False,
     dir: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Keep trace, results and report.html in DIR."),
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            parser=folder_path,
+            help="Keep trace, results and report.html in DIR.",
+        ),
     ] = None,
-    format: FormatOption = None,
-    output: OutputOption = None,
-) -> None:
+) -> Result:
     """Record a program and show what translation costs it on each machine.
 
     Example: [bold]mmulab run -m ultrix -m x86-64 -- gzip -k -f README.md[/]
 
-    Without -m all machines for replay take part.
+    Without -m all machines for replay take part. The exit status is that of the program.
     """
-    machines = _machines(machine or machine_names("replay"), set_)
+    machines = machines_of(machine or machine_names("replay"), set_)
+    notes = []
     with contextlib.ExitStack() as stack:
         if dir is None:
-            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
         else:
-            directory = _directory(dir)
-        trace = directory / "trace.mmt"
-        with progress("Recording") as report:
-            recorded = mmulab.record(
-                program,
-                trace,
-                max_instructions=max_instructions,
-                follow_children=follow_children,
-                progress=report,
-            )
-        note(views.recorded_line(recorded))
+            folder = directory(dir)
+        trace = folder / "trace.mmt"
+        recorded = _record(program, trace, max_instructions, follow_children)
+        if recorded.was_interrupted:
+            kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
+            raise Interrupted(f"interrupted; {kept}, nothing was replayed")
         with progress("Replaying") as report:
             results = mmulab.replay(trace, machines, seed=seed, threads=threads, progress=report)
         with progress("Measuring reach") as report:
@@ -136,22 +118,20 @@ def run(
         if dir is not None:
             from mmulab.report import write_report
 
-            _write_json(directory / "replay.json", results.to_dicts())
-            _write_json(directory / "reach.json", curves.to_dict())
-            _write_json(directory / "trace.json", _information_dict(recorded))
-            page = write_report(directory)
-    emit(
+            _write_json(folder / "replay.json", results.to_dicts())
+            _write_json(folder / "reach.json", curves.to_dict())
+            _write_json(folder / "trace.json", _information_dict(recorded))
+            notes.append(f"The report: {write_report(folder)}")
+    return Result(
         data=results.to_dicts(),
         table=lambda: results.table,
         view=lambda: Group(views.replay(results), "", curves.verdict),
-        format=format,
-        output=output,
+        notes=notes,
+        status=recorded.exit_status or 0,
     )
-    if dir is not None:
-        note(f"The report: {page}")
 
 
-@app.command(context_settings=TAKES_A_PROGRAM)
+@command(app, context_settings=TAKES_A_PROGRAM)
 def record(
     program: ProgramArgument,
     output: Annotated[
@@ -165,31 +145,41 @@ def record(
 
     Example: [bold]mmulab record -o gzip.mmt -- gzip -k -f README.md[/]
 
-    The program keeps its input and output. A recording that is killed leaves a trace that says that
-    it is incomplete; --partial of other commands reads it as far as it goes. With --format a summary
-    goes to stdout, after what the program writes there.
+    The program keeps its input and output, and its exit status becomes that of this command. A
+    recording that is killed leaves a trace that says that it is incomplete; --partial of other
+    commands reads it as far as it goes. With --format a summary goes to stdout, after what the
+    program writes there.
     """
-    with progress("Recording") as report:
+    recorded = _record(program, output, max_instructions, follow_children)
+    if format is not None:
+        data = _information_dict(recorded)
+        Result(
+            data=data,
+            table=lambda: pa.Table.from_pylist([data]),
+            view=lambda: views.dictionary(data),
+        ).emit(format, None)
+    raise typer.Exit(recorded.exit_status or 0)
+
+
+def _record(
+    program: list[str], trace: Path, max_instructions: int | None, follow_children: bool
+) -> mmulab.TraceInformation:
+    """Records, and tells what Valgrind said and how it went."""
+    with beside_a_program(f"recording {program[0]}") as report:
         recorded = mmulab.record(
             program,
-            output,
+            trace,
             max_instructions=max_instructions,
             follow_children=follow_children,
             progress=report,
         )
+    for line in views.valgrind_lines(recorded.messages):
+        note(line)
     note(views.recorded_line(recorded))
-    if format is not None:
-        data = _information_dict(recorded)
-        emit(
-            data=data,
-            table=lambda: pa.Table.from_pylist([data]),
-            view=lambda: views.dictionary(data),
-            format=format,
-            output=None,
-        )
+    return recorded
 
 
-@app.command()
+@command(app)
 def replay(
     trace: TraceArgument,
     more_machines: Annotated[
@@ -200,9 +190,7 @@ def replay(
     seed: SeedOption = 1,
     threads: ThreadsOption = 0,
     partial: PartialOption = False,
-    format: FormatOption = None,
-    output: OutputOption = None,
-) -> None:
+) -> Result:
     """Show what translation costs a recorded program on each machine.
 
     Example: [bold]mmulab replay examples/small.mmt -m ultrix mach --set dtlb.entries=64[/]
@@ -210,7 +198,7 @@ def replay(
     Without a machine all machines for replay take part. The TRACE stands before the machines.
     """
     names = [*(machine or []), *(more_machines or [])]
-    machines = _machines(names or machine_names("replay"), set_)
+    machines = machines_of(names or machine_names("replay"), set_)
     with progress("Replaying") as report:
         results = mmulab.replay(
             trace,
@@ -220,26 +208,28 @@ def replay(
             partial=partial,
             progress=report,
         )
-    emit(
+    return Result(
         data=results.to_dicts(),
         table=lambda: results.table,
         view=lambda: views.replay(results),
-        format=format,
-        output=output,
     )
 
 
-@app.command()
+@command(app)
 def reach(
     trace: TraceArgument,
     entries: Annotated[
         int,
-        typer.Option("--entries", min=1, help="Data TLB of the verdict on huge pages."),
+        typer.Option(
+            "--entries",
+            min=1,
+            max=MAX_COUNT,
+            metavar="N",
+            help="Data TLB of the verdict on huge pages.",
+        ),
     ] = 1536,
     partial: PartialOption = False,
-    format: FormatOption = None,
-    output: OutputOption = None,
-) -> None:
+) -> Result:
     """Show the TLB misses of a trace for every TLB size at 4K, 16K, 64K, 2M and 1G pages.
 
     Example: [bold]mmulab reach examples/small.mmt[/]
@@ -248,16 +238,14 @@ def reach(
     """
     with progress("Measuring reach") as report:
         curves = mmulab.reach(trace, entries=entries, partial=partial, progress=report)
-    emit(
+    return Result(
         data=curves.to_dict(),
         table=lambda: curves.table,
         view=lambda: views.reach(curves),
-        format=format,
-        output=output,
     )
 
 
-@app.command()
+@command(app)
 def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study in TOML.")],
     traces: Annotated[
@@ -266,7 +254,8 @@ def sweep(
     ] = None,
     set_: SetOption = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Instead of the study's.")
+        int | None,
+        typer.Option("--seed", min=0, max=MAX_COUNT, metavar="N", help="Instead of the study's."),
     ] = None,
     threads: ThreadsOption = 0,
     on: Annotated[
@@ -289,31 +278,124 @@ def sweep(
     described = dataclasses.replace(
         described,
         traces=traces or described.traces,
-        set={**described.set, **_changes(set_)},
+        set={**described.set, **changes_of(set_)},
         seed=described.seed if seed is None else seed,
     )
     is_parquet = output is not None and (
         format is Format.parquet or (format is None and output.suffix == ".parquet")
     )
-    with progress("Sweeping") as report:
-        table = mmulab.sweep(
-            described, output if is_parquet else None, threads=threads, on=on, progress=report
-        )
+    try:
+        with progress("Sweeping") as report:
+            table = mmulab.sweep(
+                described, output if is_parquet else None, threads=threads, on=on, progress=report
+            )
+    except KeyboardInterrupt as error:
+        if is_parquet:
+            raise Interrupted("interrupted; the same command goes on from here") from error
+        raise
     if is_parquet:
         return note(f"{table.num_rows:,} rows in {output}")
-    emit(
+    Result(
         data=table.to_pylist(),
         table=lambda: table,
         view=lambda: views.sweep(table),
-        format=format,
-        output=output,
+    ).emit(format, output)
+
+
+trace_group = typer.Typer(
+    name="trace", help="Look into a trace: what it holds, a part of it, its text."
+)
+app.add_typer(trace_group)
+
+SkipOption = Annotated[
+    int,
+    typer.Option(
+        "--skip", min=0, max=MAX_COUNT, metavar="N", help="Leave the first N instructions out."
+    ),
+]
+CountOption = Annotated[
+    int | None,
+    typer.Option(
+        "--count",
+        "-n",
+        min=1,
+        max=MAX_COUNT,
+        metavar="N",
+        help="End after N instructions; without it at the end of the trace.",
+    ),
+]
+
+
+@command(trace_group)
+def info(trace: TraceArgument, partial: PartialOption = False) -> Result:
+    """Show what a trace says of itself: program, length, accesses, how the recording ended.
+
+    Example: [bold]mmulab trace info examples/small.mmt[/]
+
+    A .mmt trace tells at once; one of another format is read to its end.
+    """
+    with progress("Reading") as report:
+        information = mmulab.trace_information(trace, partial=partial, progress=report)
+    data = _information_dict(information)
+    return Result(
+        data=data,
+        table=lambda: pa.Table.from_pylist([data]),
+        view=lambda: views.dictionary(data),
     )
 
 
-@app.command()
+@command(trace_group)
+def slice(
+    trace: TraceArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The .mmt trace to write.")
+    ],
+    skip: SkipOption = 0,
+    count: CountOption = None,
+    partial: PartialOption = False,
+) -> None:
+    """Write a part of a trace as a .mmt trace; with neither --skip nor --count, convert it.
+
+    Example: [bold]mmulab trace slice examples/small.mmt --skip 100000 -n 50000 -o part.mmt[/]
+
+    What was mapped before the part stands at its beginning, so that reports know its regions.
+    """
+    with progress("Writing") as report:
+        written = mmulab.slice_trace(
+            trace, output, skip=skip, count=count, partial=partial, progress=report
+        )
+    note(f"{written.instructions:,} instructions in {output}")
+
+
+@command(trace_group)
+def dump(
+    trace: TraceArgument,
+    skip: SkipOption = 0,
+    count: CountOption = None,
+    partial: PartialOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Print a trace as text: a line for each instruction, access and event.
+
+    Example: [bold]mmulab trace dump examples/small.mmt --skip 100000 -n 20[/]
+
+    The text is that of Valgrind's lackey: I address,size, then L, S or M for each load, store or
+    modify. Lines with -- tell of threads and mappings. Replay reads it: mmulab replay - does, in a
+    pipe.
+    """
+    with out.writing(output) as write:
+        mmulab.dump_trace(trace, write, skip=skip, count=count, partial=partial)
+
+
+@command(app)
 def machines(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show this one, with its sources.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=complete_machine,
+            help="Show this one, with its sources.",
+        ),
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of machine files.")
@@ -336,27 +418,23 @@ def machines(
             {"name": machine.name, "kind": machine.kind, "title": machine.title}
             for machine in map(Machine.load, machine_names())
         ]
-        return emit(
+        return Result(
             data=rows,
             table=lambda: pa.Table.from_pylist(rows),
             view=lambda: views.machines(rows),
-            format=format,
-            output=output,
-        )
-    chosen = _machines([name], set_)[0]
+        ).emit(format, output)
+    chosen = machines_of([name], set_)[0]
     if set_ or format not in (None, Format.table):
         values = chosen.values()
-        return emit(
+        return Result(
             data=values,
             table=lambda: views.values_table(values),
             view=lambda: views.machine_values(values),
-            format=format,
-            output=output,
-        )
+        ).emit(format, output)
     return _emit_text(Machine.path_of(name).read_text(encoding="utf-8"), "toml", output)
 
 
-@app.command()
+@command(app)
 def boot(
     image: Annotated[
         Path, typer.Argument(metavar="IMAGE", help="An ELF, a Linux Image or zImage, or raw code.")
@@ -405,7 +483,7 @@ def boot(
         not sys.stdout.isatty() or format not in (None, Format.table)
     )
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
-    chosen = _machines([machine], set_)[0]
+    chosen = machines_of([machine], set_)[0]
     with terminal(screen) as console:
         result = mmulab.boot(
             image,
@@ -420,21 +498,16 @@ def boot(
             symbols=symbols,
             console=console,
         )
-    emit(
+    Result(
         data=result.data,
         table=lambda: result.table,
         view=lambda: views.boot(result),
-        format=format,
-        output=output,
-    )
-    for text in result.data["notes"]:
-        note(text)
-    note(result.end)
-    if not result.succeeded:
-        raise typer.Exit(1)
+        notes=[*result.data["notes"], result.end],
+        status=0 if result.succeeded else 1,
+    ).emit(format, output)
 
 
-@app.command()
+@command(app)
 def reproduce(
     paper: Annotated[
         str | None, typer.Argument(metavar="PAPER", help="Which paper; without, all of them.")
@@ -444,12 +517,15 @@ def reproduce(
     ] = False,
     dir: Annotated[
         Path,
-        typer.Option("--dir", metavar="DIR", help="Where traces, figures and tables are kept."),
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            parser=folder_path,
+            help="Where traces, figures and tables are kept.",
+        ),
     ] = Path("results/reproduce"),
     seed: SeedOption = 1,
-    format: FormatOption = None,
-    output: OutputOption = None,
-) -> None:
+) -> Result:
     """Reproduce a paper: published against ours, claim by claim.
 
     Example: [bold]mmulab reproduce vm-study-1998[/]
@@ -464,25 +540,24 @@ def reproduce(
             raise InputError(f"unknown paper {name!r}; known: {', '.join(papers.PAPERS)}")
     claims: list[dict[str, Any]] = []
     for name in names:
-        folder = _directory(dir / name)
+        folder = directory(dir / name)
         run = papers.Run(full=full, folder=folder, seed=seed, progress=note)
         reproduction = papers.reproduce(name, run)
         claims += [claim.as_dict() for claim in reproduction.claims]
         note(f"The report: {report.write_reproduction(folder, reproduction)}")
-    emit(
+    return Result(
         data=claims,
         table=lambda: pa.Table.from_pylist(claims),
         view=lambda: views.claims(claims),
-        format=format,
-        output=output,
+        status=1 if any(claim["verdict"] == "differs" for claim in claims) else 0,
     )
-    if any(claim["verdict"] == "differs" for claim in claims):
-        raise typer.Exit(1)
 
 
-@app.command(name="report")
+@command(app, "report")
 def report_(
-    dir: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results.")],
+    dir: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=folder_path, help="A folder of results.")
+    ],
     output: OutputOption = None,
 ) -> None:
     """Write a self-contained HTML page of tables and plots from a folder of results.
@@ -499,67 +574,14 @@ def report_(
 
 def main() -> None:
     """The entry point of `mmulab`; ends the process with the documented exit status."""
-    sys.exit(status_of(sys.argv[1:]))
-
-
-def status_of(arguments: list[str]) -> int:
-    """Runs a command line and gives its exit status; errors go to stderr, one line each."""
-    try:
-        status = app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
-        if status == 130:
-            return _fail(INTERRUPTED, 130)
-        return status if isinstance(status, int) else 0
-    except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "mmulab"
-        message = " ".join(error.format_message().split())
-        return _fail(f"{message.rstrip('.')}; `{command} --help` shows how", 2)
-    except MmulabError as error:
-        return _fail(str(error), error.exit_status)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail(INTERRUPTED, 130)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1)
-
-
-def _fail(message: str, status: int) -> int:
-    print(f"mmulab: {' '.join(message.split())}", file=sys.stderr)
-    return status
-
-
-def _changes(settings: list[str] | None) -> dict[str, str]:
-    changes = {}
-    for setting in settings or []:
-        path, equals, value = setting.partition("=")
-        if not (path and equals and value):
-            raise InputError(f"--set {setting}: write PATH=VALUE, as in dtlb.entries=64")
-        changes[path] = value
-    return changes
-
-
-def _machines(names: list[str], settings: list[str] | None) -> list[Machine]:
-    changes = _changes(settings)
-    machines = []
-    for name in filter(None, ",".join(names).split(",")):
-        machine = Machine.load(name)
-        machines.append(machine.with_changes(changes) if changes else machine)
-    return machines
-
-
-def _directory(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-    return path
+    sys.exit(status_of(app, sys.argv[1:]))
 
 
 def _emit_text(text: str, language: str, path: Path | None) -> None:
     if path is None and sys.stdout.isatty():
-        output.show(Syntax(text.rstrip("\n"), language, background_color="default"))
+        out.show(Syntax(text.rstrip("\n"), language, background_color="default"))
     else:
-        output.write(text.encode(), path)
+        out.write(text.encode(), path)
 
 
 def _write_json(path: Path, data: Any) -> None:

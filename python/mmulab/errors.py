@@ -34,3 +34,12 @@ class OutputError(InputError):
 
 class RecordError(MmulabError):
     """A program could not be recorded."""
+
+
+class Interrupted(MmulabError):
+    """The user ended the job, by Ctrl-C for instance."""
+
+    exit_status = 130
+
+    def __init__(self, message: str = "interrupted; nothing was written"):
+        super().__init__(message)

@@ -34,24 +34,38 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     Devices and pipes are written directly: renaming would replace them.
     """
     path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with telling_where(path), path.open("wb") as file:
+            yield file
+        return
+    with replacing_path(path) as temporary, temporary.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The same for a file that is written by name: `path` gets what stands under the name given.
+
+    Raises `OutputError` where `path` is something else than a file.
+    """
+    path = Path(path)
     with telling_where(path):
         if path.is_dir():
             raise OutputError(f"{path}: is a directory; name a file")
         if path.exists() and not path.is_file():
-            with path.open("wb") as file:
-                yield file
-            return
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            raise OutputError(f"{path}: is no file; name one")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(descriptor)
+        temporary = Path(name)
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-                file.flush()
+            yield temporary
+            with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             umask = os.umask(0)
             os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
+            temporary.chmod(0o666 & ~umask)
+            temporary.replace(path)
         except BaseException:
             with suppress(OSError):
-                os.unlink(temporary)
+                temporary.unlink()
             raise

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import sys
+import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -27,6 +29,19 @@ from rich.progress import (
 
 from mmulab.errors import InputError
 from mmulab.files import replacing
+
+_quiet = False
+
+
+@contextmanager
+def quiet(asked: bool) -> Iterator[None]:
+    """Inside it, where that is asked for, nothing but results and errors is shown."""
+    global _quiet
+    before, _quiet = _quiet, asked
+    try:
+        yield
+    finally:
+        _quiet = before
 
 
 class Format(StrEnum):
@@ -87,8 +102,27 @@ def write(content: bytes, output: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_writing()
+
+
+@contextmanager
+def writing(path: Path | None) -> Iterator[Callable[[bytes], object]]:
+    """Yields `write(content)`, for a result that comes piece by piece."""
+    if path is not None:
+        with replacing(path) as file:
+            yield file.write
+        return
+    sys.stdout.flush()
+    try:
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _stop_writing()
+
+
+def _stop_writing() -> None:
+    """Whoever read our output has seen enough. Python would complain again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _default_format(output: Path | None) -> Format:
@@ -123,7 +157,7 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
 
     Where stderr is no terminal nothing is shown, so that logs hold only what matters.
     """
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if _quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda done, total: None
         return
     columns = [
@@ -145,6 +179,41 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
         yield report
 
 
+@contextmanager
+def beside_a_program(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Yields `report(instructions, _)` for a time in which another program owns the terminal.
+
+    A line that is drawn again and again would overwrite what the program writes, so there are whole
+    lines, at 2, 4, 8, ... seconds and then each minute. None while the program draws the screen by
+    itself (the terminal is not in line mode) or waits for input.
+    """
+    if _quiet or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    start = time.monotonic()
+    next_seconds, last_done = 2.0, 0
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal next_seconds, last_done
+        seconds = time.monotonic() - start
+        advanced, last_done = done > last_done, done
+        if seconds < next_seconds or not advanced or not _is_in_line_mode():
+            return
+        next_seconds = seconds + min(seconds, 60)
+        of_total = f" of {human(total)}" if total else ""
+        note(f"mmulab: {label}: {human(done)}{of_total} instructions in {seconds:.0f} s")
+
+    yield report
+
+
+def _is_in_line_mode() -> bool:
+    try:
+        local_modes = termios.tcgetattr(sys.stderr.fileno())[3]
+    except termios.error:
+        return False
+    return bool(local_modes & termios.ICANON)
+
+
 def human(number: float) -> str:
     """A large number, short: 1234567 as `1.23 M`."""
     for limit, suffix in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
@@ -161,4 +230,6 @@ def percent(share: float) -> str:
 
 def note(text: str) -> None:
     """A line for people, on stderr."""
+    if _quiet:
+        return
     print(text, file=sys.stderr, flush=True)

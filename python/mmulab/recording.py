@@ -1,16 +1,17 @@
-"""Recording programs."""
+"""Recording programs, and what a trace says of itself."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from mmulab import _engine
 from mmulab.errors import InputError
 from mmulab.files import telling_where
+from mmulab.limits import whole_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,15 +19,37 @@ class TraceInformation:
     """What is known of a trace without replaying it."""
 
     path: Path
+    format: str
     command: list[str]
-    """The recorded program and its arguments."""
+    """The recorded program and its arguments; empty where the format does not say."""
+    recorder: str
+    """What made the trace; empty where the format does not say."""
+    instruction_set: str
     instructions: int
     loads: int
     stores: int
     modifies: int
+    blocks: int
+    """Executed straight-line runs of instructions, as the file has them."""
+    distinct_blocks: int
+    events: int
+    """Changes of the running thread and of what is mapped."""
     file_bytes: int
     ending: str | None
-    """How the recording ended, in words; None where the file is incomplete."""
+    """How the recording ended, in words; None where that is not known or the file incomplete."""
+    ending_kind: str | None
+    """The same in one word: exited, signalled, limit, interrupted or unknown."""
+    exit_status: int | None
+    """The recorded program's exit status as a shell tells it: 128 + N where signal N ended it."""
+    cut: str | None = None
+    """Why a trace that was read as partial ends early."""
+    messages: list[str] = dataclasses.field(default_factory=list)
+    """What Valgrind said during the recording; empty for a trace that is only looked at."""
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether the user ended the recording."""
+        return self.ending_kind == "interrupted"
 
     @property
     def bits_per_instruction(self) -> float:
@@ -35,9 +58,19 @@ class TraceInformation:
 
 
 def tool_directory() -> Path:
-    """Where the Valgrind tool stands: `$MMULAB_RECORDER`, or where `make recorder` puts it."""
+    """Where the Valgrind tool stands.
+
+    In turn: `$MMULAB_RECORDER`; `build/valgrind` beside the source, where `make recorder` puts it;
+    the package `mmulab-recorder`, where that is installed.
+    """
     override = os.environ.get("MMULAB_RECORDER")
-    return Path(override) if override else Path(__file__).parents[2] / "build" / "valgrind"
+    if override:
+        return Path(override)
+    beside_the_source = Path(__file__).parents[2] / "build" / "valgrind"
+    package = importlib.util.find_spec("mmulab_recorder")
+    if beside_the_source.is_dir() or package is None or package.origin is None:
+        return beside_the_source
+    return Path(package.origin).parent
 
 
 def record(
@@ -52,7 +85,8 @@ def record(
 
     The program keeps its standard streams and behaves as without. `output` grows while the program
     runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
-    with `partial`, up to its last whole chunk. `max_instructions` stops recording (the program is
+    with `partial`, up to its last whole chunk. Ctrl-C ends the recording, not Python: the result
+    says `was_interrupted`. `max_instructions` stops recording (the program is
     ended); `follow_children` records child processes too, in files beside `output`.
 
     Raises `RecordError` where Valgrind is missing or cannot run the program, and `InputError` where
@@ -61,6 +95,8 @@ def record(
     words = [os.fspath(word) for word in program]
     if not words:
         raise InputError("there is no program to record; give it after --")
+    if max_instructions is not None:
+        whole_number("max_instructions", max_instructions, 1)
     with telling_where(Path(output)):
         raw = _engine.record(
             words,
@@ -70,13 +106,6 @@ def record(
             follow_children=follow_children,
             progress=progress,
         )
-    return _information(Path(raw["files"][0]), raw["information"])
-
-
-def trace_information(trace: str | os.PathLike[str], *, partial: bool = False) -> TraceInformation:
-    """Reads what a `.mmt` file says of itself. Raises `TraceError`."""
-    return _information(Path(trace), _engine.trace_information(os.fspath(trace), partial=partial))
-
-
-def _information(path: Path, raw: dict[str, Any]) -> TraceInformation:
-    return TraceInformation(path=path, **raw)
+    return TraceInformation(
+        path=Path(raw["files"][0]), messages=raw["messages"], **raw["information"]
+    )

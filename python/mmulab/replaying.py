@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mmulab import _engine
-from mmulab.errors import InputError
+from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.machine import Machine
 from mmulab.reach_result import ReachResult
 from mmulab.results import ReplayResults
@@ -35,6 +35,8 @@ def replay(
 
     Raises `MachineError`, `TraceError`; `KeyboardInterrupt` stops the engine.
     """
+    whole_number("seed", seed)
+    whole_number("threads", threads, 0, MAX_THREADS)
     loaded = load_machines(machines)
     start = time.perf_counter()
     outcomes = _engine.replay(
@@ -66,8 +68,7 @@ def reach(
 
     Raises `TraceError`.
     """
-    if entries < 1:
-        raise InputError(f"a TLB of {entries} entries holds nothing; give at least 1")
+    whole_number("entries", entries, 1)
     start = time.perf_counter()
     raw = _engine.reach(os.fspath(trace), entries=entries, partial=partial, progress=progress)
     return ReachResult({**raw, "seconds": time.perf_counter() - start})

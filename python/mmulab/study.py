@@ -32,8 +32,8 @@ import pyarrow.parquet
 from mmulab import _engine
 from mmulab.errors import InputError, MmulabError, StudyError, TraceError
 from mmulab.files import replacing, telling_where
+from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value
-from mmulab.recording import trace_information
 from mmulab.replaying import ProgressCallback, outcome_row
 from mmulab.results import MachineResult, flatten, table_of
 
@@ -90,8 +90,9 @@ class Study:
             _check_axis(axis)
         if not isinstance(values.get("set", {}), dict):
             raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
-        if not isinstance(values.get("seed", 1), int):
-            raise StudyError("seed: give a whole number")
+        seed = values.get("seed", 1)
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_COUNT:
+            raise StudyError(f"seed: give a whole number from 0 to {MAX_COUNT}")
         return cls(
             traces=[folder / trace for trace in values.get("traces", [])],
             machines=[
@@ -100,7 +101,7 @@ class Study:
             ],
             vary=axes,
             set=values.get("set", {}),
-            seed=values.get("seed", 1),
+            seed=seed,
             title=values.get("title", ""),
         )
 
@@ -110,6 +111,9 @@ class Study:
             {path: value for step in steps for path, value in step.items()}
             for steps in itertools.product(*(list(_steps(axis)) for axis in self.vary))
         ]
+        twice = [path for axis in self.vary for path in axis if path in self.set]
+        if twice:
+            raise StudyError(f"{twice[0]}: is both varied and set; take one away")
         found = []
         for chosen in self.machines:
             machine = chosen if isinstance(chosen, Machine) else Machine.load(chosen)
@@ -167,6 +171,8 @@ def sweep(
     """
     if not isinstance(study, Study):
         study = Study.load(study)
+    whole_number("threads", threads, 0, MAX_THREADS)
+    whole_number("seed", study.seed)
     if not study.traces:
         raise StudyError("traces: none given; name one in the study or after it")
     configurations = study.configurations()
@@ -363,10 +369,7 @@ def _run_elsewhere(trace: str, machines: list[str], seed: int) -> list[dict[str,
 
 
 def _length(trace: Path) -> int | None:
-    try:
-        return trace_information(trace).instructions
-    except TraceError:
-        return None
+    return _engine.trace_length(os.fspath(trace))
 
 
 def _in_order(jobs: list[_Job], trace: Path, parts: _Parts) -> list[dict[str, Any]]:

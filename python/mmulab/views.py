@@ -169,6 +169,24 @@ def reach(curves: ReachResult) -> RenderableType:
     return Group(*parts)
 
 
+_AVX512_BYTES = "unhandled instruction bytes: 0x62"
+"""The first byte of the EVEX prefix, which in 64-bit code begins nothing else (Intel SDM 2A, 2.7)."""
+_SHOWN_MESSAGES = 8
+
+
+def valgrind_lines(messages: Sequence[str]) -> list[str]:
+    """What Valgrind said, as lines for people: the beginning, and what it means where we know."""
+    lines = [f"Valgrind: {message}" for message in messages[:_SHOWN_MESSAGES]]
+    if len(messages) > _SHOWN_MESSAGES:
+        lines.append(f"Valgrind: ... and {len(messages) - _SHOWN_MESSAGES} lines more")
+    if any(_AVX512_BYTES in message for message in messages):
+        lines.append(
+            "The program uses AVX-512, which Valgrind does not know; build it without "
+            "(-mno-avx512f, no -march=native)."
+        )
+    return lines
+
+
 def recorded_line(recorded: TraceInformation) -> str:
     """What was recorded, in one line."""
     return (

@@ -42,7 +42,9 @@ impl IntoPython for TraceError {
             TraceError::NotInstalled { .. } | TraceError::Recording { .. } => {
                 python::RecordError::new_err(self.to_string())
             }
-            TraceError::NoSuchProgram { .. } => python::InputError::new_err(self.to_string()),
+            TraceError::NoSuchProgram { .. } | TraceError::CannotBeRecorded { .. } => {
+                python::InputError::new_err(self.to_string())
+            }
             _ if self.is_failure() => python::MmulabError::new_err(self.to_string()),
             _ => python::TraceError::new_err(self.to_string()),
         }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::IntoPython;
-use crate::replay::{finish, instructions_in};
+use crate::replay::{finish, length_of};
 use crate::watch::Watch;
 
 /// Counts stack distances; gives the curves of all streams at all page sizes, their misses as native
@@ -27,7 +27,7 @@ pub(crate) fn reach(
     let watch = Mutex::new(Watch::new(progress));
     let reach = python.detach(|| {
         let mut source = mmulab_trace::open_with(&trace, &options)?;
-        let total = instructions_in(&trace, &options);
+        let total = length_of(&*source);
         mmulab_replay::reach(&mut *source, &|done| {
             watch.lock().is_ok_and(|mut watch| watch.goes_on(done, total))
         })

@@ -1,12 +1,12 @@
 //! Replaying traces.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use mmulab_machine::ReplayMachine;
 use mmulab_replay::{Options, ReplayError};
-use mmulab_trace::{MmtReader, OpenOptions};
+use mmulab_trace::{OpenOptions, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, not_for_replay};
@@ -30,7 +30,7 @@ pub(crate) fn replay<'py>(
     let watch = Mutex::new(Watch::new(progress));
     let outcomes = python.detach(|| {
         let mut source = mmulab_trace::open_with(&trace, &options)?;
-        let total = instructions_in(&trace, &options);
+        let total = length_of(&*source);
         mmulab_replay::replay(
             &mut *source,
             &machines,
@@ -60,9 +60,8 @@ pub(crate) fn replay_machines(machines: &[PyRef<'_, Machine>]) -> PyResult<Vec<R
 }
 
 /// How long a trace is, for those that say so.
-pub(crate) fn instructions_in(trace: &Path, options: &OpenOptions) -> Option<u64> {
-    let reader = MmtReader::open(trace, options).ok()?;
-    Some(reader.information().totals.instructions)
+pub(crate) fn length_of(source: &dyn Source) -> Option<u64> {
+    Some(source.information()?.totals.instructions)
 }
 
 /// Raises what stopped the call, where something did.

@@ -1,41 +1,178 @@
-//! Recording, and what traces say of themselves.
+//! Recording, what traces say of themselves, and parts of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use mmulab_trace::{Ending, Information, MmtReader, OpenOptions, RecordOptions};
+use mmulab_trace::{
+    Batch, Ending, Information, Metadata, MmtReader, MmtWriter, OpenOptions, RecordOptions, Slice,
+    Source, Totals, TraceError, open_with,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::IntoPython;
 use crate::watch::Watch;
 
-/// What an `.mmt` file says of itself.
+/// What a trace says of itself; one that says nothing, or is incomplete, is read to its end.
 #[pyfunction]
-#[pyo3(signature = (path, *, partial))]
+#[pyo3(signature = (path, *, partial, progress))]
 pub(crate) fn trace_information(
     python: Python<'_>,
     path: PathBuf,
     partial: bool,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyDict>> {
-    let reader = python
-        .detach(|| MmtReader::open(&path, &OpenOptions { partial }))
-        .map_err(IntoPython::into_python)?;
-    information_dict(python, reader.information())
+    let mut watch = Watch::new(progress);
+    let read = python.detach(|| {
+        let mut source = open_with(&path, &OpenOptions { partial })?;
+        let told = source.information().cloned();
+        let information = match told {
+            Some(told) if told.is_complete() => told,
+            told => counted(&path, &mut *source, told, &mut watch)?,
+        };
+        Ok((source.format(), information, source.cut().map(str::to_owned)))
+    });
+    watch.finish()?;
+    let (format, information, cut) = read.map_err(|error: TraceError| error.into_python())?;
+    information_dict(python, format, &information, cut.as_deref())
+}
+
+/// What reading all of a trace tells.
+fn counted(
+    path: &Path,
+    source: &mut dyn Source,
+    told: Option<Information>,
+    watch: &mut Watch,
+) -> Result<Information, TraceError> {
+    let (mut batch, mut totals) = (Batch::default(), Totals::default());
+    while source.next_batch(&mut batch)? {
+        totals.add(source.table(), &batch);
+        if !watch.goes_on(totals.instructions, None) {
+            break;
+        }
+    }
+    let file_bytes = path.metadata().map_or(0, |metadata| metadata.len());
+    let told = told.unwrap_or_else(|| Information {
+        metadata: Metadata { command: source.command().to_vec(), ..Metadata::default() },
+        totals,
+        ending: None,
+        chunks: 0,
+        file_bytes,
+    });
+    Ok(Information { totals, ..told })
+}
+
+/// How many instructions a trace has, where it can say so without being read.
+#[pyfunction]
+pub(crate) fn trace_length(python: Python<'_>, path: PathBuf) -> Option<u64> {
+    let reader = python.detach(|| MmtReader::open(&path, &OpenOptions::default())).ok()?;
+    Some(reader.information().totals.instructions)
 }
 
 fn information_dict<'py>(
     python: Python<'py>,
+    format: &str,
     information: &Information,
+    cut: Option<&str>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let Information { metadata, totals, ending, file_bytes, .. } = information;
     let dict = PyDict::new(python);
-    dict.set_item("command", &information.metadata.command)?;
-    dict.set_item("instructions", information.totals.instructions)?;
-    dict.set_item("loads", information.totals.loads)?;
-    dict.set_item("stores", information.totals.stores)?;
-    dict.set_item("modifies", information.totals.modifies)?;
-    dict.set_item("file_bytes", information.file_bytes)?;
-    dict.set_item("ending", information.ending.as_ref().map(Ending::describe))?;
+    dict.set_item("format", format)?;
+    dict.set_item("command", &metadata.command)?;
+    dict.set_item("recorder", &metadata.recorder)?;
+    dict.set_item("instruction_set", &metadata.instruction_set)?;
+    dict.set_item("instructions", totals.instructions)?;
+    dict.set_item("loads", totals.loads)?;
+    dict.set_item("stores", totals.stores)?;
+    dict.set_item("modifies", totals.modifies)?;
+    dict.set_item("blocks", totals.blocks)?;
+    dict.set_item("distinct_blocks", totals.distinct_blocks)?;
+    dict.set_item("events", totals.events)?;
+    dict.set_item("file_bytes", file_bytes)?;
+    dict.set_item("ending", ending.as_ref().map(Ending::describe))?;
+    dict.set_item("ending_kind", ending.as_ref().map(Ending::kind))?;
+    dict.set_item("exit_status", ending.as_ref().map(Ending::exit_status))?;
+    dict.set_item("cut", cut)?;
     Ok(dict)
+}
+
+/// The instructions from `skip` on, `count` of them or all.
+fn open_slice(
+    path: &Path,
+    partial: bool,
+    skip: u64,
+    count: Option<u64>,
+) -> Result<Slice, TraceError> {
+    Ok(Slice::new(open_with(path, &OpenOptions { partial })?, skip, count))
+}
+
+/// Writes a part of a trace as text, piece by piece, to `write(bytes)`.
+#[pyfunction]
+#[pyo3(signature = (path, *, partial, skip, count, write))]
+pub(crate) fn dump_trace(
+    python: Python<'_>,
+    path: PathBuf,
+    partial: bool,
+    skip: u64,
+    count: Option<u64>,
+    write: Py<PyAny>,
+) -> PyResult<()> {
+    let mut stopped = None;
+    let dumped = python.detach(|| {
+        let mut slice = open_slice(&path, partial, skip, count)?;
+        mmulab_trace::dump(&mut slice, &mut |text, _| {
+            stopped = Python::attach(|python| {
+                python.check_signals()?;
+                write.call1(python, (text.as_bytes(),)).map(drop)
+            })
+            .err();
+            stopped.is_none()
+        })
+    });
+    stopped.map_or(Ok(()), Err)?;
+    dumped.map_err(IntoPython::into_python)
+}
+
+/// Writes a part of a trace as a `.mmt` file; gives its instructions.
+#[pyfunction]
+#[pyo3(signature = (path, output, *, partial, skip, count, progress))]
+pub(crate) fn slice_trace(
+    python: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    partial: bool,
+    skip: u64,
+    count: Option<u64>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<u64> {
+    let mut watch = Watch::new(progress);
+    let written = python.detach(|| {
+        let mut slice = open_slice(&path, partial, skip, count)?;
+        let whole = slice.source().information().cloned();
+        let metadata = whole.as_ref().map_or_else(
+            || Metadata {
+                command: slice.command().to_vec(),
+                recorder: slice.format().into(),
+                instruction_set: String::new(),
+            },
+            |whole| whole.metadata.clone(),
+        );
+        let mut writer = MmtWriter::create(&output, &metadata)?;
+        let mut batch = Batch::default();
+        while slice.next_batch(&mut batch)? {
+            writer.write(slice.table(), &batch)?;
+            if !watch.goes_on(writer.instructions(), count) {
+                break;
+            }
+        }
+        let ending = if slice.is_cut() {
+            Ending::Limit
+        } else {
+            whole.and_then(|whole| whole.ending).unwrap_or(Ending::Unknown)
+        };
+        Ok(writer.finish(ending)?.instructions)
+    });
+    watch.finish()?;
+    written.map_err(|error: TraceError| error.into_python())
 }
 
 /// Records a program; gives the files written and what the first one says of itself.
@@ -67,7 +204,7 @@ pub(crate) fn record(
         .map_err(IntoPython::into_python)?;
     watch.finish()?;
     let dict = PyDict::new(python);
-    let information = trace_information(python, options.output, false)?;
+    let information = trace_information(python, options.output, false, None)?;
     dict.set_item("information", information)?;
     dict.set_item("files", summary.files)?;
     dict.set_item("messages", summary.messages)?;

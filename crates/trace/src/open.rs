@@ -1,9 +1,10 @@
-//! Opens traces of every known format, told apart by content.
+//! Opens traces of every known format, told apart by content, packed or not, from files and pipes.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
 use std::path::Path;
 
+use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
@@ -14,14 +15,49 @@ use crate::{Source, TraceError};
 
 /// How much of a file is looked at to recognise its format.
 const START_BYTES: u64 = 4096;
+const BUFFER_BYTES: usize = 1 << 16;
 
 /// What unpacking an .xz file may need: the strongest usual setting needs a quarter of it.
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-const XZ_MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZIP_MAGIC: [u8; 4] = *b"PK\x03\x04";
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// What a trace may be packed in. All readers go on with streams that stand one behind the other.
+#[derive(Clone, Copy)]
+enum Packing {
+    Bzip2,
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+const PACKINGS: [(&[u8], Packing); 4] = [
+    (b"BZh", Packing::Bzip2),
+    (&[0x1f, 0x8b], Packing::Gzip),
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], Packing::Xz),
+    (&[0x28, 0xb5, 0x2f, 0xfd], Packing::Zstd),
+];
+
+type Bytes = Box<dyn Read + Send>;
+
+impl Packing {
+    fn of(start: &[u8]) -> Option<Self> {
+        PACKINGS.iter().find(|(magic, _)| start.starts_with(magic)).map(|&(_, packing)| packing)
+    }
+
+    fn unpack(self, packed: Bytes) -> io::Result<Bytes> {
+        Ok(match self {
+            Self::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
+            Self::Gzip => Box::new(MultiGzDecoder::new(packed)),
+            Self::Xz => {
+                let stream = Stream::new_stream_decoder(XZ_MEMORY_BYTES, CONCATENATED)?;
+                Box::new(XzDecoder::new_stream(packed, stream))
+            }
+            // Refuses windows of more than 128 MB by itself.
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::new(packed)?),
+        })
+    }
+}
 
 /// How a trace is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +74,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
     open_with(path, &OpenOptions::default())
 }
 
-/// Opens a trace of any known format as `options` say.
+/// Opens a trace of any known format as `options` say. `path` may be a pipe, which is read once,
+/// from its beginning to its end.
 ///
 /// # Errors
 /// As [`open`].
@@ -46,29 +83,31 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
     let io = |error| TraceError::io(path, error);
     let mut file = File::open(path).map_err(io)?;
     let start = read_start(&mut file).map_err(io)?;
-    if start.starts_with(&MAGIC) {
-        return Ok(Box::new(MmtReader::open(path, options)?));
+    if start.starts_with(&MAGIC) && file.rewind().is_ok() {
+        return Ok(Box::new(MmtReader::from_file(path, file, options)?));
     }
-    file.rewind().map_err(io)?;
-    let (stream, start): (Box<dyn BufRead + Send>, _) = if start.starts_with(&XZ_MAGIC) {
-        decompressed(path, file, xz_decoder)?
-    } else if start.starts_with(&GZIP_MAGIC) {
-        decompressed(path, file, |file| Ok(MultiGzDecoder::new(file)))?
-    } else {
-        (Box::new(BufReader::with_capacity(1 << 16, file)), start)
-    };
+    let packing = Packing::of(&start);
+    let (mut stream, mut start) = begun(start, file);
+    if let Some(packing) = packing {
+        let mut unpacked = packing.unpack(stream).map_err(io)?;
+        let unpacked_start = read_start(&mut unpacked).map_err(|error| {
+            TraceError::damaged(path, "start of the compressed data", &reading_problem(&error))
+        })?;
+        (stream, start) = begun(unpacked_start, unpacked);
+    }
+    if start.starts_with(&MAGIC) {
+        let file = spooled(path, stream, options)?;
+        return Ok(Box::new(MmtReader::from_file(path, file, options)?));
+    }
     let whole = (start.len() as u64) < START_BYTES;
+    let stream: Box<dyn BufRead + Send> = Box::new(BufReader::with_capacity(BUFFER_BYTES, stream));
     if let Some(source) = foreign::recognise(path, stream, &start, whole, options.partial)? {
         return Ok(source);
     }
     let hint = if start.is_empty() {
         "; the file is empty"
-    } else if start.starts_with(&MAGIC) {
-        "; it is a compressed .mmt trace, which is read only uncompressed"
     } else if start.starts_with(&ZIP_MAGIC) {
         "; it may be a zip of drmemtrace, which is not read: convert it first"
-    } else if start.starts_with(&ZSTD_MAGIC) {
-        "; it is compressed by zstd: uncompress it first"
     } else if start.starts_with(&MAGIC[..4]) {
         "; it begins like a .mmt trace that was changed as if it were text"
     } else {
@@ -77,33 +116,43 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
     Err(TraceError::UnknownFormat { path: path.display().to_string(), hint: hint.into() })
 }
 
-fn read_start(stream: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+/// What went wrong with reading, in a few words.
+pub(crate) fn reading_problem(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "the compressed file is cut off".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn read_start(stream: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     stream.take(START_BYTES).read_to_end(&mut start)?;
     Ok(start)
 }
 
-/// Reads streams that stand one behind the other, and refuses those that need much memory.
-fn xz_decoder(file: File) -> std::io::Result<XzDecoder<File>> {
-    let stream = Stream::new_stream_decoder(XZ_MEMORY_BYTES, CONCATENATED)?;
-    Ok(XzDecoder::new_stream(file, stream))
+/// A stream of which the start was read already, from its beginning, and that start.
+fn begun(start: Vec<u8>, rest: impl Read + Send + 'static) -> (Bytes, Vec<u8>) {
+    (Box::new(Cursor::new(start.clone()).chain(rest)), start)
 }
 
-/// A decompressing stream, from its beginning, and what it begins with.
-fn decompressed<D: Read + Send + 'static>(
-    path: &Path,
-    mut file: File,
-    decoder: impl Fn(File) -> std::io::Result<D>,
-) -> Result<(Box<dyn BufRead + Send>, Vec<u8>), TraceError> {
-    let io = |error| TraceError::io(path, error);
-    let mut first = decoder(file.try_clone().map_err(io)?).map_err(io)?;
-    let start = read_start(&mut first).map_err(|error| {
-        let problem = match error.kind() {
-            ErrorKind::UnexpectedEof => "it is cut off".into(),
-            _ => error.to_string(),
-        };
-        TraceError::damaged(path, "start of the compressed data", &problem)
-    })?;
-    file.rewind().map_err(io)?;
-    Ok((Box::new(BufReader::with_capacity(1 << 16, decoder(file).map_err(io)?)), start))
+/// A .mmt trace that cannot be read out of order (packed, or in a pipe) as a file that can: its
+/// index stands at its end. The file has no name and goes with the reader.
+fn spooled(path: &Path, mut stream: Bytes, options: &OpenOptions) -> Result<File, TraceError> {
+    let temporary = |error| TraceError::io(&std::env::temp_dir(), error);
+    let mut file = tempfile::tempfile().map_err(temporary)?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => io::Write::write_all(&mut file, &buffer[..length]).map_err(temporary)?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // The reader tells what is whole.
+            Err(_) if options.partial => break,
+            Err(error) => {
+                return Err(TraceError::damaged(path, "packed trace", &reading_problem(&error)));
+            }
+        }
+    }
+    file.rewind().map_err(temporary)?;
+    Ok(file)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Block, BlockId, BlockTable};
+use crate::{Block, BlockId, BlockTable, Information};
 
 /// Something that happened between two blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +138,14 @@ pub enum TraceError {
         /// Its name as given.
         program: String,
     },
+    /// The program to be recorded is there, but Valgrind cannot run it.
+    #[error("recording {program}: {problem}")]
+    CannotBeRecorded {
+        /// Its name as given.
+        program: String,
+        /// Why, and what to do.
+        problem: String,
+    },
     /// The recording failed.
     #[error("recording {program}: {problem}")]
     Recording {
@@ -202,6 +210,16 @@ pub trait Source: Send {
     /// Why the trace ends before the recording did, for one that was opened as partial; known for
     /// certain only at the end.
     fn cut(&self) -> Option<&str> {
+        None
+    }
+
+    /// The name of the format that it is read from; empty for what is not read from a file.
+    fn format(&self) -> &'static str {
+        ""
+    }
+
+    /// What the trace says of itself; nothing where the only way to know is to read it all.
+    fn information(&self) -> Option<&Information> {
         None
     }
 }

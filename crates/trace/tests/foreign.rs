@@ -74,9 +74,84 @@ fn champsim_is_read_raw_and_packed() {
         read(&file(&folder, "misleading.mmt", &packer.finish().unwrap())).unwrap(),
         executed
     );
-    let mut packer = liblzma::write::XzEncoder::new(Vec::new(), 6);
-    packer.write_all(&content).unwrap();
-    assert_eq!(read(&file(&folder, "t.xz", &packer.finish().unwrap())).unwrap(), executed);
+    for packed in packed(&content) {
+        assert_eq!(read(&file(&folder, "t.packed", &packed)).unwrap(), executed);
+        // Two streams one behind the other, as parallel packers write them.
+        let twice = [packed.clone(), packed].concat();
+        let doubled = read(&file(&folder, "t.packed", &twice)).unwrap();
+        assert_eq!(doubled.len(), 2 * executed.len());
+    }
+}
+
+/// The content in every packing that is read.
+fn packed(content: &[u8]) -> [Vec<u8>; 4] {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(content).unwrap();
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
+    xz.write_all(content).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::default());
+    bzip2.write_all(content).unwrap();
+    [
+        gzip.finish().unwrap(),
+        xz.finish().unwrap(),
+        bzip2.finish().unwrap(),
+        zstd::encode_all(content, 3).unwrap(),
+    ]
+}
+
+/// Gives a pipe's path to `read`, with `content` coming through it.
+fn through_a_pipe<T>(content: &[u8], read: impl FnOnce(&Path) -> T) -> T {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    std::thread::scope(|scope| {
+        // A reader that has enough closes the pipe.
+        scope.spawn(move || drop(writer.write_all(content)));
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let result = read(path.as_ref());
+        drop(reader);
+        result
+    })
+}
+
+#[test]
+fn a_pipe_is_read_like_a_file() {
+    let (content, executed) = champsim_program();
+    assert_eq!(through_a_pipe(&content, |path| read(path).unwrap()), executed);
+    for packed in packed(&content) {
+        assert_eq!(through_a_pipe(&packed, |path| read(path).unwrap()), executed);
+    }
+    let error = through_a_pipe(b"2 400100\n2 400104\nx\n", |path| read(path).unwrap_err());
+    assert!(error.to_string().ends_with(": line 3: `x` is not a label and an address"), "{error}");
+    let error = through_a_pipe(b"", |path| read(path).unwrap_err());
+    assert!(error.to_string().ends_with("the file is empty"), "{error}");
+}
+
+#[test]
+fn the_own_format_is_read_packed_and_from_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/small.mmt");
+    let count = |path: &Path, partial: bool| {
+        let mut source = open_with(path, &OpenOptions { partial })?;
+        let (mut batch, mut addresses) = (Batch::default(), Vec::new());
+        while source.next_batch(&mut batch)? {
+            addresses.extend_from_slice(&batch.addresses);
+        }
+        Ok::<_, TraceError>(addresses)
+    };
+    let expected = count(&small, false).unwrap();
+    let content = std::fs::read(&small).unwrap();
+    assert_eq!(through_a_pipe(&content, |path| count(path, false).unwrap()), expected);
+    for packed in packed(&content) {
+        let whole = file(&folder, "t.mmt.packed", &packed);
+        assert_eq!(count(&whole, false).unwrap(), expected);
+        assert_eq!(through_a_pipe(&packed, |path| count(path, false).unwrap()), expected);
+        let cut = file(&folder, "cut", &packed[..packed.len() / 2]);
+        let error = count(&cut, false).unwrap_err().to_string();
+        assert!(error.ends_with("the compressed file is cut off"), "{error}");
+        // Bzip2 gives nothing before it has seen its whole first block.
+        if let Ok(beginning) = count(&cut, true) {
+            assert!(expected.starts_with(&beginning));
+        }
+    }
 }
 
 #[test]
@@ -158,6 +233,21 @@ fn what_is_no_trace_is_refused_with_its_place() {
         refusal(format!("{fetches}2 {}", "0".repeat(1 << 20)).as_bytes()),
         "FILE: line 1001: the line is too long"
     );
+    // A bad line early on is no other format: most lines say what it is.
+    for line in 1..=5 {
+        let mut lines = ["2 400100"; 5];
+        lines[line - 1] = "7 20";
+        assert_eq!(
+            refusal(lines.join("\n").as_bytes()),
+            format!("FILE: line {line}: `7 20` is not a label and an address")
+        );
+        let mut lines = ["I  0401ab70,3"; 5];
+        lines[line - 1] = "Hello, world";
+        assert_eq!(
+            refusal(lines.join("\n").as_bytes()),
+            format!("FILE: line {line}: `Hello, world` is not a line of lackey's")
+        );
+    }
     let lines = "I  0401ab70,3\n".repeat(1000);
     assert_eq!(
         refusal(format!("{lines} X 10,4\n").as_bytes()),
@@ -180,6 +270,11 @@ fn a_cut_compressed_file_is_refused() {
     let error = refusal(&packed[..packed.len() / 2]);
     assert!(error.starts_with("FILE: record ") && error.ends_with("is cut off"), "{error}");
     assert!(refusal(&packed[..20]).starts_with("FILE: "));
+    let lines = "2 400100\n0 7fff0000\n".repeat(10_000);
+    for packed in self::packed(lines.as_bytes()) {
+        let error = refusal(&packed[..packed.len() - 12]);
+        assert!(error.ends_with("is cut off"), "{error}");
+    }
 }
 
 #[test]

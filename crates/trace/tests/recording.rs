@@ -473,20 +473,38 @@ fn what_cannot_be_recorded_is_refused_without_a_file() {
         error,
         "there is no program no-such-program-anywhere; give a path or a name in PATH"
     );
-    let text = folder.path("foreign");
-    // The header of a program for another processor.
-    let mut header = vec![0; 4096];
-    header[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0");
-    header[20] = 1;
-    header[32] = 64;
-    header[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
-    std::fs::write(&text, header).unwrap();
-    let mut permissions = text.metadata().unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    std::fs::set_permissions(&text, permissions).unwrap();
-    let program = text.to_str().unwrap().to_owned();
-    let error = record(&RecordOptions { program, ..options.clone() }, &mut |_| true).unwrap_err();
-    assert!(error.to_string().contains("Valgrind could not begin"), "{error}");
+    let refusal = |name: &str, content: &[u8], mode: u32| {
+        let file = folder.path(name);
+        std::fs::write(&file, content).unwrap();
+        let mut permissions = file.metadata().unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, mode);
+        std::fs::set_permissions(&file, permissions).unwrap();
+        let program = file.to_str().unwrap().to_owned();
+        let error =
+            record(&RecordOptions { program, ..options.clone() }, &mut |_| true).unwrap_err();
+        assert!(!options.output.exists());
+        error.to_string()
+    };
+    // The headers of programs for another processor and of 32 bits, as far as they are looked at.
+    let arm = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0";
+    let error = refusal("arm", arm, 0o755);
+    assert!(error.ends_with("it is no x86-64 program, and only those are recorded"), "{error}");
+    let i386 = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0";
+    let error = refusal("i386", i386, 0o755);
+    assert!(error.ends_with("it is no x86-64 program, and only those are recorded"), "{error}");
+    let error = refusal("script", b"#! /no/such/shell -e\nexit\n", 0o755);
+    assert!(error.contains("its interpreter /no/such/shell is not there"), "{error}");
+    let error = refusal("setuid", b"#!/bin/sh\n", 0o4755);
+    assert!(error.contains("it is set-user-ID"), "{error}");
+    // What can only be found out by Valgrind.
+    let mut broken = vec![0; 4096];
+    broken[..20].copy_from_slice(arm);
+    broken[18] = 62;
+    broken[20] = 1;
+    broken[32] = 64;
+    broken[52..58].copy_from_slice(&[64, 0, 56, 0, 1, 0]);
+    let error = refusal("broken", &broken, 0o755);
+    assert!(error.contains("Valgrind could not begin"), "{error}");
 
     let elsewhere = RecordOptions {
         program: "true".into(),
@@ -502,4 +520,24 @@ fn what_cannot_be_recorded_is_refused_without_a_file() {
         RecordOptions { program: "true".into(), output: folder.path("no-folder/t.mmt"), ..options };
     let error = record(&unwritable, &mut |_| true).unwrap_err().to_string();
     assert!(error.contains("no-folder/t.mmt"), "{error}");
+}
+
+#[test]
+fn an_instruction_that_valgrind_does_not_know_is_named() {
+    let folder = Folder::new();
+    let source = folder.path("avx512.c");
+    std::fs::write(&source, "int main() { __asm__(\".byte 0x62,0xf1,0x7d,0x48,0xef,0xc0\"); }\n")
+        .unwrap();
+    let program = folder.path("avx512");
+    let compiled = Command::new("gcc").arg(&source).arg("-o").arg(&program).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let Some(options) = folder.options(&[program.to_str().unwrap()]) else { return };
+    let summary = finish(&options);
+    assert_eq!(summary.ending, Ending::Signalled(libc::SIGILL));
+    assert_eq!(summary.ending.exit_status(), 128 + libc::SIGILL);
+    let named = "unhandled instruction bytes: 0x62 0xF1 0x7D 0x48 0xEF 0xC0";
+    assert!(summary.messages.iter().any(|line| line.contains(named)), "{:?}", summary.messages);
+    assert!(summary.messages.iter().all(|line| !line.contains("==") && !line.is_empty()));
 }

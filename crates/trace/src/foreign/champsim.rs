@@ -1,9 +1,10 @@
 //! ChampSim's fixed-length records, of both kinds.
 
-use std::io::{BufRead, ErrorKind, Read};
+use std::io::{BufRead, Read};
 
 use super::{Instruction, Records};
 use crate::AccessKind;
+use crate::open::reading_problem;
 
 /// The format has no access sizes; its programs are 64-bit.
 const ACCESS_BYTES: u16 = 8;
@@ -91,10 +92,7 @@ impl ChampSimReader {
         self.next.clear();
         let limited = &mut self.stream.by_ref().take(self.layout.record_bytes as u64);
         match limited.read_to_end(&mut self.next) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                Err(problem("the compressed file is cut off"))
-            }
-            Err(error) => Err(problem(&error.to_string())),
+            Err(error) => Err(problem(&reading_problem(&error))),
             Ok(0) => Ok(()),
             Ok(length) if length < self.layout.record_bytes => {
                 Err(problem("the file ends inside it"))

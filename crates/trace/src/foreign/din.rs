@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::lines::{Lines, first_lines, hexadecimal};
+use super::lines::{Lines, hexadecimal, mostly};
 use super::{Instruction, MAX_ACCESSES, Records};
 use crate::AccessKind;
 
@@ -31,15 +31,7 @@ fn parse(line: &[u8]) -> Option<Line> {
 }
 
 pub(super) fn matches(start: &[u8]) -> bool {
-    let mut references = 0;
-    for line in first_lines(start) {
-        match parse(line) {
-            Some(Line::Other) => {}
-            Some(_) => references += 1,
-            None => return false,
-        }
-    }
-    references > 0
+    mostly(start, |line| parse(line).map(|line| line != Line::Other))
 }
 
 pub(super) struct DinReader {

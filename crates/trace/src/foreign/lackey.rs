@@ -4,7 +4,7 @@
 
 use std::io::BufRead;
 
-use super::lines::{Lines, first_lines, hexadecimal};
+use super::lines::{Lines, hexadecimal, mostly};
 use super::{Instruction, MAX_ACCESSES, Records};
 use crate::AccessKind;
 
@@ -34,15 +34,7 @@ fn parse(line: &[u8]) -> Option<Line> {
 }
 
 pub(super) fn matches(start: &[u8]) -> bool {
-    let mut instructions = 0;
-    for line in first_lines(start) {
-        match parse(line) {
-            Some(Line::Instruction(..)) => instructions += 1,
-            Some(_) => {}
-            None => return false,
-        }
-    }
-    instructions > 0
+    mostly(start, |line| parse(line).map(|line| line != Line::Other))
 }
 
 pub(super) struct LackeyReader {

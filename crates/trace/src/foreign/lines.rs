@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, Read};
 
+use crate::open::reading_problem;
+
 /// Longer lines are no trace.
 const MAX_LINE_BYTES: u64 = 4096;
 
@@ -22,7 +24,7 @@ impl Lines {
         self.number += 1;
         let limited = &mut self.stream.by_ref().take(MAX_LINE_BYTES);
         if let Err(error) = limited.read_until(b'\n', &mut self.line) {
-            return Err(self.problem(&error.to_string()));
+            return Err(self.problem(&reading_problem(&error)));
         }
         if self.line.len() as u64 == MAX_LINE_BYTES && !self.line.ends_with(b"\n") {
             return Err(self.problem("the line is too long"));
@@ -54,8 +56,22 @@ pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
+/// Whether the beginning of a file is of a text format: of the lines that say something most are its
+/// references. A few that are not its own do not make it another format; the reader names them.
+pub(super) fn mostly(start: &[u8], is_reference: impl Fn(&[u8]) -> Option<bool>) -> bool {
+    let (mut references, mut foreign) = (0, 0);
+    for line in first_lines(start) {
+        match is_reference(line) {
+            Some(true) => references += 1,
+            Some(false) => {}
+            None => foreign += 1,
+        }
+    }
+    references > foreign
+}
+
 /// The first lines of a file's beginning, without one that may be cut off.
-pub(super) fn first_lines(start: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn first_lines(start: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = start.iter().rposition(|&byte| byte == b'\n').map_or(start, |end| &start[..end]);
     whole.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).take(50)
 }

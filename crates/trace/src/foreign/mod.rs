@@ -59,12 +59,12 @@ pub(crate) fn recognise(
     whole: bool,
     partial: bool,
 ) -> Result<Option<Box<dyn Source>>, TraceError> {
-    let records: Box<dyn Records> = if lackey::matches(start) {
-        Box::new(lackey::LackeyReader::new(stream))
+    let (format, records): (_, Box<dyn Records>) = if lackey::matches(start) {
+        ("Valgrind lackey", Box::new(lackey::LackeyReader::new(stream)))
     } else if din::matches(start) {
-        Box::new(din::DinReader::new(stream))
+        ("Dinero din", Box::new(din::DinReader::new(stream)))
     } else if let Some(layout) = champsim::matches(start, whole) {
-        Box::new(champsim::ChampSimReader::new(stream, layout))
+        ("ChampSim", Box::new(champsim::ChampSimReader::new(stream, layout)))
     } else {
         // A stream that cannot be read says so rather than being called unknown.
         stream.fill_buf().map_err(|error| TraceError::io(path, error))?;
@@ -72,6 +72,7 @@ pub(crate) fn recognise(
     };
     Ok(Some(Box::new(ForeignSource {
         path: path.to_owned(),
+        format,
         records,
         partial,
         cut: None,
@@ -85,6 +86,7 @@ pub(crate) fn recognise(
 /// A foreign trace as a source.
 struct ForeignSource {
     path: PathBuf,
+    format: &'static str,
     records: Box<dyn Records>,
     partial: bool,
     cut: Option<String>,
@@ -152,5 +154,9 @@ impl Source for ForeignSource {
 
     fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
+    }
+
+    fn format(&self) -> &'static str {
+        self.format
     }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::{AccessKind, Batch, BlockTable};
+
 /// The first bytes of a file. A byte over 127 and both line ends show damage by text conversion.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89MMT\r\n\x1a\n";
 /// The last bytes of a complete file.
@@ -73,6 +75,26 @@ pub struct Totals {
     pub distinct_blocks: u64,
     /// Events.
     pub events: u64,
+}
+
+impl Totals {
+    /// Adds a batch, whose blocks are in `table`.
+    pub fn add(&mut self, table: &BlockTable, batch: &Batch) {
+        for &id in &batch.blocks {
+            let block = &table.blocks()[id as usize];
+            self.instructions += block.instruction_sizes_bytes.len() as u64;
+            for access in &block.accesses {
+                *match access.kind {
+                    AccessKind::Load => &mut self.loads,
+                    AccessKind::Store => &mut self.stores,
+                    AccessKind::Modify => &mut self.modifies,
+                } += 1;
+            }
+        }
+        self.blocks += batch.blocks.len() as u64;
+        self.distinct_blocks = table.blocks().len() as u64;
+        self.events += batch.events.len() as u64;
+    }
 }
 
 /// What is known of a trace without replaying it.

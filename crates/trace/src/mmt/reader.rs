@@ -45,9 +45,19 @@ impl MmtReader {
     /// # Errors
     /// The file cannot be read, is no such trace or, without `partial`, is incomplete.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, TraceError> {
+        let file = File::open(path).map_err(|error| TraceError::io(path, error))?;
+        Self::from_file(path, file, options)
+    }
+
+    /// The same for a file that is open already and stands at its beginning; `path` names it in
+    /// errors.
+    pub(crate) fn from_file(
+        path: &Path,
+        mut file: File,
+        options: &OpenOptions,
+    ) -> Result<Self, TraceError> {
         let io = |error| TraceError::io(path, error);
         let damaged = |problem: &str| TraceError::damaged(path, "header", problem);
-        let mut file = File::open(path).map_err(io)?;
         let file_bytes = file.metadata().map_err(io)?.len();
 
         let mut start = [0; 16];
@@ -333,6 +343,14 @@ impl Source for MmtReader {
     fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
+
+    fn format(&self) -> &'static str {
+        ".mmt"
+    }
+
+    fn information(&self) -> Option<&Information> {
+        Some(&self.information)
+    }
 }
 
 /// Decompresses a stream into `room` from `start` on.
@@ -437,6 +455,27 @@ impl Ending {
             Self::Limit => "the limit on instructions was reached".into(),
             Self::Interrupted => "the recording was interrupted".into(),
             Self::Unknown => "not known".into(),
+        }
+    }
+
+    /// One word for programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Exited(_) => "exited",
+            Self::Signalled(_) => "signalled",
+            Self::Limit => "limit",
+            Self::Interrupted => "interrupted",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The exit status that a shell would tell of it: 128 + N for signal N, 130 for an interrupt.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::Exited(code) => *code,
+            Self::Signalled(signal) => 128 + signal,
+            Self::Interrupted => 128 + libc::SIGINT,
+            Self::Limit | Self::Unknown => 0,
         }
     }
 }

@@ -2,12 +2,12 @@
 
 mod channel;
 mod interrupt;
+mod program;
 mod stream;
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Seek};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -58,8 +58,9 @@ pub struct Summary {
     pub files: Vec<PathBuf>,
     /// How long the program ran.
     pub seconds: f64,
-    /// What Valgrind had to say, for instance of instructions that it does not know; mostly empty.
-    pub messages: String,
+    /// What Valgrind had to say, line by line, for instance of instructions that it does not know;
+    /// mostly empty.
+    pub messages: Vec<String>,
 }
 
 /// Records a program into a file (or several, where children are followed).
@@ -228,7 +229,7 @@ struct Session {
     log: fs::File,
     acceptor: Option<JoinHandle<()>>,
     _interrupts: InterruptGuard,
-    reaped: Option<(Ending, String)>,
+    reaped: Option<(Ending, Vec<String>)>,
 }
 
 /// What the threads of a recording share.
@@ -357,9 +358,13 @@ impl Session {
     fn start(options: &RecordOptions) -> Result<Self, TraceError> {
         let failed =
             |problem: String| TraceError::Recording { program: options.program.clone(), problem };
-        let program = find_program(&options.program)
+        let program = program::find(&options.program)
             .ok_or_else(|| TraceError::NoSuchProgram { program: options.program.clone() })?;
-        let valgrind = find_program("valgrind").ok_or_else(|| TraceError::NotInstalled {
+        if let Some(problem) = program::obstacle(&program) {
+            let program = options.program.clone();
+            return Err(TraceError::CannotBeRecorded { program, problem });
+        }
+        let valgrind = program::find("valgrind").ok_or_else(|| TraceError::NotInstalled {
             what: "recording needs Valgrind, which is not installed".into(),
             mend: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run `make \
                    recorder`"
@@ -383,6 +388,8 @@ impl Session {
             .env("VALGRIND_LIB", tools)
             // Neither the user's settings nor a debugger's door, which costs time and leaves files.
             .args(["--command-line-only=yes", "--tool=mmulab", "--quiet", "--vgdb=no"])
+            // Which instruction it does not know is worth telling.
+            .arg("--sigill-diagnostics=yes")
             .arg(format!("--log-file={log_path}"))
             .arg(format!("--channel={}", listener.name()))
             .arg(format!("--trace-children={follow}"))
@@ -424,7 +431,8 @@ impl Session {
             Some(channel) => Ok(RunStream::new(channel)),
             None => {
                 let (ending, messages) = self.finish()?;
-                let said = messages.lines().next().unwrap_or("it said nothing").to_owned();
+                let said =
+                    messages.first().map_or("what it said stands above", |line| line).to_owned();
                 Err(TraceError::Recording {
                     program: self.shared.options.program.clone(),
                     problem: format!("Valgrind could not begin ({}): {said}", ending.describe()),
@@ -460,7 +468,7 @@ impl Session {
     }
 
     /// Waits for the program's end; how it ended, and what Valgrind said.
-    fn finish(&mut self) -> Result<(Ending, String), TraceError> {
+    fn finish(&mut self) -> Result<(Ending, Vec<String>), TraceError> {
         if let Some(reaped) = &self.reaped {
             return Ok(reaped.clone());
         }
@@ -486,7 +494,7 @@ impl Session {
         } else {
             Ending::Exited(status.code().unwrap_or(0))
         };
-        let reaped = (ending, String::from_utf8_lossy(&messages).into_owned());
+        let reaped = (ending, messages_in(&String::from_utf8_lossy(&messages)));
         self.reaped = Some(reaped.clone());
         Ok(reaped)
     }
@@ -512,14 +520,15 @@ fn check_writable(path: &Path) -> Result<(), TraceError> {
         .map_err(|error| TraceError::io(path, error))
 }
 
-/// Where a program is, as a shell would find it.
-fn find_program(name: &str) -> Option<PathBuf> {
-    let is_program = |path: &Path| {
-        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| is_program(path));
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+/// The lines of Valgrind's log that say something, without the process number before each.
+fn messages_in(log: &str) -> Vec<String> {
+    log.lines()
+        .map(|line| match line.strip_prefix("==").and_then(|rest| rest.split_once("==")) {
+            Some((process, text)) if process.bytes().all(|byte| byte.is_ascii_digit()) => text,
+            _ => line,
+        })
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
 }

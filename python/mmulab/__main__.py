@@ -1,0 +1,5 @@
+"""`python -m mmulab` is `mmulab`."""
+
+from mmulab.cli import main
+
+main()

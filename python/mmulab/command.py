@@ -1,0 +1,239 @@
+"""What all commands share: options, the way out of a result, errors and the exit status."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import RenderableType
+
+from mmulab import output
+from mmulab.errors import InputError, Interrupted, MmulabError
+from mmulab.limits import MAX_COUNT, MAX_THREADS
+from mmulab.machine import Machine, machine_names
+from mmulab.output import Format
+
+EXIT_STATUS = (
+    "Exit status: 0 done; 1 the job failed, a claim differs or a check reported; 2 wrong usage or "
+    "bad input; 130 interrupted. `record` and `run` end with the status of the program that they "
+    "recorded (128+N where signal N ended it)."
+)
+
+# What stands after PROGRAM is the program's, options included.
+TAKES_A_PROGRAM = {"allow_interspersed_args": False}
+
+
+def complete_machine(incomplete: str) -> list[str]:
+    """Machines whose names begin so, for the shell."""
+    return [name for name in machine_names() if name.startswith(incomplete)]
+
+
+MachineOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--machine",
+        "-m",
+        metavar="MACHINE",
+        autocompletion=complete_machine,
+        help="A machine by name or file; repeat it, or separate names by commas.",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a machine's value by its dotted path, as in dtlb.entries=64 or l2.size_bytes=2M.",
+    ),
+]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed", min=0, max=MAX_COUNT, metavar="N", help="Seeds random replacement and placement."
+    ),
+]
+ThreadsOption = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        min=0,
+        max=MAX_THREADS,
+        metavar="N",
+        help="Worker threads; 0 for one a core. Results don't differ.",
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="Default: a table on a terminal, JSON in a pipe, -o by suffix."),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the result here, all or nothing."),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr, only errors.")
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-instructions", min=1, max=MAX_COUNT, metavar="N", help="Stop after N instructions."
+    ),
+]
+PartialOption = Annotated[
+    bool,
+    typer.Option("--partial", help="Read an incomplete trace up to its last whole chunk."),
+]
+
+
+def folder_path(text: str) -> Path:
+    """A folder that was named; an empty name, as an unset variable gives, is not the current one."""
+    if not text:
+        raise InputError("a folder's name is empty; give . for the current one")
+    return Path(text)
+
+
+def trace_path(text: str) -> Path:
+    """The trace that was named; `-` is the standard input, as everywhere."""
+    return Path("/dev/stdin" if text == "-" else text)
+
+
+TraceArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE",
+        parser=trace_path,
+        help="A trace: .mmt, ChampSim, Valgrind lackey or Dinero din, packed or not; - is stdin.",
+    ),
+]
+ProgramArgument = Annotated[
+    list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="What to run; write -- before it.")
+]
+FollowOption = Annotated[
+    bool, typer.Option("--follow-children", help="Record child processes, too.")
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a command gives: `data` as JSON, `table()` as CSV or Parquet, `view()` to people."""
+
+    data: Any
+    table: Callable[[], pa.Table]
+    view: Callable[[], RenderableType]
+    notes: Sequence[str] = ()
+    """Lines for people, on stderr behind the result."""
+    status: int = 0
+    """The exit status."""
+
+    def emit(self, format: Format | None, path: Path | None) -> None:
+        """Writes the result where and how the user asked for, then ends the command."""
+        output.emit(data=self.data, table=self.table, view=self.view, format=format, output=path)
+        for line in self.notes:
+            output.note(line)
+        if self.status:
+            raise typer.Exit(self.status)
+
+
+def command(
+    group: typer.Typer, name: str | None = None, **settings: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function a command of `group`.
+
+    Every command gets --quiet. One that returns a `Result` gets --format and --output, too, and the
+    result is written here; the others write by themselves.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function, eval_str=True)
+        gives_result = signature.return_annotation is Result
+        added = {"format": FormatOption, "output": OutputOption} if gives_result else {}
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in added.items()
+        ]
+        quiet_option = inspect.Parameter(
+            "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=QuietOption
+        )
+
+        @functools.wraps(function)
+        def run(*, quiet: bool, **arguments: Any) -> None:
+            chosen = {option: arguments.pop(option) for option in added}
+            try:
+                with output.quiet(quiet):
+                    result = function(**arguments)
+                    if gives_result:
+                        result.emit(chosen["format"], chosen["output"])
+            except KeyboardInterrupt as error:
+                raise Interrupted from error
+
+        parameters = [*signature.parameters.values(), *options, quiet_option]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        del run.__wrapped__  # type: ignore[attr-defined]
+        group.command(name, **settings)(run)
+        return function
+
+    return register
+
+
+def status_of(app: typer.Typer, arguments: list[str]) -> int:
+    """Runs a command line and gives its exit status; errors go to stderr, one line each."""
+    try:
+        status = app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "mmulab"
+        message = " ".join(error.format_message().split())
+        return _fail(f"{message.rstrip('.')}; `{path} --help` shows how", 2)
+    except MmulabError as error:
+        return _fail(str(error), error.exit_status)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail(str(Interrupted()), Interrupted.exit_status)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1)
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"mmulab: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def changes_of(settings: list[str] | None) -> dict[str, str]:
+    """What --set asks for, by dotted path."""
+    changes = {}
+    for setting in settings or []:
+        path, equals, value = setting.partition("=")
+        if not (path and equals and value):
+            raise InputError(f"--set {setting}: write PATH=VALUE, as in dtlb.entries=64")
+        changes[path] = value
+    return changes
+
+
+def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
+    """The machines that were named, several in a word or not, with the changes of --set."""
+    changes = changes_of(settings)
+    machines = []
+    for name in ",".join(names).split(","):
+        if not name:
+            raise InputError("a machine's name is empty; `mmulab machines` lists them")
+        machine = Machine.load(name)
+        machines.append(machine.with_changes(changes) if changes else machine)
+    return machines
+
+
+def directory(path: Path) -> Path:
+    """A folder for results, made where there is none."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    return path

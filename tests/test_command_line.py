@@ -1,0 +1,328 @@
+"""What holds for every command: bad values, --quiet, help, completion, exit status, signals.
+
+The values are found by looking at the commands themselves, so that a new option is tested too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from conftest import MMULAB, ROOT, mmulab
+
+import mmulab as api
+from mmulab.cli import app
+from mmulab.output import Format
+from mmulab.recording import tool_directory
+
+GROUP = typer.main.get_command(app)
+
+
+def commands(group=GROUP, path=()):
+    """Every command with the words that call it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands())
+SMALL = "examples/small.mmt"
+# A call of each command that would do something, for an option to be added to.
+GOOD = {
+    ("run",): ["-m", "base", "--", "true"],
+    ("record",): ["-o", "never.mmt", "--", "true"],
+    ("replay",): [SMALL, "-m", "base"],
+    ("reach",): [SMALL],
+    ("sweep",): ["examples/studies/tlb_sizes.toml"],
+    ("trace", "info"): [SMALL],
+    ("trace", "slice"): [SMALL, "-o", "never.mmt"],
+    ("trace", "dump"): [SMALL],
+    ("machines",): ["ultrix"],
+    ("boot",): ["README.md"],
+    ("reproduce",): ["no-such-paper"],
+    ("report",): ["no-such-folder"],
+}
+
+BAD_NUMBERS = ["-1", "1.5", "x", "", "18446744073709551616", "9" * 40, "1e3", "nan", "0x10"]
+BAD_FILES = ["/no/such/file", "docs", "", "a\nb"]
+BAD = {
+    int: BAD_NUMBERS,
+    Format: ["xml", "", "JSON5"],
+    "--machine": ["", ",", "ultrix,", "no-such", "./no.toml", "docs", "a\nb"],
+    "--set": [
+        "",
+        "=",
+        "x",
+        "dtlb.entries=",
+        "=4",
+        "dtlb.entries=-1",
+        "no.such=1",
+        "dtlb.entries=1=2",
+    ],
+    "--on": ["", "dask://", "slurm://x", "dask://no-such-host-anywhere:1", "dask://localhost:1"],
+    "TRACE": [*BAD_FILES, "README.md"],
+    "STUDY": [*BAD_FILES, "README.md", "machines/ultrix.toml"],
+    "IMAGE": BAD_FILES,
+    "DIR": ["/proc/no/such/folder", "README.md", "README.md/below", ""],
+    "PAPER": ["", "no-such"],
+    "NAME": ["", "no-such", "docs"],
+}
+
+
+def cases():
+    for path, command in COMMANDS.items():
+        for parameter in command.params:
+            is_option = parameter.opts[0].startswith("-")
+            keys = [*parameter.opts, parameter.metavar, parameter.type_descriptor.annotation]
+            values = next((BAD[key] for key in keys if key in BAD), [])
+            for value in values:
+                arguments = GOOD[path]
+                if is_option:
+                    arguments = [f"{parameter.opts[0]}={value}", *arguments]
+                else:
+                    arguments = [value, *arguments[1:]]
+                yield pytest.param(
+                    [*path, *arguments], id=f"{' '.join(path)} {parameter.opts[0]} {value!r}"
+                )
+
+
+@pytest.mark.parametrize("arguments", list(cases()))
+def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
+    """In this process, which is quicker than hundreds of new ones."""
+    from mmulab.command import status_of
+
+    monkeypatch.chdir(ROOT)
+    before = set(os.listdir(ROOT))
+    status = status_of(app, list(arguments))
+    output, errors = capfd.readouterr()
+    assert status == 2, errors
+    assert len(errors.splitlines()) == 1 and errors.startswith("mmulab: "), errors
+    assert output == ""
+    assert set(os.listdir(ROOT)) == before
+
+
+def test_the_good_calls_are_good():
+    """Otherwise the test above would test nothing."""
+    for path, arguments in GOOD.items():
+        if path[0] in ("replay", "reach", "machines") or path == ("trace", "info"):
+            finished = mmulab(*path, *arguments)
+            assert finished.status == 0, finished.errors
+    assert set(GOOD) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_has_an_example_and_every_option_has_help(path):
+    command = COMMANDS[path]
+    shown = " ".join(mmulab(*path, "--help", COLUMNS="100").output.split())
+    assert f"Example: mmulab {' '.join(path)}" in shown
+    assert "--quiet" in shown
+    for parameter in command.params:
+        assert parameter.help, parameter.opts
+
+
+def test_version_and_module():
+    assert mmulab("--version").output == f"mmulab {api.__version__}\n"
+    as_module = subprocess.run(
+        [sys.executable, "-m", "mmulab", "--version"], capture_output=True, text=True, check=True
+    )
+    assert as_module.stdout == f"mmulab {api.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("mmulab rep", "replay"),
+        ("mmulab replay x -m arm926", "arm926ej-s"),
+        ("mmulab machines ult", "ultrix"),
+    ],
+)
+def test_the_shell_completes(words, expected):
+    finished = mmulab(
+        _MMULAB_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split()) - 1),
+    )
+    assert expected in finished.output.splitlines()
+
+
+@pytest.mark.parametrize("value", [-1, 2**64, 1.5, True, None])
+def test_the_api_refuses_numbers_that_the_engine_cannot_take(trace, tmp_path, value):
+    for call in (
+        lambda: api.replay(trace, "base", seed=value),
+        lambda: api.replay(trace, "base", threads=value),
+        lambda: api.reach(trace, entries=value),
+        lambda: api.slice_trace(trace, tmp_path / "t.mmt", skip=value),
+        lambda: api.dump_trace(trace, lambda text: None, skip=value),
+        lambda: api.sweep(api.Study(traces=[trace], machines=["base"], seed=value)),
+        lambda: api.sweep(api.Study(traces=[trace], machines=["base"]), threads=value),
+    ):
+        with pytest.raises(api.InputError, match="is no whole number from"):
+            call()
+
+
+# ---- traces ------------------------------------------------------------------------------------
+
+
+def causes(*arguments: str | Path, stdin: bytes | None = None) -> dict:
+    finished = subprocess.run(
+        [MMULAB, "replay", *arguments, "-m", "ultrix"], input=stdin, capture_output=True, cwd=ROOT
+    )
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout)[0]["causes"]
+
+
+def test_the_dump_of_a_trace_is_replayed_like_the_trace(trace):
+    text = subprocess.run([MMULAB, "trace", "dump", trace], capture_output=True, check=True).stdout
+    assert causes("-", stdin=text) == causes(trace)
+    some = mmulab("trace", "dump", trace, "--skip", "1000", "-n", "3").output.splitlines()
+    instructions = [line for line in text.decode().splitlines() if line.startswith("I  ")]
+    assert [line for line in some if line.startswith("I  ")] == instructions[1000:1003]
+    assert any(line.startswith("-- map ") and line.endswith("[stack]") for line in some)
+
+
+def test_slices_add_up_to_the_whole(trace, tmp_path):
+    sums = {"instructions": 0, "loads": 0, "stores": 0, "modifies": 0}
+    for skip in (0, 1_234_567, 2_469_134, 3_703_701):
+        part = api.slice_trace(trace, tmp_path / f"{skip}.mmt", skip=skip, count=1_234_567)
+        for name in sums:
+            sums[name] += getattr(part, name)
+    whole = api.trace_information(trace)
+    assert sums == {name: getattr(whole, name) for name in sums}
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        f"{n}.mmt" for n in (0, 1_234_567, 2_469_134, 3_703_701)
+    )
+
+
+def test_a_slice_knows_what_was_mapped_before(trace, tmp_path):
+    assert (
+        mmulab("trace", "slice", trace, "--skip", "3000000", "-o", tmp_path / "t.mmt").status == 0
+    )
+    [row] = json.loads(mmulab("replay", tmp_path / "t.mmt", "-m", "ultrix").output)
+    names = {region["name"] for region in row["regions"]}
+    assert "[unknown]" not in names and {"[heap]", "[stack]"} <= names
+
+
+def test_a_slice_beyond_the_end_is_refused_and_leaves_nothing(trace, tmp_path):
+    finished = mmulab("trace", "slice", trace, "--skip", "4000000", "-o", tmp_path / "t.mmt")
+    assert finished.status == 2
+    assert finished.error_line == f"{trace}: the trace ends before instruction 4000000"
+    assert os.listdir(tmp_path) == []
+
+
+def test_information_of_any_format(trace, tmp_path):
+    text = tmp_path / "lackey.txt"
+    assert mmulab("trace", "dump", trace, "-n", "1000", "-o", text).status == 0
+    information = json.loads(mmulab("trace", "info", text).output)
+    assert information["format"] == "Valgrind lackey"
+    assert information["instructions"] == 1000
+    assert api.trace_information(trace).ending_kind == "limit"
+
+
+def test_a_reader_of_a_dump_that_goes_away_is_no_error(trace):
+    process = subprocess.Popen(
+        f"{MMULAB} trace dump {trace} | head -1",
+        shell=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    output, errors = process.communicate(timeout=60)
+    assert output.startswith(b"-- map") and errors == b""
+
+
+# ---- recording ---------------------------------------------------------------------------------
+
+needs_recorder = pytest.mark.skipif(
+    not (tool_directory() / "mmulab-amd64-linux").exists(), reason="no Valgrind or no recorder"
+)
+
+
+@needs_recorder
+@pytest.mark.parametrize("command", [["record", "-o", "t.mmt"], ["run", "-m", "base"]])
+@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
+def test_the_programs_status_is_passed_on(command, script, status, tmp_path):
+    finished = mmulab(*command, "--", "sh", "-c", script, cwd=tmp_path)
+    assert finished.status == status, finished.errors
+
+
+@needs_recorder
+def test_quiet_leaves_the_terminal_to_the_program(tmp_path):
+    finished = mmulab(
+        "record", "-q", "-o", "t.mmt", "--", "sh", "-c", "echo out; echo err >&2", cwd=tmp_path
+    )
+    assert (finished.status, finished.output, finished.errors) == (0, "out\n", "err\n")
+
+
+def interrupted(arguments: list[str], cwd: Path) -> tuple[int, str]:
+    """Sends SIGINT once the recorded program has begun to write; status and stderr."""
+    process = subprocess.Popen(
+        [MMULAB, *arguments, "--", "sh", "-c", "echo begun; while :; do :; done"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert output == ""
+    return process.returncode, errors
+
+
+@needs_recorder
+def test_an_interrupted_recording_is_whole_and_says_so(tmp_path):
+    status, _ = interrupted(["record", "-o", "t.mmt"], tmp_path)
+    assert status == 130
+    information = api.trace_information(tmp_path / "t.mmt")
+    assert information.was_interrupted and information.instructions > 0
+
+
+@needs_recorder
+def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
+    status, errors = interrupted(["run", "-m", "base", "--dir", "results"], tmp_path)
+    assert status == 130
+    assert errors.splitlines()[-1] == (
+        "mmulab: interrupted; results/trace.mmt holds what was recorded until then, nothing was replayed"
+    )
+    assert os.listdir(tmp_path / "results") == ["trace.mmt"]
+
+
+@needs_recorder
+def test_progress_does_not_overwrite_what_the_program_writes(tmp_path):
+    """On a terminal, for longer than the first line of progress takes to come."""
+    leader, follower = pty.openpty()
+    script = 'i=0; while [ $i -lt 40 ]; do echo "line $i"; sleep 0.1; i=$((i + 1)); done'
+    process = subprocess.Popen(
+        [MMULAB, "record", "-o", tmp_path / "t.mmt", "--", "sh", "-c", script],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(follower)
+    seen = b""
+    while part := read_until_closed(leader):
+        seen += part
+    os.close(leader)
+    assert process.wait() == 0
+    assert b"\x1b" not in seen, "nothing moves the cursor"
+    lines = seen.decode().split("\r\n")
+    assert [line for line in lines if line.startswith("line ")] == [f"line {i}" for i in range(40)]
+    assert any(line.startswith("mmulab: recording sh: ") for line in lines)
+    assert "\r" not in "".join(lines)
+
+
+def read_until_closed(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""
