@@ -120,7 +120,9 @@ impl Decoder {
         }
         match following {
             Some(following) => op.stall = self.stall(word, following),
-            None if self.results(word).1 > 0 => op.condition |= LATE,
+            None if self.results(word).0 & !PC != 0 && self.results(word).1 > 0 => {
+                op.condition |= LATE;
+            }
             None => {}
         }
         op
@@ -358,12 +360,19 @@ impl Decoder {
     /// `word`, so that a branch into `following` does not pay.
     pub fn stall(&self, word: u32, following: u32) -> u8 {
         let (results, cycles) = self.results(word);
-        if results & sources(following) != 0 { cycles } else { 0 }
+        // A load of R15 branches: what stands after it does not follow it.
+        if results & sources(following) & !PC != 0 { cycles } else { 0 }
     }
 
     /// As above, where a Thumb instruction follows.
     pub fn stall_thumb(&self, word: u32, following: u16) -> u8 {
-        thumb_as_arm(following).map_or(0, |following| self.stall(word, following))
+        let following = match thumb_as_arm(following) {
+            Some(following) => following,
+            // BX and BLX read their target register in both states.
+            None if following & 0xff00 == 0x4700 => BRANCH_EXCHANGE | u32::from(following) >> 3 & 15,
+            None => return 0,
+        };
+        self.stall(word, following)
     }
 
     /// Registers that `word` delivers late, and by how many cycles.
@@ -451,6 +460,8 @@ impl Decoder {
                 op.handler = ex::thumb_add_to_pc;
             }
             0b11010 | 0b11011 if word >> 8 & 15 < 14 => {
+                // The branch buffer knows a skipped branch by the word of an ARM one.
+                op.word = 0xea00_0000;
                 op.condition = (word >> 8 & 15) as u8;
                 op.immediate = sign_extend(word & 0xff, 8) << 1;
                 op.handler = ex::branch;
@@ -585,6 +596,12 @@ fn thumb_register_form(opcode: u32, rd: u32, rm: u32) -> u32 {
     }
 }
 
+/// R15 in a set of registers.
+const PC: u32 = 1 << 15;
+
+/// BX R0.
+const BRANCH_EXCHANGE: u32 = 0xe12f_ff10;
+
 /// Registers that an ARM instruction reads in its first cycle, as a set.
 fn sources(word: u32) -> u32 {
     let rn = 1 << (word >> 16 & 15);
@@ -610,6 +627,14 @@ fn sources(word: u32) -> u32 {
                     _ => 0,
                 }
         }
+        // BX, BLX and CLZ; QADD and its like; the status registers.
+        0 if word & 0x0190_0000 == 0x0100_0000 => match word >> 4 & 15 {
+            1..=3 => rm,
+            5 => rm | rn,
+            0 if word >> 21 & 1 != 0 => rm,
+            _ => 0,
+        },
+        1 if word & 0x0190_0000 == 0x0100_0000 => 0,
         0 => {
             let moves = matches!(word >> 21 & 15, 13 | 15);
             rm | if moves { 0 } else { rn } | if word & 0x10 != 0 { rs } else { 0 }
