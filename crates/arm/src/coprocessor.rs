@@ -10,6 +10,7 @@ use mmulab_hardware::Replacement;
 use mmulab_machine::ArmCoprocessor::{self, *};
 
 use crate::board::Board;
+use crate::isa::CoprocessorAccess;
 use crate::memory::{Memory, Side, control};
 use crate::mmu::replacement;
 use crate::timing::Cause;
@@ -90,45 +91,40 @@ const LISTED_OPERATIONS: usize = 32;
 /// Operations that did nothing.
 #[derive(Debug, Default)]
 pub struct Ignored {
-    /// The first of each kind: instruction word, its PC, and why.
-    pub operations: Vec<(u32, u32, Lack)>,
+    /// The first of each kind: the access, its PC, and why.
+    pub operations: Vec<(CoprocessorAccess, u32, Lack)>,
     /// How many uses of further kinds there were.
     pub further: u64,
 }
 
 impl Ignored {
-    fn note(&mut self, word: u32, pc: u32, lack: Lack) {
+    fn note(&mut self, access: CoprocessorAccess, pc: u32, lack: Lack) {
         // The register that is read or written (bits 15 to 12) and the condition make no difference.
-        let same = |known: u32| (known ^ word) & 0x0fff_0fff == 0;
-        if self.operations.iter().any(|&(known, ..)| same(known)) {
+        if self.operations.iter().any(|&(known, ..)| known == access) {
             return;
         }
         if self.operations.len() < LISTED_OPERATIONS {
-            self.operations.push((word, pc, lack));
+            self.operations.push((access, pc, lack));
         } else {
             self.further += 1;
         }
     }
 }
 
-fn fields(word: u32) -> (u32, u32, u32, u32) {
-    (word >> 16 & 15, word & 15, word >> 21 & 7, word >> 5 & 7)
-}
-
 impl Memory {
-    fn unknown(&mut self, word: u32) {
-        self.ignored.note(word, self.pc, Lack::Core);
+    fn unknown(&mut self, access: CoprocessorAccess) {
+        self.ignored.note(access, self.pc, Lack::Core);
     }
 
-    fn not_modelled(&mut self, word: u32) {
-        self.ignored.note(word, self.pc, Lack::Model);
+    fn not_modelled(&mut self, access: CoprocessorAccess) {
+        self.ignored.note(access, self.pc, Lack::Model);
     }
 
     /// Whether user mode may execute a coprocessor instruction: only uses of the SA-1100's read buffer, while
     /// the system permits them.
-    pub fn open_to_users(&self, word: u32) -> bool {
-        let (n, _, opcode_1, opcode_2) = fields(word);
-        let store = word >> 20 & 1 == 0 && word >> 8 & 15 == 15;
+    pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
+        let (n, _, opcode_1, opcode_2) = access.fields();
+        let store = !access.is_read() && access.coprocessor() == 15;
         self.read_buffer.open_to_users
             && store
             && (n, opcode_1) == (9, 0)
@@ -136,11 +132,15 @@ impl Memory {
     }
 
     /// MRC p15; `None` is undefined.
-    pub fn coprocessor_read(&mut self, board: &mut Board, word: u32) -> Option<u32> {
-        if word >> 8 & 15 != 15 {
-            return self.other_coprocessor_read(word);
+    pub fn coprocessor_read(
+        &mut self,
+        board: &mut Board,
+        access: CoprocessorAccess,
+    ) -> Option<u32> {
+        if access.coprocessor() != 15 {
+            return self.other_coprocessor_read(access);
         }
-        let (n, m, opcode_1, opcode_2) = fields(word);
+        let (n, m, opcode_1, opcode_2) = access.fields();
         let kind = self.kind;
         let registers = &self.registers;
         Some(match (n, m, opcode_1, opcode_2) {
@@ -174,7 +174,7 @@ impl Memory {
             (15, 1, 0, 0) if kind == Xscale => registers.coprocessor_access,
             (15, 0, 7, 0) if kind == Arm926ejs => registers.cache_debug,
             _ => {
-                self.note_ignored(word);
+                self.note_ignored(access);
                 0
             }
         })
@@ -184,18 +184,18 @@ impl Memory {
     pub fn coprocessor_write(
         &mut self,
         board: &mut Board,
-        word: u32,
+        access: CoprocessorAccess,
         value: u32,
     ) -> Option<Effect> {
-        if word >> 8 & 15 != 15 {
-            return self.other_coprocessor_write(word, value);
+        if access.coprocessor() != 15 {
+            return self.other_coprocessor_write(access, value);
         }
-        let (n, m, opcode_1, opcode_2) = fields(word);
+        let (n, m, opcode_1, opcode_2) = access.fields();
         let kind = self.kind;
         match (n, m, opcode_1, opcode_2) {
             (1, 0, 0, 0) => {
                 if value & !self.registers.control & control_not_modelled(kind) != 0 {
-                    self.not_modelled(word);
+                    self.not_modelled(access);
                 }
                 self.write_control(board, value);
             }
@@ -209,13 +209,13 @@ impl Memory {
             (5, ..) if kind == Xscale => self.registers.data_fault_status = value & 0x6ff,
             (5, ..) => self.registers.data_fault_status = value & 0xff,
             (6, ..) => self.registers.fault_address = value,
-            (7, ..) => return Some(self.cache_operation(board, word, value)),
+            (7, ..) => return Some(self.cache_operation(board, access, value)),
             (8, ..) => {
-                self.tlb_operation(word, value);
+                self.tlb_operation(access, value);
                 self.forget_verified(board);
             }
-            (9, ..) => self.lockdown_operation(board, word, value),
-            (10, ..) => self.tlb_lockdown(board, word, value),
+            (9, ..) => self.lockdown_operation(board, access, value),
+            (10, ..) => self.tlb_lockdown(board, access, value),
             (13, 0, 0, 0) => {
                 self.write_process(value);
                 if kind == Xscale {
@@ -229,15 +229,15 @@ impl Memory {
                 self.registers.cache_debug = value & 7;
                 self.renew_pages();
             }
-            _ => self.note_ignored(word),
+            _ => self.note_ignored(access),
         }
         Some(Effect::None)
     }
 
     /// What no other rule knows: test, debug and clock registers are there and not modelled, the rest
     /// is not there.
-    fn note_ignored(&mut self, word: u32) {
-        let (n, m, opcode_1, opcode_2) = fields(word);
+    fn note_ignored(&mut self, access: CoprocessorAccess) {
+        let (n, m, opcode_1, opcode_2) = access.fields();
         let exists = match self.kind {
             // Clock switching on and off; breakpoints.
             Sa1100 => n == 15 && matches!((m, opcode_1, opcode_2), (1 | 2, 0, 2)) || n == 14,
@@ -246,7 +246,7 @@ impl Memory {
             // Test registers.
             Arm920t | Arm926ejs => n == 15,
         };
-        if exists { self.not_modelled(word) } else { self.unknown(word) }
+        if exists { self.not_modelled(access) } else { self.unknown(access) }
     }
 
     /// The auxiliary control register of the XScale: K keeps stores from joining in the write buffer,
@@ -259,23 +259,23 @@ impl Memory {
 
     /// Coprocessor 14 of the XScale: clock and power; performance counters and debug registers are not
     /// modelled and read as zero.
-    fn other_coprocessor_read(&mut self, word: u32) -> Option<u32> {
-        if self.kind != Xscale || word >> 8 & 15 != 14 {
+    fn other_coprocessor_read(&mut self, access: CoprocessorAccess) -> Option<u32> {
+        if self.kind != Xscale || access.coprocessor() != 14 {
             return None;
         }
-        self.not_modelled(word);
+        self.not_modelled(access);
         Some(0)
     }
 
-    fn other_coprocessor_write(&mut self, word: u32, value: u32) -> Option<Effect> {
-        if self.kind != Xscale || word >> 8 & 15 != 14 {
+    fn other_coprocessor_write(&mut self, access: CoprocessorAccess, value: u32) -> Option<Effect> {
+        if self.kind != Xscale || access.coprocessor() != 14 {
             return None;
         }
         // c7: power mode; 1 is idle, until an interrupt (252480-006, 3.5.3).
-        if word >> 16 & 15 == 7 && value & 3 == 1 {
+        if access.fields().0 == 7 && value & 3 == 1 {
             return Some(Effect::Wait);
         }
-        self.not_modelled(word);
+        self.not_modelled(access);
         Some(Effect::None)
     }
 
@@ -355,8 +355,8 @@ impl Memory {
     }
 
     /// c8: which TLB entries go. A TLB of one side only is spared by operations on the other.
-    fn tlb_operation(&mut self, word: u32, value: u32) {
-        let (_, m, _, opcode_2) = fields(word);
+    fn tlb_operation(&mut self, access: CoprocessorAccess, value: u32) {
+        let (_, m, _, opcode_2) = access.fields();
         let since = self.now();
         let (fetch_side, data_side) = (m & 1 != 0, m & 2 != 0);
         let known = match opcode_2 {
@@ -370,7 +370,7 @@ impl Memory {
             _ => false,
         };
         if !known {
-            return self.unknown(word);
+            return self.unknown(access);
         }
         if opcode_2 == 0 {
             // A unified TLB is emptied by each of the three (ARM DDI 0198D, 2.3.8).
@@ -402,15 +402,20 @@ impl Memory {
     }
 
     /// c7: caches and buffers.
-    fn cache_operation(&mut self, board: &mut Board, word: u32, value: u32) -> Effect {
-        let (_, m, opcode_1, opcode_2) = fields(word);
+    fn cache_operation(
+        &mut self,
+        board: &mut Board,
+        access: CoprocessorAccess,
+        value: u32,
+    ) -> Effect {
+        let (_, m, opcode_1, opcode_2) = access.fields();
         let kind = self.kind;
         let timing = &self.machine.timing;
         let (line_cycles, whole_cycles) =
             (timing.line_operation_cycles, timing.whole_operation_cycles);
         let since = self.now();
         if opcode_1 != 0 {
-            self.unknown(word);
+            self.unknown(access);
             return Effect::None;
         }
         let by_index = matches!(kind, Arm920t | Arm926ejs);
@@ -470,7 +475,7 @@ impl Memory {
             }
             (14, 1) if by_index => self.line_operation(board, value, true, true),
             (14, 2) if by_index => self.index_operation(board, value, true, true),
-            _ => self.unknown(word),
+            _ => self.unknown(access),
         }
         Effect::None
     }
@@ -565,8 +570,8 @@ impl Memory {
     }
 
     /// c9: cache lockdown, and the SA-1100's read buffer.
-    fn lockdown_operation(&mut self, board: &mut Board, word: u32, value: u32) {
-        let (_, m, _, opcode_2) = fields(word);
+    fn lockdown_operation(&mut self, board: &mut Board, access: CoprocessorAccess, value: u32) {
+        let (_, m, _, opcode_2) = access.fields();
         match (self.kind, m, opcode_2) {
             // The read buffer (278088-004, 6.4): empty it, empty an entry, fetch 1, 4 or 8 words into an
             // entry, keep user mode from it or not.
@@ -583,7 +588,7 @@ impl Memory {
                 if cache.lock_ways(u64::from(value & 15)).is_ok() {
                     self.registers.cache_lockdown[side as usize] = 0xfff0 | value & 15;
                 } else {
-                    self.not_modelled(word);
+                    self.not_modelled(access);
                 }
             }
             // Base and victim: ways below stay, and the next fill of each segment takes this one (ARM DDI
@@ -595,20 +600,20 @@ impl Memory {
                     cache.aim_next_fill(base);
                     self.registers.cache_lockdown[side as usize] = base << 26;
                 } else {
-                    self.not_modelled(word);
+                    self.not_modelled(access);
                 }
             }
             // Locking of lines. Nothing is locked at reset, so that unlocking all is done.
             (Xscale, 1 | 2, 1) => {}
             (Xscale, 2, 0) if value & 1 == 0 => {}
-            (Xscale, 1 | 2, 0) => self.not_modelled(word),
-            _ => self.unknown(word),
+            (Xscale, 1 | 2, 0) => self.not_modelled(access),
+            _ => self.unknown(access),
         }
     }
 
     /// c10: TLB lockdown.
-    fn tlb_lockdown(&mut self, board: &mut Board, word: u32, value: u32) {
-        let (_, m, _, opcode_2) = fields(word);
+    fn tlb_lockdown(&mut self, board: &mut Board, access: CoprocessorAccess, value: u32) {
+        let (_, m, _, opcode_2) = access.fields();
         match (self.kind, m, opcode_2) {
             // P in bit 0, victim in bits 28 to 26: while P is set, walks fill the lockdown part, and the
             // victim counts up (ARM DDI 0198D, 2.3.11).
@@ -620,7 +625,7 @@ impl Memory {
                     _ => &mut self.itlb,
                 };
                 if tlb.set_lockdown(value >> 26, value >> 20 & 63, value & 1 != 0).is_err() {
-                    self.unknown(word);
+                    self.unknown(access);
                 }
             }
             // c4 and c8: walk for an address and lock the entry, or unlock all (252480-006,
@@ -639,7 +644,7 @@ impl Memory {
                         self.forget_page(left.virtual_address as u32, left.page_shift);
                     }
                     Ok(None) => {}
-                    Err(_) => self.unknown(word),
+                    Err(_) => self.unknown(access),
                 }
                 self.forget_page(address, u32::from(translation.page_shift));
             }
@@ -649,7 +654,7 @@ impl Memory {
                     dtlb.unlock();
                 }
             }
-            _ => self.unknown(word),
+            _ => self.unknown(access),
         }
     }
 }

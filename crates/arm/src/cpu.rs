@@ -1,6 +1,7 @@
 //! The state of one core: registers, modes, exceptions. What an instruction does is in
-//! [`crate::execute`]; how memory answers is in [`crate::memory`].
+//! [`crate::isa`]; how memory answers is in [`crate::memory`].
 
+use crate::isa::Late;
 use crate::memory::{Fault, Memory};
 use mmulab_machine::ArmTiming;
 
@@ -54,7 +55,9 @@ pub enum Architecture {
     V4,
     /// ARMv4T.
     V4T,
-    /// ARMv5TE: BLX, CLZ, BKPT, the DSP instructions, LDRD, STRD and PLD.
+    /// ARMv5T: BLX, CLZ, BKPT.
+    V5T,
+    /// ARMv5TE: the DSP instructions, LDRD, STRD and PLD.
     V5TE,
 }
 
@@ -339,7 +342,7 @@ impl Cpu {
             self.memory.request_attention();
         }
         self.memory.pc = vector;
-        self.memory.fetch.late = 0;
+        self.memory.fetch.late = Late::NONE;
         self.memory.spend(Cause::Exception, self.timing.exception_cycles);
         self.memory.note_exception(exception);
         if old_mode != new_mode {

@@ -11,8 +11,7 @@ use mmulab_hardware::{Access, Cache};
 use crate::board::{Board, Region};
 use crate::coprocessor::cache_debug;
 use crate::cpu::{Cpu, Flow};
-use crate::decode::Decoder;
-use crate::execute::Op;
+use crate::isa::{Decoder, Late, Op};
 use crate::memory::{Fault, Memory, Side, control};
 use crate::mmu::CACHEABLE;
 use crate::timing::Cause;
@@ -36,7 +35,7 @@ const EMPTY_PAGE: Page = Page { tag: 0, physical: 0, attributes: 0 };
 /// The instruction cache and what is decoded.
 pub struct InstructionSide {
     pub(crate) cache: Cache,
-    decoder: Decoder,
+    pub(crate) decoder: Decoder,
     /// Address of the line in each slot, with bit 0 set, while its place in the pool is its own; 0 if
     /// it is empty, or another line has taken the place.
     line_tags: Box<[u32]>,
@@ -57,9 +56,8 @@ pub struct InstructionSide {
     page: u32,
     page_physical: u32,
     page_attributes: u8,
-    /// The last instruction of the line that execution just left at its end, if its result comes
-    /// late; else 0.
-    pub(crate) late: u32,
+    /// What the last instruction of the line that execution just left at its end delivers late.
+    pub(crate) late: Late,
     /// Where words from uncached memory are decoded: one more slot.
     scratch: usize,
 }
@@ -72,19 +70,7 @@ fn decode_first(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
 }
 
 fn undecoded(place: u32) -> Op {
-    Op {
-        handler: decode_first,
-        immediate: place,
-        word: 0,
-        condition: 14,
-        rd: 0,
-        rn: 0,
-        rm: 0,
-        rs: 0,
-        shift: 0,
-        issue: 0,
-        stall: 0,
-    }
+    Op { immediate: place, issue: 0, ..Op::new(decode_first) }
 }
 
 impl InstructionSide {
@@ -108,7 +94,7 @@ impl InstructionSide {
             page: 0,
             page_physical: 0,
             page_attributes: 0,
-            late: 0,
+            late: Late::NONE,
             scratch: slots - 1,
             cache,
         }
@@ -260,13 +246,10 @@ impl InstructionSide {
     /// result decoding that line could not see used.
     #[inline(never)]
     pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, thumb: bool) -> u8 {
-        let before = std::mem::take(&mut self.late);
+        let before = std::mem::replace(&mut self.late, Late::NONE);
         let word = self.lines[slot][(pc >> 2 & 7) as usize];
-        if thumb {
-            self.decoder.stall_thumb(before, (word >> (8 * (pc & 2))) as u16)
-        } else {
-            self.decoder.stall(before, word)
-        }
+        let word = if thumb { word >> (8 * (pc & 2)) & 0xffff } else { word };
+        self.decoder.stall(before, word, thumb)
     }
 }
 

@@ -20,8 +20,8 @@ use crate::buffer::WriteBuffer;
 use crate::checker::Source;
 use crate::coprocessor::{Ignored, cache_debug};
 use crate::cpu::{Exception, mode};
-use crate::decode::Decoder;
 use crate::fetch::InstructionSide;
+use crate::isa::Decoder;
 use crate::mmu::{
     BUFFERABLE, CACHEABLE, EXTENDED, Translation, TranslationBuffer, Walk, replacement, status,
     walk,
@@ -294,8 +294,8 @@ impl Memory {
             ArmArchitecture::Armv4t => crate::cpu::Architecture::V4T,
             ArmArchitecture::Armv5te => crate::cpu::Architecture::V5TE,
         };
-        let accumulator = machine.core.coprocessor == ArmCoprocessor::Xscale;
-        let decoder = Decoder { architecture, timing: machine.timing.clone(), accumulator };
+        let xscale = machine.core.coprocessor == ArmCoprocessor::Xscale;
+        let decoder = Decoder { architecture, timing: machine.timing.clone(), xscale };
         let mut memory = Memory {
             number,
             kind: machine.core.coprocessor,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::coprocessor::Lack;
+use crate::cpu::{Exception, THUMB};
 use crate::system::{CauseRow, Stop, System};
 
 /// Events and cycles of a cause.
@@ -150,6 +151,14 @@ impl Stop {
 }
 
 impl System {
+    /// The name of an instruction that is undefined on this core, if it is one of another core.
+    fn lacking(&self, address: u32, thumb: bool) -> Option<String> {
+        let memory = &self.cores[0].memory;
+        let word = memory.peek_instruction(&self.board, address)?;
+        let word = if thumb { word >> (8 * (address & 2)) & 0xffff } else { word };
+        memory.fetch.decoder.lacking(word, thumb)
+    }
+
     /// Why it ended, in a sentence with the PC.
     pub fn describe(&self, stop: Stop) -> String {
         let pc = self.place(self.cores[0].pc());
@@ -172,16 +181,28 @@ impl System {
                 exception.name(),
                 self.place(self.cores[0].registers[14])
             ),
-            Stop::EmptyVector { exception, vector } => format!(
-                "the guest is lost: the {} at {} went to the vector {vector:#010x}, which holds zero",
-                exception.name(),
-                self.place(match exception {
-                    crate::cpu::Exception::DataAbort => {
-                        self.cores[0].registers[14].wrapping_sub(8)
-                    }
-                    _ => self.cores[0].registers[14].wrapping_sub(4),
-                })
-            ),
+            Stop::EmptyVector { exception, vector } => {
+                let cpu = &self.cores[0];
+                let thumb = cpu.spsr() & THUMB != 0;
+                let back = match exception {
+                    Exception::DataAbort => 8,
+                    Exception::Undefined if thumb => 2,
+                    _ => 4,
+                };
+                let at = cpu.registers[14].wrapping_sub(back);
+                let lacking = match exception {
+                    Exception::Undefined => self.lacking(at, thumb),
+                    _ => None,
+                };
+                format!(
+                    "the guest is lost: the {} at {} went to the vector {vector:#010x}, which holds \
+                     zero{}",
+                    exception.name(),
+                    self.place(at),
+                    lacking
+                        .map_or(String::new(), |name| format!("; this core does not have {name}"))
+                )
+            }
             Stop::LostFetch { address, physical } => format!(
                 "the guest executes from {}, physical {physical:#010x}, where nothing is",
                 self.place(address)
@@ -290,23 +311,13 @@ impl System {
         }
         for cpu in &self.cores {
             let ignored = &cpu.memory.ignored;
-            for &(word, pc, lack) in &ignored.operations {
-                let reads = word >> 20 & 1 != 0;
-                let why = match (lack, reads) {
+            for &(access, pc, lack) in &ignored.operations {
+                let why = match (lack, access.is_read()) {
                     (Lack::Core, _) => "does not exist on this core and did nothing",
                     (Lack::Model, true) => "is not modelled and read as zero",
                     (Lack::Model, false) => "is not modelled, at least for the value written",
                 };
-                notes.push(format!(
-                    "{} p{}, {}, c{}, c{}, {} {why} (first at {})",
-                    if reads { "MRC" } else { "MCR" },
-                    word >> 8 & 15,
-                    word >> 21 & 7,
-                    word >> 16 & 15,
-                    word & 15,
-                    word >> 5 & 7,
-                    self.place(pc)
-                ));
+                notes.push(format!("{access} {why} (first at {})", self.place(pc)));
             }
             if ignored.further > 0 {
                 notes.push(format!(

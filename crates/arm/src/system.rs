@@ -7,7 +7,7 @@ use mmulab_machine::{AbortModel, ArmArchitecture, ArmCoprocessor, SystemMachine}
 
 use crate::board::Board;
 use crate::cpu::{Architecture, Cpu, Exception, FIQ_MASKED, Flow, IRQ_MASKED};
-use crate::decode::{CONDITIONS, LATE};
+use crate::isa::CONDITIONS;
 use crate::loader::Loaded;
 use crate::memory::{Memory, Space};
 use crate::timing::Cause;
@@ -492,7 +492,7 @@ fn run_core<const WATCHED: bool>(
                 continue;
             }
         };
-        if cpu.memory.fetch.late != 0 {
+        if cpu.memory.fetch.late.is_some() {
             let stall = cpu.memory.fetch.stall_across(slot, cpu.memory.pc, cpu.thumb());
             cpu.memory.pending += u64::from(stall) << 24;
         }
@@ -550,7 +550,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
         if CONDITIONS[usize::from(op.condition & 15)] >> cpu.flags & 1 != 0 {
             cpu.memory.pending += u64::from(op.issue) | u64::from(op.stall) << 24 | 1 << 44;
             match (op.handler)(cpu, board, &op) {
-                Flow::Next if op.condition & LATE != 0 => cpu.memory.fetch.late = op.word,
+                Flow::Next if op.late.is_some() => cpu.memory.fetch.late = op.late,
                 Flow::Next => {}
                 Flow::Jump => return,
                 Flow::Synchronise => {

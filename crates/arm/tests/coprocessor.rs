@@ -5,7 +5,7 @@
 
 mod support;
 
-use mmulab_arm::System;
+use mmulab_arm::{CoprocessorAccess, System};
 use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
@@ -199,14 +199,14 @@ fn no_write_is_swallowed_without_a_note() {
             let (m, opcode_2) = (encoding >> 3 & 15, encoding & 7);
             let memory = &mut cores[0].memory;
             memory.ignored = Default::default();
-            let word = 0xee00_0f10 | opcode_1 << 21 | n << 16 | opcode_2 << 5 | m;
-            assert!(memory.coprocessor_write(board, word, 0).is_some());
+            let access = CoprocessorAccess::write(15, opcode_1, n, m, opcode_2);
+            assert!(memory.coprocessor_write(board, access, 0).is_some());
             let noted = !memory.ignored.operations.is_empty();
             let is = |field: &str, value: u32| field == "*" || field.parse() == Ok(value);
             let has_effect = listed.iter().any(|[one, crn, crm, two]| {
                 is(one, opcode_1) && is(crn, n) && is(crm, m) && is(two, opcode_2)
             });
-            assert_ne!(noted, has_effect, "{name}: p15, {opcode_1}, c{n}, c{m}, {opcode_2}");
+            assert_ne!(noted, has_effect, "{name}: {access}");
         }
     }
 }

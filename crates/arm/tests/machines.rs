@@ -143,6 +143,12 @@ fn a_lost_guest_is_told_where_it_lost_itself() {
     let empty = run(&machine("arm926ej-s", &[]), &code);
     assert_eq!(empty.outcome.reason, "empty-vector");
     assert!(empty.outcome.end.contains("0x00010000"), "{}", empty.outcome.end);
+    // The same with an instruction that only later cores have: CLZ.
+    let mut code = Code::new();
+    code.word(0xe16f_0f11);
+    let lacking = run(&machine("at91rm9200", &[]), &code).outcome.end;
+    assert!(lacking.ends_with("this core does not have CLZ (ARM DDI 0100I, A4.1.13)"), "{lacking}");
+    assert!(!empty.outcome.end.contains("does not have"), "{}", empty.outcome.end);
     // Vectors that are not mapped: every fetch from there aborts again.
     let mut code = Code::new();
     code.put(0x4000 + 4 * 0x101, uncached(0x101)).section(1, uncached(0)).enable();

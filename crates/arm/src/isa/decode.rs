@@ -1,0 +1,110 @@
+//! From words to [`Op`]s, with the stalls between neighbours.
+
+use std::sync::LazyLock;
+
+use mmulab_machine::ArmTiming;
+
+use crate::cpu::Architecture;
+
+use super::execute;
+use super::op::{Late, Op};
+use super::table::{Choice, Row, Since, Table};
+use super::{a32, t16};
+
+/// ARM instructions are told apart by bits 27 to 20 and 7 to 4.
+const ARM_CHOICE: Choice = Choice { high: 20, bits: 8, low: 4 };
+const THUMB_CHOICE: Choice = Choice { high: 8, bits: 8, low: 4 };
+
+static ARM: LazyLock<Table> = LazyLock::new(|| Table::new(a32::conditional(), ARM_CHOICE));
+static ARM_UNCONDITIONAL: LazyLock<Table> =
+    LazyLock::new(|| Table::new(a32::UNCONDITIONAL.iter(), ARM_CHOICE));
+static THUMB: LazyLock<Table> = LazyLock::new(|| Table::new(t16::ROWS.iter(), THUMB_CHOICE));
+
+/// What decoding depends on beside the words.
+#[derive(Clone)]
+pub struct Decoder {
+    /// The core's architecture version.
+    pub architecture: Architecture,
+    /// The core's instruction timing.
+    pub timing: ArmTiming,
+    /// Whether it has the XScale's coprocessors 0 (a 40-bit accumulator) and 14 (clock and power).
+    pub xscale: bool,
+}
+
+/// An instruction without what comes after it.
+pub struct Decoded {
+    /// The instruction; `late` is what it delivers late, whatever follows.
+    pub op: Op,
+    /// Registers that it reads in its first cycle; bit n is register n. Stored data is wanted a cycle
+    /// later.
+    pub sources: u16,
+}
+
+/// The row of a word in the table of its instruction set, whichever cores have it.
+fn row(word: u32, thumb: bool) -> Option<&'static Row> {
+    if thumb {
+        THUMB.find(word)
+    } else if word >> 28 == 15 {
+        ARM_UNCONDITIONAL.find(word)
+    } else {
+        ARM.find(word)
+    }
+}
+
+impl Decoder {
+    /// Decodes an ARM instruction; `following` is the word after it, where it is known.
+    pub fn arm(&self, word: u32, following: Option<u32>) -> Op {
+        self.with_stall(word, following, false)
+    }
+
+    /// Decodes a Thumb instruction; `following` is the half-word after it, where it is known.
+    pub fn thumb(&self, half: u16, following: Option<u16>) -> Op {
+        self.with_stall(u32::from(half), following.map(u32::from), true)
+    }
+
+    /// The stall of an instruction for what the one before it delivers late.
+    pub fn stall(&self, late: Late, word: u32, thumb: bool) -> u8 {
+        late.stall(self.decode(word, thumb).sources)
+    }
+
+    /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
+    /// pay.
+    fn with_stall(&self, word: u32, following: Option<u32>, thumb: bool) -> Op {
+        let mut op = self.decode(word, thumb).op;
+        if let Some(following) = following
+            && op.late.is_some()
+        {
+            op.stall = self.stall(op.late, following, thumb);
+            op.late = Late::NONE;
+        }
+        op
+    }
+
+    fn decode(&self, word: u32, thumb: bool) -> Decoded {
+        match row(word, thumb) {
+            Some(row) if self.has(row.since) => (row.form)(&row.pattern.fields(word), self),
+            _ => self.undefined(word, thumb),
+        }
+    }
+
+    /// A condition that fails keeps even an undefined instruction from doing anything (A3.13.1).
+    fn undefined(&self, word: u32, thumb: bool) -> Decoded {
+        let always = thumb || word >> 28 == 15;
+        let condition = if always { 14 } else { (word >> 28) as u8 };
+        Decoded { op: Op { condition, ..Op::new(execute::undefined) }, sources: 0 }
+    }
+
+    /// What an instruction is that this core does not have but another does, with where to read of it.
+    pub fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
+        let Row { name, section, since, .. } = row(word, thumb)?;
+        let manual = if section.starts_with('A') { "ARM DDI 0100I, " } else { "Intel " };
+        (!self.has(*since)).then(|| format!("{name} ({manual}{section})"))
+    }
+
+    fn has(&self, since: Since) -> bool {
+        match since {
+            Since::Version(version) => self.architecture >= version,
+            Since::XScale => self.xscale,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Branches, with and without link (ARM DDI 0100, A3.3).
+
+use crate::board::Board;
+use crate::cpu::{Cpu, Flow, THUMB};
+use crate::isa::op::{Op, modifier};
+use crate::timing::Cause;
+
+impl Cpu {
+    /// What a taken branch costs.
+    #[inline(always)]
+    fn taken_branch(&mut self) {
+        match &mut self.branch_buffer {
+            None => {
+                self.memory.spend(Cause::Branch, self.timing.taken_branch_cycles);
+            }
+            Some(buffer) => {
+                if !buffer.taken(self.memory.pc) {
+                    self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
+                }
+            }
+        }
+    }
+
+    /// A conditional instruction was not executed; a branch target buffer learns from branches.
+    #[inline(always)]
+    pub fn skipped(&mut self, op: &Op) {
+        if let Some(buffer) = &mut self.branch_buffer
+            && op.is(modifier::PREDICTED)
+            && !buffer.not_taken(self.memory.pc)
+        {
+            self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
+        }
+    }
+
+    /// What a write of R15 other than by a branch instruction costs: never predicted.
+    #[inline(always)]
+    pub(super) fn written_pc(&mut self) {
+        self.memory.spend(Cause::Branch, self.timing.taken_branch_cycles);
+    }
+}
+
+/// B and Thumb's branches (A4.1.5). The immediate is the offset from R15.
+pub fn branch(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.taken_branch();
+    let target = cpu.registers[15].wrapping_add(op.immediate);
+    // A branch to itself with both interrupts masked can never end.
+    if target == cpu.memory.pc && cpu.control & 0xc0 == 0xc0 {
+        cpu.stop = Some(crate::system::Stop::Hang);
+        cpu.memory.request_attention();
+    }
+    cpu.memory.pc = target;
+    Flow::Jump
+}
+
+/// BL in ARM state.
+pub fn branch_with_link(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.taken_branch();
+    cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
+    cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
+    Flow::Jump
+}
+
+/// BLX with an immediate (A4.1.8): to Thumb state; the offset has the half-word bit in it.
+pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.taken_branch();
+    cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
+    cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
+    cpu.control |= THUMB;
+    Flow::Jump
+}
+
+/// BX, and BLX with a register.
+pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.written_pc();
+    let target = cpu.register(op.rm);
+    if LINK {
+        cpu.registers[14] = if cpu.thumb() {
+            cpu.memory.pc.wrapping_add(2) | 1
+        } else {
+            cpu.memory.pc.wrapping_add(4)
+        };
+    }
+    cpu.branch_exchange(target)
+}
+
+/// First half of Thumb's BL pair (A7.1.17): R14 = R15 + offset.
+pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.registers[14] = cpu.registers[15].wrapping_add(op.immediate);
+    Flow::Next
+}
+
+/// Second half of Thumb's BL pair; `TO_ARM` is BLX.
+pub fn thumb_link_suffix<const TO_ARM: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    cpu.taken_branch();
+    let target = cpu.registers[14].wrapping_add(op.immediate);
+    cpu.registers[14] = cpu.memory.pc.wrapping_add(2) | 1;
+    if TO_ARM {
+        cpu.control &= !THUMB;
+        cpu.memory.pc = target & !3;
+    } else {
+        cpu.memory.pc = target & !1;
+    }
+    Flow::Jump
+}

@@ -1,0 +1,373 @@
+//! Loads, stores, block transfers and swaps (ARM DDI 0100, A3.11 to A3.13).
+
+use crate::board::Board;
+use crate::cpu::{Cpu, Flow};
+use crate::isa::op::{Op, modifier};
+use crate::memory::Fault;
+use crate::timing::Cause;
+
+use super::alu::shift_by_constant;
+
+/// Thumb's loads and address computations relative to R15, whose bit 1 they ignore.
+pub fn thumb_load_literal(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let address = (cpu.registers[15] & !3).wrapping_add(op.immediate);
+    match cpu.memory.load_word(board, address) {
+        Ok(value) => {
+            cpu.set_register(op.rd, value);
+            Flow::Next
+        }
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+/// LDR, LDRB, STR, STRB with a constant offset and no write-back, not to R15: the common case.
+pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu,
+    board: &mut Board,
+    op: &Op,
+) -> Flow {
+    let address = cpu.register(op.rn).wrapping_add(op.immediate);
+    match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, false) {
+        Ok(()) => Flow::Next,
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+/// The same with a register offset, added, shifted left by a constant.
+pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu,
+    board: &mut Board,
+    op: &Op,
+) -> Flow {
+    let address = cpu.register(op.rn).wrapping_add(cpu.register(op.rm) << (op.rs & 31));
+    match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, false) {
+        Ok(()) => Flow::Next,
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+#[inline(always)]
+fn word_or_byte<const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu,
+    board: &mut Board,
+    op: &Op,
+    address: u32,
+    as_user: bool,
+) -> Result<(), Fault> {
+    if LOAD {
+        let value = match (BYTE, as_user) {
+            (true, false) => cpu.memory.load_byte(board, address)?,
+            (true, true) => cpu.memory.as_user(|memory| memory.load_byte(board, address))?,
+            (false, false) => cpu.memory.load_word(board, address)?,
+            (false, true) => cpu.memory.as_user(|memory| memory.load_word(board, address))?,
+        };
+        cpu.set_register(op.rd, value);
+    } else {
+        // A store of R15 gives the instruction's address plus 12 on these cores (A2.4.3 leaves 8 or
+        // 12 to the implementation).
+        let mut value = cpu.register(op.rd);
+        if op.rd == 15 {
+            value = value.wrapping_add(4);
+        }
+        match (BYTE, as_user) {
+            (true, false) => cpu.memory.store_byte(board, address, value)?,
+            (true, true) => {
+                cpu.memory.as_user(|memory| memory.store_byte(board, address, value))?
+            }
+            (false, false) => cpu.memory.store_word(board, address, value)?,
+            (false, true) => {
+                cpu.memory.as_user(|memory| memory.store_word(board, address, value))?
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Address and written-back base of a load or store in any addressing mode 2 or 3 (A5.2, A5.3).
+#[inline(always)]
+fn addresses(cpu: &Cpu, op: &Op, offset: u32) -> (u32, Option<u32>) {
+    let base = cpu.register(op.rn);
+    let moved =
+        if op.is(modifier::UP) { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
+    match (op.is(modifier::BEFORE), op.is(modifier::WRITE_BACK)) {
+        (true, false) => (moved, None),
+        (true, true) => (moved, Some(moved)),
+        (false, _) => (base, Some(moved)),
+    }
+}
+
+/// LDR, LDRB, STR, STRB in any addressing mode, also to R15 and as user (LDRT and its like).
+pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu,
+    board: &mut Board,
+    op: &Op,
+) -> Flow {
+    let offset = if op.is(modifier::REGISTER_OFFSET) {
+        shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0
+    } else {
+        op.immediate
+    };
+    let (address, written) = addresses(cpu, op, offset);
+    let as_user = op.is(modifier::USER);
+    let saved_base = cpu.register(op.rn);
+    let link = cpu.registers[15];
+    let mut result = Ok(());
+    if LOAD && op.rd == 15 {
+        match cpu.memory.load_word(board, address) {
+            Ok(target) => {
+                if let Some(base) = written {
+                    cpu.set_register(op.rn, base);
+                }
+                cpu.memory.spend(Cause::Branch, cpu.timing.load_pc_cycles);
+                cpu.written_pc();
+                return cpu.branch_loaded(target);
+            }
+            Err(fault) => result = Err(fault),
+        }
+    } else if LOAD {
+        // The base is written before the load's result, which wins if both are the same register.
+        if let Some(base) = written {
+            cpu.set_register(op.rn, base);
+        }
+        let loaded = word_or_byte::<LOAD, BYTE>(cpu, board, op, address, as_user);
+        if loaded.is_err() && written.is_some() && !cpu.base_updated_on_abort {
+            cpu.set_register(op.rn, saved_base);
+        }
+        result = loaded;
+    } else {
+        match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, as_user) {
+            Ok(()) => {
+                if let Some(base) = written {
+                    cpu.set_register(op.rn, base);
+                }
+            }
+            Err(fault) => {
+                if let (Some(base), true) = (written, cpu.base_updated_on_abort) {
+                    cpu.set_register(op.rn, base);
+                }
+                result = Err(fault);
+            }
+        }
+    }
+    cpu.registers[15] = link;
+    match result {
+        Ok(()) => Flow::Next,
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+/// STRH.
+pub const STORE_HALF: u8 = 0;
+/// LDRH.
+pub const LOAD_HALF: u8 = 1;
+/// LDRSB.
+pub const LOAD_SIGNED_BYTE: u8 = 2;
+/// LDRSH.
+pub const LOAD_SIGNED_HALF: u8 = 3;
+/// LDRD.
+pub const LOAD_DOUBLE: u8 = 4;
+/// STRD.
+pub const STORE_DOUBLE: u8 = 5;
+
+#[inline(always)]
+fn extra_at<const KIND: u8>(
+    cpu: &mut Cpu,
+    board: &mut Board,
+    op: &Op,
+    address: u32,
+) -> Result<(), Fault> {
+    let memory = &mut cpu.memory;
+    match KIND {
+        STORE_HALF => {
+            let value = cpu.registers[usize::from(op.rd & 15)];
+            memory.store_half(board, address, value)
+        }
+        LOAD_HALF => {
+            let value = memory.load_half(board, address)?;
+            cpu.set_register(op.rd, value);
+            Ok(())
+        }
+        LOAD_SIGNED_BYTE => {
+            let value = memory.load_byte(board, address)?;
+            cpu.set_register(op.rd, value as i8 as u32);
+            Ok(())
+        }
+        LOAD_SIGNED_HALF => {
+            let value = memory.load_half(board, address)?;
+            cpu.set_register(op.rd, value as i16 as u32);
+            Ok(())
+        }
+        LOAD_DOUBLE => {
+            memory.check_double_alignment(address)?;
+            let low = memory.load_word(board, address)?;
+            let high = memory.load_word(board, address.wrapping_add(4))?;
+            cpu.set_register(op.rd, low);
+            cpu.set_register(op.rd + 1, high);
+            Ok(())
+        }
+        _ => {
+            memory.check_double_alignment(address)?;
+            let low = cpu.registers[usize::from(op.rd & 15)];
+            let high = cpu.registers[usize::from((op.rd + 1) & 15)];
+            memory.store_word(board, address, low)?;
+            memory.store_word(board, address.wrapping_add(4), high)
+        }
+    }
+}
+
+/// The loads and stores of addressing mode 3, with a constant offset and no write-back.
+pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let address = cpu.register(op.rn).wrapping_add(op.immediate);
+    match extra_at::<KIND>(cpu, board, op, address) {
+        Ok(()) => Flow::Next,
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+/// The loads and stores of addressing mode 3 in any form.
+pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let offset = if op.is(modifier::REGISTER_OFFSET) { cpu.register(op.rm) } else { op.immediate };
+    let (address, written) = addresses(cpu, op, offset);
+    let saved_base = cpu.register(op.rn);
+    let is_load = !matches!(KIND, STORE_HALF | STORE_DOUBLE);
+    if let (Some(base), true) = (written, is_load) {
+        cpu.set_register(op.rn, base);
+    }
+    match extra_at::<KIND>(cpu, board, op, address) {
+        Ok(()) => {
+            if let (Some(base), false) = (written, is_load) {
+                cpu.set_register(op.rn, base);
+            }
+            Flow::Next
+        }
+        Err(fault) => {
+            if let Some(base) = written {
+                let kept = if cpu.base_updated_on_abort { base } else { saved_base };
+                cpu.set_register(op.rn, kept);
+            }
+            cpu.data_abort(fault)
+        }
+    }
+}
+
+/// Lowest address and written-back base of a block transfer (A5.4).
+#[inline(always)]
+fn block_addresses(cpu: &Cpu, op: &Op) -> (u32, u32) {
+    let bytes = 4 * u32::from(op.rs);
+    let base = cpu.register(op.rn);
+    let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));
+    let lowest = if up { base } else { base.wrapping_sub(bytes) };
+    let start = if before == up { lowest.wrapping_add(4) } else { lowest };
+    let moved = if up { base.wrapping_add(bytes) } else { lowest };
+    // Block transfers ignore the low bits of the address (A5.4); with alignment checking on they
+    // are refused by the access itself.
+    (start, moved)
+}
+
+/// LDM, with `^` in both its meanings (A4.1.20 to A4.1.22).
+pub fn load_multiple(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let (start, moved) = block_addresses(cpu, op);
+    let list = op.immediate;
+    let (write_back, special) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
+    let mut loaded = [0; 16];
+    if let Err(fault) = cpu.memory.load_block(board, start, list, &mut loaded) {
+        if write_back && cpu.base_updated_on_abort {
+            cpu.set_register(op.rn, moved);
+        }
+        return cpu.data_abort(fault);
+    }
+    if write_back {
+        cpu.set_register(op.rn, moved);
+    }
+    let to_user = special && list >> 15 == 0;
+    let mut rest = list & 0x7fff;
+    while rest != 0 {
+        let number = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        if to_user {
+            cpu.set_user_register(number, loaded[number]);
+        } else {
+            cpu.registers[number] = loaded[number];
+        }
+    }
+    if list >> 15 == 0 {
+        return Flow::Next;
+    }
+    cpu.memory.spend(Cause::Branch, cpu.timing.load_pc_cycles);
+    cpu.written_pc();
+    if special { cpu.return_from_exception(loaded[15]) } else { cpu.branch_loaded(loaded[15]) }
+}
+
+/// STM, with `^` for the registers of user mode (A4.1.97, A4.1.98).
+pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let (start, moved) = block_addresses(cpu, op);
+    let list = op.immediate;
+    let (write_back, user) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
+    let mut values = [0; 16];
+    let mut count = 0;
+    let mut rest = list;
+    while rest != 0 {
+        let number = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        values[count] = match number {
+            15 => cpu.registers[15].wrapping_add(4),
+            _ if user => cpu.user_register(number),
+            _ => cpu.registers[number],
+        };
+        count += 1;
+    }
+    match cpu.memory.store_block(board, start, &values[..count]) {
+        Ok(()) => {
+            if write_back {
+                cpu.set_register(op.rn, moved);
+            }
+            Flow::Next
+        }
+        Err(fault) => {
+            if write_back && cpu.base_updated_on_abort {
+                cpu.set_register(op.rn, moved);
+            }
+            cpu.data_abort(fault)
+        }
+    }
+}
+
+/// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by half.
+pub fn swap<const BYTE: bool>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let address = cpu.register(op.rn);
+    let value = cpu.register(op.rm);
+    let swapped = if BYTE {
+        cpu.memory.check_store(board, address, 1).and_then(|()| {
+            let old = cpu.memory.load_byte(board, address)?;
+            cpu.memory.store_byte(board, address, value)?;
+            Ok(old)
+        })
+    } else {
+        cpu.memory.check_store(board, address, 4).and_then(|()| {
+            let old = cpu.memory.load_word(board, address)?;
+            cpu.memory.store_word(board, address, value)?;
+            Ok(old)
+        })
+    };
+    match swapped {
+        Ok(old) => {
+            cpu.set_register(op.rd, old);
+            Flow::Next
+        }
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+/// PLD. The ARM926EJ-S does no line fill for it (ARM DDI 0198D, 2.3); the XScale does.
+pub fn preload(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    if cpu.memory.preload_fills() {
+        let offset = if op.is(modifier::REGISTER_OFFSET) {
+            shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0
+        } else {
+            op.immediate
+        };
+        let address = addresses(cpu, op, offset).0;
+        cpu.memory.preload(board, address);
+    }
+    Flow::Next
+}

@@ -1,0 +1,115 @@
+//! Status registers, calls, breakpoints and coprocessor registers (ARM DDI 0100, A3.9, A3.15, A3.16).
+
+use crate::board::Board;
+use crate::coprocessor::Effect;
+use crate::cpu::{Architecture, Cpu, Exception, Flow, SATURATED, THUMB};
+use crate::isa::op::{Op, modifier};
+
+use super::alu::IMMEDIATE;
+
+/// MRS.
+pub fn status_read(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    let value = if op.is(modifier::SAVED) { cpu.spsr() } else { cpu.cpsr() };
+    cpu.set_register(op.rd, value);
+    Flow::Next
+}
+
+/// MSR, with a register or an immediate (A4.1.39).
+pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+    let value = if FORM == IMMEDIATE { op.immediate } else { cpu.register(op.rm) };
+    let mut mask = 0;
+    if op.shift & 1 != 0 {
+        mask |= 0xff;
+    }
+    if op.shift & 8 != 0 {
+        mask |= 0xf000_0000;
+        if cpu.architecture >= Architecture::V5TE {
+            mask |= SATURATED;
+        }
+    }
+    if op.is(modifier::SAVED) {
+        let merged = cpu.spsr() & !mask | value & mask;
+        cpu.set_spsr(merged);
+        return Flow::Next;
+    }
+    if !cpu.privileged() {
+        mask &= 0xff00_0000;
+    }
+    // The T bit is not written by MSR: states change by BX and exceptions only.
+    mask &= !THUMB;
+    let merged = cpu.cpsr() & !mask | value & mask;
+    if mask & 0xff == 0 {
+        cpu.flags = merged >> 28;
+        cpu.control = cpu.control & !SATURATED | merged & SATURATED;
+        return Flow::Next;
+    }
+    cpu.set_cpsr(merged);
+    Flow::Synchronise
+}
+
+/// SVC, and the semihosting calls of privileged code (docs/board.md).
+pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    let semihosting = if cpu.thumb() { 0xab } else { 0x12_3456 };
+    if op.immediate == semihosting
+        && cpu.privileged()
+        && let Some(flow) = crate::board::semihosting::call(cpu, board)
+    {
+        return flow;
+    }
+    let length = if cpu.thumb() { 2 } else { 4 };
+    cpu.take_exception(Exception::SupervisorCall, cpu.memory.pc.wrapping_add(length));
+    Flow::Jump
+}
+
+/// BKPT: with no debugger it is a prefetch abort (A4.1.7).
+pub fn breakpoint(cpu: &mut Cpu, _: &mut Board, _: &Op) -> Flow {
+    cpu.memory.record_breakpoint();
+    cpu.take_exception(Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
+    Flow::Jump
+}
+
+/// MRC.
+pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    if !cpu.privileged() {
+        return cpu.undefined();
+    }
+    match cpu.memory.coprocessor_read(board, op.into()) {
+        Some(value) if op.rd == 15 => {
+            cpu.flags = value >> 28;
+            Flow::Synchronise
+        }
+        Some(value) => {
+            cpu.set_register(op.rd, value);
+            Flow::Synchronise
+        }
+        None => cpu.undefined(),
+    }
+}
+
+/// MCR.
+pub fn coprocessor_write(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+    if !cpu.privileged() && !cpu.memory.open_to_users(op.into()) {
+        return cpu.undefined();
+    }
+    let value = cpu.register(op.rd);
+    match cpu.memory.coprocessor_write(board, op.into(), value) {
+        Some(Effect::None) => Flow::Synchronise,
+        Some(Effect::Wait) => {
+            cpu.waiting = true;
+            cpu.memory.request_attention();
+            Flow::Synchronise
+        }
+        Some(Effect::BranchBuffer) => {
+            if let Some(buffer) = &mut cpu.branch_buffer {
+                buffer.invalidate();
+            }
+            Flow::Synchronise
+        }
+        None => cpu.undefined(),
+    }
+}
+
+/// Anything that the core does not have.
+pub fn undefined(cpu: &mut Cpu, _: &mut Board, _: &Op) -> Flow {
+    cpu.undefined()
+}

@@ -1,0 +1,571 @@
+//! Forms: from the fields of a row to an [`Op`] with its handler, operands and timing.
+//!
+//! Each function here makes one kind of instruction from its operands; the tables of both instruction
+//! sets say which field is which operand.
+
+use mmulab_machine::ArmTiming;
+
+use super::decode::Decoded;
+use super::execute::alu::*;
+use super::execute::load_store::*;
+use super::execute::{alu, branch, load_store, multiply, system};
+use super::op::{CoprocessorAccess, Handler, Late, Op, modifier};
+
+/// R13.
+pub const SP: u8 = 13;
+/// R14.
+pub const LR: u8 = 14;
+/// R15.
+pub const PC: u8 = 15;
+
+/// Left and right shifts (A5.1), by their encoding.
+pub const LSL: u8 = 0;
+/// Logical right.
+pub const LSR: u8 = 1;
+/// Arithmetic right.
+pub const ASR: u8 = 2;
+/// Rotation; by a constant of 0, through the carry.
+pub const ROR: u8 = 3;
+
+fn set_of(registers: &[u8]) -> u16 {
+    registers.iter().fold(0, |set, &register| set | 1 << register)
+}
+
+impl Decoded {
+    fn new(handler: Handler) -> Decoded {
+        Decoded { op: Op::new(handler), sources: 0 }
+    }
+
+    /// Under a condition; without it, it is executed always.
+    pub fn when(mut self, condition: u8) -> Decoded {
+        self.op.condition = condition;
+        self
+    }
+
+    fn reads(mut self, registers: &[u8]) -> Decoded {
+        self.sources |= set_of(registers);
+        self
+    }
+
+    fn delivers(self, register: u8, cycles: u8) -> Decoded {
+        self.delivers_two(register, PC, cycles)
+    }
+
+    fn delivers_two(mut self, first: u8, second: u8, cycles: u8) -> Decoded {
+        self.op.late = Late::new((first, second), cycles);
+        self
+    }
+
+    fn takes(mut self, cycles: u8) -> Decoded {
+        self.op.issue = cycles;
+        self
+    }
+}
+
+fn modifiers(given: &[(bool, u8)]) -> u8 {
+    given.iter().filter(|one| one.0).fold(0, |all, one| all | one.1)
+}
+
+// ---- data processing ------------------------------------------------------------------------------
+
+/// The second operand of data processing (A5.1).
+#[derive(Clone, Copy)]
+pub enum Operand {
+    /// A constant; the second is the carry that it gives a logical instruction, 2 for none.
+    Immediate(u32, u8),
+    /// A register as it is.
+    Register(u8),
+    /// A register, shift type, and amount (0 has the special meanings of A5.1).
+    Shifted(u8, u8, u8),
+    /// A register, shift type, and the register that holds the amount.
+    ShiftedByRegister(u8, u8, u8),
+}
+
+/// The constant of an ARM instruction: eight bits rotated right by twice the rotation (A5.1.3).
+pub fn rotated(bits: u32, rotation: u32) -> Operand {
+    let value = bits.rotate_right(2 * rotation);
+    Operand::Immediate(value, if rotation == 0 { 2 } else { (value >> 31) as u8 })
+}
+
+/// A constant that leaves the carry alone.
+pub fn constant(value: u32) -> Operand {
+    Operand::Immediate(value, 2)
+}
+
+macro_rules! data_processing_handlers {
+    ($($operation:ident),*) => {
+        [$(data_processing_handlers!(@forms $operation)),*]
+    };
+    (@forms $operation:ident) => {
+        [
+            data_processing_handlers!(@variants $operation, IMMEDIATE),
+            data_processing_handlers!(@variants $operation, PLAIN),
+            data_processing_handlers!(@variants $operation, SHIFTED),
+            data_processing_handlers!(@variants $operation, SHIFTED_BY_REGISTER),
+        ]
+    };
+    (@variants $operation:ident, $form:ident) => {
+        [
+            alu::data_processing::<$operation, false, $form> as Handler,
+            alu::data_processing::<$operation, true, $form> as Handler,
+            alu::data_processing_to_pc::<$operation, $form> as Handler,
+        ]
+    };
+}
+
+/// Handlers by operation, form, and: no flags, flags, to R15.
+static DATA_PROCESSING: [[[Handler; 3]; 4]; 16] = data_processing_handlers![
+    AND, EOR, SUB, RSB, ADD, ADC, SBC, RSC, TST, TEQ, CMP, CMN, ORR, MOV, BIC, MVN
+];
+
+/// An operation with two operands, of which moves have only the second, and comparisons no result.
+pub fn data_processing(
+    timing: &ArmTiming,
+    operation: u8,
+    flags: bool,
+    (rd, rn): (u8, u8),
+    operand: Operand,
+) -> Decoded {
+    let compares = matches!(operation, TST | TEQ | CMP | CMN);
+    let variant = if rd == PC && !compares { 2 } else { usize::from(flags) };
+    let handler = |form: u8| DATA_PROCESSING[usize::from(operation)][usize::from(form)][variant];
+    let mut decoded = match operand {
+        Operand::Immediate(value, carry) => {
+            let mut decoded = Decoded::new(handler(IMMEDIATE));
+            (decoded.op.immediate, decoded.op.shift) = (value, carry);
+            decoded
+        }
+        Operand::Register(rm) | Operand::Shifted(rm, LSL, 0) => {
+            let mut decoded = Decoded::new(handler(PLAIN));
+            decoded.op.rm = rm;
+            decoded.reads(&[rm])
+        }
+        Operand::Shifted(rm, kind, amount) => {
+            let mut decoded = Decoded::new(handler(SHIFTED));
+            (decoded.op.rm, decoded.op.shift, decoded.op.rs) = (rm, kind, amount);
+            decoded.reads(&[rm])
+        }
+        Operand::ShiftedByRegister(rm, kind, rs) => {
+            let mut decoded = Decoded::new(handler(SHIFTED_BY_REGISTER));
+            (decoded.op.rm, decoded.op.shift, decoded.op.rs) = (rm, kind, rs);
+            decoded.reads(&[rm, rs]).takes(1 + timing.register_shift_cycles)
+        }
+    };
+    (decoded.op.rd, decoded.op.rn) = (rd, rn);
+    decoded.op.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
+    if matches!(operation, MOV | MVN) { decoded } else { decoded.reads(&[rn]) }
+}
+
+/// Thumb's ADD of a constant to R15, whose bit 1 it ignores.
+pub fn add_to_pc(rd: u8, immediate: u32) -> Decoded {
+    let mut decoded = Decoded::new(alu::thumb_add_to_pc);
+    (decoded.op.rd, decoded.op.immediate) = (rd, immediate);
+    decoded
+}
+
+/// CLZ.
+pub fn count_leading_zeros(rd: u8, rm: u8) -> Decoded {
+    let mut decoded = Decoded::new(alu::count_leading_zeros);
+    (decoded.op.rd, decoded.op.rm) = (rd, rm);
+    decoded.reads(&[rm])
+}
+
+// ---- multiplies -----------------------------------------------------------------------------------
+
+/// Registers of a multiply: destination (of a long one the upper half), what is added (of a long one
+/// the lower half), and the two factors.
+#[derive(Clone, Copy)]
+pub struct Factors {
+    /// Destination, or its upper half.
+    pub rd: u8,
+    /// Addend, or the lower half of destination and addend.
+    pub rn: u8,
+    /// First factor.
+    pub rm: u8,
+    /// Second factor, at whose significant bits a multiplier may end early.
+    pub rs: u8,
+}
+
+fn factors(handler: Handler, registers: Factors) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    let Factors { rd, rn, rm, rs } = registers;
+    (decoded.op.rd, decoded.op.rn, decoded.op.rm, decoded.op.rs) = (rd, rn, rm, rs);
+    decoded.reads(&[rm, rs])
+}
+
+/// MUL and MLA.
+pub fn multiply(timing: &ArmTiming, accumulate: bool, flags: bool, registers: Factors) -> Decoded {
+    let handler = match (accumulate, flags) {
+        (false, false) => multiply::multiply::<false, false>,
+        (false, true) => multiply::multiply::<false, true>,
+        (true, false) => multiply::multiply::<true, false>,
+        (true, true) => multiply::multiply::<true, true>,
+    };
+    let decoded = factors(handler, registers)
+        .takes(timing.multiply_cycles + if flags { timing.multiply_flags_cycles } else { 0 })
+        .delivers(registers.rd, timing.multiply_use_cycles);
+    if accumulate { decoded.reads(&[registers.rn]) } else { decoded }
+}
+
+/// UMULL, UMLAL, SMULL, SMLAL. Only the lower half of what is added is wanted in the first cycle.
+pub fn multiply_long(
+    timing: &ArmTiming,
+    signed: bool,
+    accumulate: bool,
+    flags: bool,
+    registers: Factors,
+) -> Decoded {
+    let handler = match (signed, accumulate) {
+        (false, false) => multiply::multiply_long::<false, false>,
+        (false, true) => multiply::multiply_long::<false, true>,
+        (true, false) => multiply::multiply_long::<true, false>,
+        (true, true) => multiply::multiply_long::<true, true>,
+    };
+    let flags_cycles = if flags { timing.multiply_flags_cycles } else { 0 };
+    let mut decoded = factors(handler, registers)
+        .takes(timing.multiply_cycles + timing.multiply_long_cycles + flags_cycles)
+        .delivers_two(registers.rd, registers.rn, timing.multiply_use_cycles);
+    decoded.op.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
+    if accumulate { decoded.reads(&[registers.rn]) } else { decoded }
+}
+
+/// What the 16-bit multiplies add, beside the factors that they read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Addend {
+    /// Nothing.
+    None,
+    /// A register.
+    Word,
+    /// Two registers, which also receive the result.
+    Long,
+}
+
+/// The multiplies of 16-bit factors; the handler knows which halves.
+pub fn multiply_half(
+    timing: &ArmTiming,
+    handler: Handler,
+    addend: Addend,
+    registers: Factors,
+) -> Decoded {
+    let decoded = factors(handler, registers)
+        .takes(timing.dsp_cycles)
+        .delivers(registers.rd, timing.multiply_use_cycles);
+    match addend {
+        Addend::None => decoded,
+        Addend::Word => decoded.reads(&[registers.rn]),
+        Addend::Long => decoded.reads(&[registers.rn, registers.rd]),
+    }
+}
+
+/// QADD, QSUB, QDADD, QDSUB.
+pub fn saturating(timing: &ArmTiming, handler: Handler, (rd, rm, rn): (u8, u8, u8)) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    (decoded.op.rd, decoded.op.rm, decoded.op.rn) = (rd, rm, rn);
+    decoded.takes(timing.dsp_cycles).reads(&[rm, rn]).delivers(rd, timing.multiply_use_cycles)
+}
+
+/// MIA and its like; the handler knows which halves. It waits for Rs only, as the model has it.
+pub fn accumulate(handler: Handler, (rm, rs): (u8, u8)) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    (decoded.op.rm, decoded.op.rs) = (rm, rs);
+    decoded.reads(&[rs])
+}
+
+/// MAR and MRA.
+pub fn accumulator_transfer(handler: Handler, (low, high): (u8, u8)) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    (decoded.op.rd, decoded.op.rn) = (low, high);
+    decoded.takes(2)
+}
+
+// ---- loads and stores -----------------------------------------------------------------------------
+
+/// Where a load or store goes (A5.2, A5.3).
+#[derive(Clone, Copy)]
+pub struct Address {
+    /// The base register.
+    pub rn: u8,
+    /// What is added to it or subtracted.
+    pub offset: Offset,
+    /// Of [`modifier`]: `UP`, `BEFORE`, `WRITE_BACK`, `USER`.
+    pub mode: u8,
+}
+
+/// The offset of an address.
+#[derive(Clone, Copy)]
+pub enum Offset {
+    /// A constant.
+    Immediate(u32),
+    /// A register, shift type, and amount.
+    Register(u8, u8, u8),
+}
+
+impl Address {
+    /// A base and a constant that is added.
+    pub fn at(rn: u8, offset: u32) -> Address {
+        let mode = modifier::UP | modifier::BEFORE;
+        Address { rn, offset: Offset::Immediate(offset), mode }
+    }
+
+    /// The sum of two registers.
+    pub fn indexed(rn: u8, rm: u8) -> Address {
+        Address { offset: Offset::Register(rm, LSL, 0), ..Address::at(rn, 0) }
+    }
+
+    fn up(&self) -> bool {
+        self.mode & modifier::UP != 0
+    }
+
+    /// Whether the base stays as it is.
+    fn is_plain(&self) -> bool {
+        self.mode & (modifier::BEFORE | modifier::WRITE_BACK) == modifier::BEFORE
+    }
+
+    /// An instruction with this address, in full.
+    fn general(&self, handler: Handler) -> Decoded {
+        let mut decoded = Decoded::new(handler);
+        decoded.op.modifiers = self.mode;
+        decoded.op.rn = self.rn;
+        match self.offset {
+            Offset::Immediate(offset) => decoded.op.immediate = offset,
+            Offset::Register(rm, kind, amount) => {
+                (decoded.op.rm, decoded.op.shift, decoded.op.rs) = (rm, kind, amount);
+                decoded.op.modifiers |= modifier::REGISTER_OFFSET;
+                decoded = decoded.reads(&[rm]);
+            }
+        }
+        decoded.reads(&[self.rn])
+    }
+
+    /// The same, with the sign in the immediate.
+    fn signed(&self, handler: Handler) -> Decoded {
+        let mut decoded = self.general(handler);
+        if !self.up() {
+            decoded.op.immediate = decoded.op.immediate.wrapping_neg();
+        }
+        decoded
+    }
+}
+
+/// Handlers of one size of access: with a constant offset, with an added register, with anything.
+struct Handlers {
+    offset: Handler,
+    indexed: Handler,
+    general: Handler,
+}
+
+impl Handlers {
+    const fn of<const LOAD: bool, const BYTE: bool>() -> Handlers {
+        Handlers {
+            offset: load_store::word_or_byte_offset::<LOAD, BYTE>,
+            indexed: load_store::word_or_byte_indexed::<LOAD, BYTE>,
+            general: load_store::word_or_byte_general::<LOAD, BYTE>,
+        }
+    }
+
+    fn decode(&self, rd: u8, address: Address, to_pc: bool) -> Decoded {
+        let mut decoded = match address.offset {
+            Offset::Immediate(_) if address.is_plain() && !to_pc => address.signed(self.offset),
+            Offset::Register(_, LSL, _) if address.is_plain() && address.up() && !to_pc => {
+                address.general(self.indexed)
+            }
+            _ => address.general(self.general),
+        };
+        decoded.op.rd = rd;
+        decoded
+    }
+}
+
+/// LDR.
+pub fn load_word(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    const HANDLERS: Handlers = Handlers::of::<true, false>();
+    HANDLERS.decode(rd, address, rd == PC).delivers(rd, timing.load_use_cycles)
+}
+
+/// LDRB.
+pub fn load_byte(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    const HANDLERS: Handlers = Handlers::of::<true, true>();
+    HANDLERS.decode(rd, address, rd == PC).delivers(rd, timing.load_narrow_use_cycles)
+}
+
+/// STR.
+pub fn store_word(_: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    const HANDLERS: Handlers = Handlers::of::<false, false>();
+    HANDLERS.decode(rd, address, false)
+}
+
+/// STRB.
+pub fn store_byte(_: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    const HANDLERS: Handlers = Handlers::of::<false, true>();
+    HANDLERS.decode(rd, address, false)
+}
+
+/// The loads and stores of addressing mode 3 (A5.3) but LDRD and STRD.
+fn extra<const KIND: u8>(rd: u8, address: Address) -> Decoded {
+    let mut decoded = match address.offset {
+        Offset::Immediate(_) if address.is_plain() => {
+            address.signed(load_store::extra_offset::<KIND>)
+        }
+        _ => address.general(load_store::extra_general::<KIND>),
+    };
+    decoded.op.rd = rd;
+    decoded
+}
+
+/// LDRH.
+pub fn load_half(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    extra::<LOAD_HALF>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
+}
+
+/// LDRSB.
+pub fn load_signed_byte(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    extra::<LOAD_SIGNED_BYTE>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
+}
+
+/// LDRSH.
+pub fn load_signed_half(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    extra::<LOAD_SIGNED_HALF>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
+}
+
+/// STRH.
+pub fn store_half(rd: u8, address: Address) -> Decoded {
+    extra::<STORE_HALF>(rd, address)
+}
+
+/// LDRD, whose second register comes last.
+pub fn load_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    extra::<LOAD_DOUBLE>(rd, address)
+        .takes(timing.double_cycles)
+        .delivers(rd + 1, timing.load_use_cycles)
+}
+
+/// STRD.
+pub fn store_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+    extra::<STORE_DOUBLE>(rd, address).takes(timing.double_cycles)
+}
+
+/// Thumb's load relative to R15, whose bit 1 it ignores.
+pub fn load_literal(timing: &ArmTiming, rd: u8, offset: u32) -> Decoded {
+    let mut decoded = Decoded::new(load_store::thumb_load_literal);
+    (decoded.op.rd, decoded.op.immediate) = (rd, offset);
+    decoded.delivers(rd, timing.load_use_cycles)
+}
+
+/// PLD.
+pub fn preload(address: Address) -> Decoded {
+    address.general(load_store::preload)
+}
+
+fn block(timing: &ArmTiming, handler: Handler, rn: u8, mode: u8, list: u32) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    let count = list.count_ones() as u8;
+    (decoded.op.rn, decoded.op.modifiers) = (rn, mode);
+    (decoded.op.immediate, decoded.op.rs) = (list, count);
+    let cycles = (timing.block_base_cycles + count).max(timing.block_minimum_cycles);
+    decoded.reads(&[rn]).takes(cycles)
+}
+
+/// LDM; the mode is of [`modifier`]: `UP`, `BEFORE`, `WRITE_BACK`, `USER`.
+pub fn load_multiple(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded {
+    let decoded = block(timing, load_store::load_multiple, rn, mode, list);
+    // The last register arrives like that of a single load.
+    match list {
+        0 => decoded,
+        _ => decoded.delivers(list.ilog2() as u8, timing.load_use_cycles),
+    }
+}
+
+/// STM, likewise.
+pub fn store_multiple(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded {
+    block(timing, load_store::store_multiple, rn, mode, list)
+}
+
+/// SWP and SWPB.
+pub fn swap(timing: &ArmTiming, byte: bool, (rd, rm, rn): (u8, u8, u8)) -> Decoded {
+    let handler = if byte { load_store::swap::<true> } else { load_store::swap::<false> };
+    let mut decoded = Decoded::new(handler);
+    (decoded.op.rd, decoded.op.rm, decoded.op.rn) = (rd, rm, rn);
+    decoded.reads(&[rm, rn]).takes(timing.swap_cycles).delivers(rd, timing.load_use_cycles)
+}
+
+// ---- branches -------------------------------------------------------------------------------------
+
+/// B, BL and their like; the offset is from R15.
+pub fn branch(handler: Handler, offset: u32) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    decoded.op.immediate = offset;
+    decoded.op.modifiers = modifier::PREDICTED;
+    decoded
+}
+
+/// First half of Thumb's BL and BLX.
+pub fn link_prefix(offset: u32) -> Decoded {
+    let mut decoded = Decoded::new(branch::thumb_link_prefix);
+    decoded.op.immediate = offset;
+    decoded
+}
+
+/// BX, and BLX with a register.
+pub fn branch_exchange(link: bool, rm: u8) -> Decoded {
+    let handler =
+        if link { branch::branch_exchange::<true> } else { branch::branch_exchange::<false> };
+    let mut decoded = Decoded::new(handler);
+    decoded.op.rm = rm;
+    decoded.reads(&[rm])
+}
+
+// ---- system ---------------------------------------------------------------------------------------
+
+/// MRS.
+pub fn status_read(timing: &ArmTiming, saved: bool, rd: u8) -> Decoded {
+    let mut decoded = Decoded::new(system::status_read);
+    decoded.op.rd = rd;
+    decoded.op.modifiers = modifiers(&[(saved, modifier::SAVED)]);
+    decoded.takes(timing.status_read_cycles)
+}
+
+/// MSR of the bytes in `mask`.
+pub fn status_write(timing: &ArmTiming, saved: bool, mask: u8, operand: Operand) -> Decoded {
+    let mut decoded = match operand {
+        Operand::Immediate(value, _) => {
+            let mut decoded = Decoded::new(system::status_write::<IMMEDIATE>);
+            decoded.op.immediate = value;
+            decoded
+        }
+        Operand::Register(rm) | Operand::Shifted(rm, ..) | Operand::ShiftedByRegister(rm, ..) => {
+            let mut decoded = Decoded::new(system::status_write::<PLAIN>);
+            decoded.op.rm = rm;
+            decoded.reads(&[rm])
+        }
+    };
+    decoded.op.shift = mask;
+    decoded.op.modifiers = modifiers(&[(saved, modifier::SAVED)]);
+    let only_flags = mask & 7 == 0;
+    decoded.takes(if only_flags { timing.flags_write_cycles } else { timing.status_write_cycles })
+}
+
+/// SVC.
+pub fn supervisor_call(number: u32) -> Decoded {
+    let mut decoded = Decoded::new(system::supervisor_call);
+    decoded.op.immediate = number;
+    decoded
+}
+
+/// BKPT.
+pub fn breakpoint() -> Decoded {
+    Decoded::new(system::breakpoint)
+}
+
+/// MRC.
+pub fn coprocessor_read(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) -> Decoded {
+    let mut decoded = Decoded::new(system::coprocessor_read);
+    (decoded.op.rd, decoded.op.immediate) = (rd, access.into());
+    decoded.takes(timing.coprocessor_read_cycles)
+}
+
+/// MCR.
+pub fn coprocessor_write(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) -> Decoded {
+    let mut decoded = Decoded::new(system::coprocessor_write);
+    (decoded.op.rd, decoded.op.immediate) = (rd, access.into());
+    decoded.reads(&[rd]).takes(timing.coprocessor_write_cycles)
+}
