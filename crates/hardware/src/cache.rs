@@ -1,7 +1,7 @@
 //! A cache: which lines it holds, which one leaves, which are dirty.
 
 use crate::Random;
-use crate::directory::{Directory, GeometryError, Partition, Replacement, Slot};
+use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, Slot};
 
 /// The shape of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,6 +191,12 @@ impl Cache {
     #[inline]
     pub fn mark_dirty(&mut self, slot: Slot, parts: u8) {
         self.dirty[slot as usize] |= parts;
+    }
+
+    /// The replacement state by its kind, if it has one ([`Directory::recency`]), and the dirty parts of
+    /// all slots: what hits change.
+    pub fn hit_state(&mut self) -> (Option<Recency<'_>>, &mut [u8]) {
+        (self.directory.recency(), &mut self.dirty)
     }
 
     /// Marks `slot` clean and returns which parts were dirty.

@@ -126,6 +126,65 @@ fn tree_path(ways: u32, way: u32) -> (u64, u64) {
         .fold((0, 0), |(path, away), (node, bit)| (path | 1 << node, away | u64::from(bit) << node))
 }
 
+/// Records uses of slots, as [`Directory::touch`] does: one kind a replacement, so that a loop over
+/// many hits can be compiled for each.
+pub trait Touch {
+    /// Records a use of `slot`.
+    fn touch(&mut self, slot: Slot);
+}
+
+/// The replacement state of a directory, for [`Touch`].
+#[derive(Debug)]
+pub enum Recency<'a> {
+    /// Uses change nothing.
+    Unused(Untouched),
+    /// Least recently used.
+    Lru(LruRecency<'a>),
+    /// Tree pseudo-LRU of at most 64 ways.
+    Tree(TreeRecency<'a>),
+}
+
+/// Replacement that does not depend on uses.
+#[derive(Debug)]
+pub struct Untouched;
+
+/// See [`Replacement::Lru`].
+#[derive(Debug)]
+pub struct LruRecency<'a> {
+    clock: &'a mut u64,
+    last_use: &'a mut [u64],
+}
+
+/// See [`Replacement::TreePseudoLru`].
+#[derive(Debug)]
+pub struct TreeRecency<'a> {
+    trees: &'a mut [u64],
+    paths: &'a [(u64, u64)],
+    way_bits: u32,
+}
+
+impl Touch for Untouched {
+    #[inline(always)]
+    fn touch(&mut self, _slot: Slot) {}
+}
+
+impl Touch for LruRecency<'_> {
+    #[inline(always)]
+    fn touch(&mut self, slot: Slot) {
+        *self.clock += 1;
+        self.last_use[slot as usize] = *self.clock;
+    }
+}
+
+impl Touch for TreeRecency<'_> {
+    #[inline(always)]
+    fn touch(&mut self, slot: Slot) {
+        let (path, away) = self.paths[slot as usize & (self.paths.len() - 1)];
+        let tree = &mut self.trees[slot as usize >> self.way_bits];
+        *tree = *tree & !path | away;
+    }
+}
+
 impl Directory {
     /// An empty directory. `random` is used by random replacement only.
     ///
@@ -340,6 +399,21 @@ impl Directory {
     pub fn tag(&self, slot: Slot) -> Option<u64> {
         let tag = self.tags[slot as usize];
         (tag != EMPTY).then_some(tag)
+    }
+
+    /// The replacement state by its kind; `None` for a tree of more than 64 ways.
+    pub fn recency(&mut self) -> Option<Recency<'_>> {
+        Some(match &mut self.order {
+            Order::Random | Order::RoundRobin(_) => Recency::Unused(Untouched),
+            Order::Lru { clock, last_use } => Recency::Lru(LruRecency { clock, last_use }),
+            Order::TreePseudoLru { trees, paths } => {
+                if paths.is_empty() {
+                    return None;
+                }
+                let way_bits = self.ways.trailing_zeros();
+                Recency::Tree(TreeRecency { trees, paths, way_bits })
+            }
+        })
     }
 
     /// Records a use of `slot`.

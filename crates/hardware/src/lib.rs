@@ -22,7 +22,10 @@ mod random;
 mod tlb;
 
 pub use cache::{Access, Cache, CacheGeometry, Evicted};
-pub use directory::{Directory, GeometryError, Partition, Replacement, Slot};
+pub use directory::{
+    Directory, GeometryError, LruRecency, Partition, Recency, Replacement, Slot, Touch,
+    TreeRecency, Untouched,
+};
 pub use ledger::{Account, Cause, Ledger};
 pub use random::Random;
 pub use tlb::{Tlb, TlbEntry, TlbGeometry};

@@ -1,7 +1,7 @@
 //! A translation lookaside buffer.
 
 use crate::Random;
-use crate::directory::{Directory, GeometryError, Partition, Replacement, Slot};
+use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, Slot};
 
 /// The shape of a TLB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -132,6 +132,11 @@ impl<P: Copy + Default> Tlb<P> {
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
         self.directory.touch(slot);
+    }
+
+    /// The replacement state by its kind, if it has one ([`Directory::recency`]).
+    pub fn recency(&mut self) -> Option<Recency<'_>> {
+        self.directory.recency()
     }
 
     /// The entry in `slot`, if it holds one.

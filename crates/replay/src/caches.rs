@@ -537,11 +537,6 @@ impl Hierarchy {
         entered
     }
 
-    /// Slots of the first level of a side.
-    pub(crate) fn first_level_slots(&self, side: Side) -> u32 {
-        self.caches[self.path[side as usize][0]].cache.slots()
-    }
-
     /// Whether a load or store that hits the first level concerns no other.
     pub(crate) fn first_level_keeps_stores(&self) -> bool {
         self.caches[self.path[Side::Data as usize][0]].is_write_back

@@ -1,5 +1,9 @@
 //! References that are known to hit the first level, with what they touch there.
 
+use mmulab_hardware::Touch;
+
+use crate::program::Program;
+
 /// Where the TLB and the cache of one side's first level hold what the program referenced lately.
 ///
 /// A reference to a line and a page that are both here hits, and all that it changes is replacement
@@ -23,6 +27,16 @@ pub(crate) struct Slots {
     pub(crate) line: u16,
     /// Of the first-level TLB.
     pub(crate) page: u16,
+}
+
+/// What was passed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passed {
+    pub(crate) blocks: usize,
+    /// Data accesses of these blocks.
+    pub(crate) accesses: usize,
+    /// Instructions of these blocks.
+    pub(crate) instructions: u64,
 }
 
 /// The addresses `address` with `address & mask == first`.
@@ -68,6 +82,72 @@ impl KnownHits {
             )
         };
         (held == line && address & page.mask == page.first).then_some(slots)
+    }
+
+    /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
+    /// has room for all, whether each of their accesses writes.
+    #[inline]
+    pub(crate) fn fetch(
+        &self,
+        mut page_uses: impl Touch,
+        mut line_uses: impl Touch,
+        program: &Program<u64>,
+        blocks: &[u32],
+        stores: &mut [u8],
+    ) -> Passed {
+        let mut passed = Passed::default();
+        let mut last_page = None;
+        let mut touch = |slots: Slots| {
+            line_uses.touch(slots.line.into());
+            // Using what was used last again changes nothing.
+            if last_page != Some(slots.page) {
+                last_page = Some(slots.page);
+                page_uses.touch(slots.page.into());
+            }
+        };
+        for &number in blocks {
+            let block = &program.blocks[number as usize];
+            // Most blocks have a line or two: these are passed over without a loop.
+            let (Some(first), Some(last)) = (self.find(block.first), self.find(block.last)) else {
+                break;
+            };
+            let lines = block.first >> self.line_shift..=block.last >> self.line_shift;
+            if lines.end() - lines.start() >= 2 {
+                let slots = lines.clone().map(|line| self.find(line << self.line_shift));
+                if slots.clone().any(|slots| slots.is_none()) {
+                    break;
+                }
+                slots.flatten().for_each(&mut touch);
+            } else {
+                touch(first);
+                touch(last);
+            }
+            program.copy_stores(block, &mut stores[passed.accesses..]);
+            passed.blocks += 1;
+            passed.accesses += block.accesses as usize;
+            passed.instructions += u64::from(block.instructions);
+        }
+        passed
+    }
+
+    /// Makes data references, of which none spans lines, up to the first that is not known to hit; how
+    /// many these are.
+    #[inline]
+    pub(crate) fn load_and_store(
+        &self,
+        mut page_uses: impl Touch,
+        mut line_uses: impl Touch,
+        addresses: &[u64],
+        stores: &[u8],
+        dirty: &mut [u8],
+    ) -> usize {
+        for (made, (&address, &is_store)) in addresses.iter().zip(stores).enumerate() {
+            let Some(slots) = self.find(address) else { return made };
+            line_uses.touch(slots.line.into());
+            page_uses.touch(slots.page.into());
+            dirty[usize::from(slots.line)] |= is_store;
+        }
+        addresses.len()
     }
 
     /// The line of `address` is in a slot of the cache, in the place of what was there.

@@ -31,7 +31,7 @@ pub struct StaticAccess {
 }
 
 /// What [`Program::stores`] has beyond its last access, so that eight can be read from any.
-const STORES_PADDING: usize = 8;
+pub(crate) const STORES_PADDING: usize = 8;
 
 /// All blocks known so far, as machines of one kind address them: folded to 32 bits, or as recorded.
 #[derive(Clone, Debug)]
@@ -127,19 +127,17 @@ impl<A> Program<A> {
         &self.stores[block.first_access as usize..][..block.accesses as usize]
     }
 
-    /// Appends [`Program::stores`] of a block to `stores`.
+    /// Writes [`Program::stores`] of a block to `stores`, whose length must be [`STORES_PADDING`] more
+    /// than that of the block's accesses at least; what is behind them is overwritten, too.
     #[inline(always)]
-    pub fn copy_stores(&self, block: &StaticBlock<A>, stores: &mut Vec<u8>) {
-        let first = block.first_access as usize;
-        let end = stores.len() + block.accesses as usize;
+    pub(crate) fn copy_stores(&self, block: &StaticBlock<A>, stores: &mut [u8]) {
+        let (first, accesses) = (block.first_access as usize, block.accesses as usize);
         // Most blocks have few accesses: a copy of fixed length takes no loop.
-        stores.extend_from_slice(&self.stores[first..first + STORES_PADDING]);
-        if block.accesses as usize > STORES_PADDING {
-            stores.extend_from_slice(
-                &self.stores[first + STORES_PADDING..first + block.accesses as usize],
-            );
+        stores[..STORES_PADDING].copy_from_slice(&self.stores[first..first + STORES_PADDING]);
+        if accesses > STORES_PADDING {
+            let rest = STORES_PADDING..accesses;
+            stores[rest.clone()].copy_from_slice(&self.stores[first..][rest]);
         }
-        stores.truncate(end);
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use mmulab_hardware::{GeometryError, Ledger, Partition, Random, Tlb, TlbEntry, TlbGeometry};
+use mmulab_hardware::{
+    GeometryError, Ledger, Partition, Random, Recency, Tlb, TlbEntry, TlbGeometry,
+};
 use mmulab_machine as machine;
 use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, Straddle};
@@ -17,9 +19,9 @@ use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
 use crate::frames::Frames;
-use crate::known_hits::KnownHits;
+use crate::known_hits::{KnownHits, Passed};
 use crate::large_pages::{LARGE_SHIFT, LargePages};
-use crate::program::{Program, StaticBlock, Stretch};
+use crate::program::{Program, STORES_PADDING, StaticBlock, Stretch};
 
 /// log2 of the smallest page.
 const SMALL_SHIFT: u32 = 12;
@@ -55,6 +57,8 @@ impl Numbered for Page {
 #[derive(Clone, Debug)]
 struct TlbLevel {
     arrays: Vec<Array>,
+    /// The array for the smallest pages that the program has; hits of others are not known ahead.
+    main: usize,
     misses: u64,
     hits: u64,
 }
@@ -63,8 +67,6 @@ struct TlbLevel {
 struct Array {
     tlb: Tlb<u64>,
     shifts: Vec<u32>,
-    /// Slots of the arrays before it in its level: slots of a level are numbered through.
-    first_slot: u32,
 }
 
 impl TlbLevel {
@@ -73,7 +75,7 @@ impl TlbLevel {
         seed: u64,
         stream: u64,
     ) -> Result<Self, GeometryError> {
-        let mut level = Self { arrays: Vec::new(), misses: 0, hits: 0 };
+        let mut level = Self { arrays: Vec::new(), main: 0, misses: 0, hits: 0 };
         for (name, tlb) in arrays {
             let Some(tlb) = tlb else { continue };
             let mut shifts: Vec<u32> = tlb.page_sizes.iter().map(|size| size.shift()).collect();
@@ -88,27 +90,22 @@ impl TlbLevel {
             let random = Random::stream(seed, stream + level.arrays.len() as u64);
             let tlb = Tlb::new(&geometry, replacement(tlb.replacement), random)
                 .map_err(|error| GeometryError(format!("{name}: {error}")))?;
-            level.arrays.push(Array { first_slot: level.slots(), tlb, shifts });
+            level.arrays.push(Array { tlb, shifts });
         }
         Ok(level)
-    }
-
-    /// Slots of all arrays.
-    fn slots(&self) -> u32 {
-        self.arrays.iter().map(|array| array.tlb.slots()).sum()
     }
 
     /// The entry that knows `address`. A hit counts as a use.
     #[inline]
     fn lookup(&mut self, address: u64) -> Option<Translation> {
-        for array in &mut self.arrays {
+        for (number, array) in self.arrays.iter_mut().enumerate() {
             if let Some(slot) = array.tlb.lookup(address, 0) {
                 self.hits += 1;
                 let entry = array.tlb.entry(slot)?;
                 return Some(Translation {
                     shift: entry.page_shift,
                     frame: entry.payload,
-                    slot: Some(array.first_slot + slot),
+                    slot: (number == self.main).then_some(slot),
                 });
             }
         }
@@ -116,28 +113,22 @@ impl TlbLevel {
         None
     }
 
-    /// Records a use of `slot`.
-    #[inline(always)]
-    fn touch(&mut self, slot: u32) {
-        let array = self.arrays.iter_mut().rev().find(|array| array.first_slot <= slot);
-        if let Some(array) = array {
-            array.tlb.touch(slot - array.first_slot);
-        }
+    /// The place of the array that takes a page of `1 << page_shift` bytes, or the largest piece of it,
+    /// and log2 of the size of that.
+    fn array_for(&self, page_shift: u32) -> Option<(u32, usize)> {
+        let fitting =
+            |array: &Array| array.shifts.iter().copied().filter(|&shift| shift <= page_shift).max();
+        let arrays = self.arrays.iter().enumerate();
+        arrays
+            .filter_map(|(number, array)| Some((fitting(array)?, number)))
+            .max_by_key(|(shift, _)| *shift)
     }
 
     /// Remembers that `address` is in a frame of `translation`. A page larger than any array holds is
     /// entered as the largest piece of it that one holds. Returns the entry, with no slot if there is
     /// none.
     fn insert(&mut self, address: u64, translation: Translation) -> Translation {
-        let fitting = |array: &Array| {
-            array.shifts.iter().copied().filter(|&shift| shift <= translation.shift).max()
-        };
-        let Some((shift, array)) = self
-            .arrays
-            .iter_mut()
-            .filter_map(|array| Some((fitting(array)?, array)))
-            .max_by_key(|(shift, _)| *shift)
-        else {
+        let Some((shift, number)) = self.array_for(translation.shift) else {
             return Translation { slot: None, ..translation };
         };
         let piece = address & ((1 << translation.shift) - 1) & !((1 << shift) - 1);
@@ -148,8 +139,8 @@ impl TlbLevel {
             payload: frame,
             ..TlbEntry::default()
         };
-        let (slot, _) = array.tlb.insert(entry, Partition::Normal);
-        Translation { shift, frame, slot: Some(array.first_slot + slot) }
+        let (slot, _) = self.arrays[number].tlb.insert(entry, Partition::Normal);
+        Translation { shift, frame, slot: (number == self.main).then_some(slot) }
     }
 
     /// Drops the entries whose first address is `within` something.
@@ -164,7 +155,7 @@ impl TlbLevel {
 struct Translation {
     shift: u32,
     frame: u64,
-    /// The slot of the TLB that knows it.
+    /// The slot of the first level's main array that knows it.
     slot: Option<u32>,
 }
 
@@ -179,6 +170,23 @@ struct FirstLevel {
     last: Translation,
     /// Where hits of the first level touch nothing else, so that they can be known.
     known: Option<KnownHits>,
+}
+
+/// Calls a method with the kinds of replacement of pages and lines as its first arguments.
+macro_rules! with_kinds {
+    ($pages:expr, $lines:expr, $known:ident . $method:ident ( $($rest:expr),* )) => {
+        match ($pages, $lines) {
+            (Recency::Unused(pages), Recency::Unused(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Unused(pages), Recency::Lru(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Unused(pages), Recency::Tree(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Lru(pages), Recency::Unused(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Lru(pages), Recency::Lru(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Lru(pages), Recency::Tree(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Tree(pages), Recency::Unused(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Tree(pages), Recency::Lru(lines)) => $known.$method(pages, lines, $($rest),*),
+            (Recency::Tree(pages), Recency::Tree(lines)) => $known.$method(pages, lines, $($rest),*),
+        }
+    };
 }
 
 /// A 64-bit machine being driven by a program.
@@ -225,6 +233,11 @@ impl RadixEngine {
         };
         let table = table.clone();
         let level_shift = |level: u32| SMALL_SHIFT + table.index_bits * (level - 1);
+        let smallest = match table.pages {
+            Pages::Small | Pages::Mixed => SMALL_SHIFT,
+            Pages::Large => 21,
+            Pages::Huge => 30,
+        };
         let wanted = match table.pages {
             Pages::Small => SMALL_SHIFT,
             Pages::Large | Pages::Mixed => LARGE_SHIFT,
@@ -266,7 +279,7 @@ impl RadixEngine {
                 })?;
             walk_caches.push((level, shift, cache));
         }
-        let caches = Hierarchy::new(machine, seed)?;
+        let mut caches = Hierarchy::new(machine, seed)?;
         let mut sides = [
             side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
             side(
@@ -280,8 +293,13 @@ impl RadixEngine {
         ];
         if !caches.first_level_is_unified() && caches.first_level_keeps_stores() {
             for (first, side) in sides.iter_mut().zip([Side::Instruction, Side::Data]) {
-                let slots = [caches.first_level_slots(side), first.tlb.slots()];
-                first.known = KnownHits::new(slots[0], slots[1], caches.line_shift(side));
+                first.tlb.main = first.tlb.array_for(smallest).map_or(0, |(_, number)| number);
+                let Some(array) = first.tlb.arrays.get_mut(first.tlb.main) else { continue };
+                let cache = caches.first_level(side);
+                if array.tlb.recency().is_some() && cache.hit_state().0.is_some() {
+                    first.known =
+                        KnownHits::new(cache.slots(), array.tlb.slots(), cache.line_shift());
+                }
             }
         }
         Ok(Self {
@@ -384,24 +402,24 @@ impl RadixEngine {
         let mut stores = std::mem::take(&mut self.stores);
         stretch.find_straddles(self.caches.line_shift(Side::Data), &mut straddles);
         let mut straddles_left = &straddles[..];
+        stores.resize(addresses.len() + STORES_PADDING, 0);
         let (mut fetched, mut made) = (0, 0);
         loop {
             self.note_until(fetched, &mut events);
             let next_event = events.first().map_or(blocks.len(), |(place, _)| *place);
             let ahead = &blocks[fetched..blocks.len().min(next_event)];
-            stores.clear();
-            fetched += self.fetch_known(program, ahead, &mut stores);
-            let end = made + stores.len();
-            let first = made;
+            let passed = self.fetch_known(program, ahead, &mut stores[made..]);
+            fetched += passed.blocks;
+            let end = made + passed.accesses;
             while made < end {
                 let straddle = straddles_left.first().map_or(usize::MAX, |s| s.access as usize);
                 let until = end.min(straddle);
-                self.load_and_store(&addresses[made..until], &stores[made - first..until - first]);
+                self.load_and_store(&addresses[made..until], &stores[made..until]);
                 made = until;
                 if let Some((straddle, rest)) = straddles_left.split_first()
                     && made < end
                 {
-                    self.access(addresses[made], straddle.last_byte, stores[made - first] != 0);
+                    self.access(addresses[made], straddle.last_byte, stores[made] != 0);
                     straddles_left = rest;
                     made += 1;
                 }
@@ -431,50 +449,18 @@ impl RadixEngine {
         self.stores = stores;
     }
 
-    /// Fetches `blocks` up to the first whose fetches are not all known to hit; how many these are.
-    /// Appends to `stores` whether each of their accesses writes.
-    fn fetch_known(
-        &mut self,
-        program: &Program<u64>,
-        blocks: &[u32],
-        stores: &mut Vec<u8>,
-    ) -> usize {
-        let shift = self.caches.line_shift(Side::Instruction);
-        let cache = self.caches.first_level(Side::Instruction);
-        let FirstLevel { tlb, known: Some(known), .. } = &mut self.sides[0] else { return 0 };
-        let mut instructions = 0;
-        let mut passed = 0;
-        for &number in blocks {
-            let block = &program.blocks[number as usize];
-            let (Some(first), Some(last)) = (known.find(block.first), known.find(block.last))
-            else {
-                break;
-            };
-            let lines = block.first >> shift..=block.last >> shift;
-            if lines.clone().count() > 2 {
-                let mut between = (lines.start() + 1..*lines.end()).map(|line| line << shift);
-                if !between.all(|address| known.find(address).is_some()) {
-                    break;
-                }
-                for line in lines {
-                    let slots = known.find(line << shift).unwrap_or_default();
-                    cache.touch(slots.line.into());
-                    tlb.touch(slots.page.into());
-                }
-            }
-            cache.touch(first.line.into());
-            tlb.touch(first.page.into());
-            cache.touch(last.line.into());
-            tlb.touch(last.page.into());
-            program.copy_stores(block, stores);
-            instructions += u64::from(block.instructions);
-            passed += 1;
-        }
-        self.instructions += instructions;
-        // Known lines are not what `fetched_line` is about.
-        if passed > 0 {
-            self.fetched_line = None;
-        }
+    /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
+    /// has room for all, whether each of their accesses writes.
+    fn fetch_known(&mut self, program: &Program<u64>, blocks: &[u32], stores: &mut [u8]) -> Passed {
+        let none = Passed::default();
+        let [FirstLevel { tlb, known: Some(known), .. }, _] = &mut self.sides else { return none };
+        let (lines, _) = self.caches.first_level(Side::Instruction).hit_state();
+        let pages = tlb.arrays[tlb.main].tlb.recency();
+        let (Some(pages), Some(lines)) = (pages, lines) else { return none };
+        let passed = with_kinds!(pages, lines, known.fetch(program, blocks, stores));
+        self.instructions += passed.instructions;
+        // The line that was fetched last is another one now, and a known one need not be remembered.
+        self.fetched_line = None;
         passed
     }
 
@@ -492,15 +478,11 @@ impl RadixEngine {
 
     /// Data references up to the first that is not known to hit; how many these are.
     fn load_and_store_known(&mut self, addresses: &[u64], stores: &[u8]) -> usize {
-        let cache = self.caches.first_level(Side::Data);
-        let FirstLevel { tlb, known: Some(known), .. } = &mut self.sides[1] else { return 0 };
-        for (made, (&address, &is_store)) in addresses.iter().zip(stores).enumerate() {
-            let Some(slots) = known.find(address) else { return made };
-            cache.touch(slots.line.into());
-            cache.mark_dirty(slots.line.into(), is_store);
-            tlb.touch(slots.page.into());
-        }
-        addresses.len()
+        let [_, FirstLevel { tlb, known: Some(known), .. }] = &mut self.sides else { return 0 };
+        let (lines, dirty) = self.caches.first_level(Side::Data).hit_state();
+        let pages = tlb.arrays[tlb.main].tlb.recency();
+        let (Some(pages), Some(lines)) = (pages, lines) else { return 0 };
+        with_kinds!(pages, lines, known.load_and_store(addresses, stores, dirty))
     }
 
     /// Runs a block event by event.
@@ -560,7 +542,7 @@ impl RadixEngine {
             let cache = self.caches.first_level(side);
             cache.touch(slots.line.into());
             cache.mark_dirty(slots.line.into(), is_store.into());
-            tlb.touch(slots.page.into());
+            tlb.arrays[tlb.main].tlb.touch(slots.page.into());
         } else {
             self.look_up(role, address, is_store);
         }
