@@ -107,6 +107,7 @@ impl SlowSets {
     }
 
     /// Software writes the victim pointers.
+    #[allow(dead_code)] // the replay's tests share this model and have no such software
     pub fn aim(&mut self, way: usize) {
         let way = way.min(self.sets[0].ways.len() - 1);
         for set in &mut self.sets {
