@@ -74,7 +74,7 @@ impl Board {
             zero_bank,
             clock_hz,
             now: 0,
-            uart: Pl011::default(),
+            uart: Pl011::new(),
             timers: Sp804::new(clock_hz),
             vic: Vic::default(),
             system: SystemRegisters::new(clock_hz),

@@ -7,18 +7,23 @@ const WIDE: u32 = 0x02;
 const ONE_SHOT: u32 = 0x01;
 
 /// One of the two counters. Its value is kept as of a tick, and computed from there.
-#[derive(Default)]
 struct Counter {
     control: u32,
     load: u32,
-    /// Value at `since`.
+    /// Value at `since`. Of a 16-bit counter the upper half stays what it was until zero is reached.
     value: u32,
-    /// Prescaled ticks at which `value` was right.
+    /// Tick of the 1 MHz clock at which `value` was right; after a load it is the next one.
     since: u64,
     raised: bool,
 }
 
 impl Counter {
+    /// A counter after reset (3.2).
+    fn new() -> Counter {
+        Counter { control: INTERRUPT, load: 0, value: !0, since: 0, raised: false }
+    }
+
+    /// The ticks that make one step of the counter, as a power of two.
     fn shift(&self) -> u32 {
         match self.control >> 2 & 3 {
             1 => 4,
@@ -31,53 +36,67 @@ impl Counter {
         if self.control & WIDE != 0 { !0 } else { 0xffff }
     }
 
-    /// What the counter starts again from after zero.
-    fn reload(&self) -> u32 {
-        if self.control & PERIODIC != 0 { self.load & self.mask() } else { self.mask() }
+    fn is(&self, bit: u32) -> bool {
+        self.control & bit != 0
     }
 
-    /// Brings `value` up to `ticks` of the 1 MHz clock.
-    fn advance(&mut self, ticks: u64) {
-        let now = ticks >> self.shift();
-        let mut elapsed = now - self.since.min(now);
-        self.since = now;
-        if self.control & ENABLE == 0 || elapsed == 0 {
+    /// Brings `value` up to `tick` of the 1 MHz clock.
+    ///
+    /// A periodic counter has its load value again when it reaches zero, so that the period is the load
+    /// value; a free-running one passes through zero, so that its period is 2^16 or 2^32 (3.3.1, and the
+    /// intervals of 2.2.5). Zero raises the interrupt, once. A load value of 0 raises it at each step.
+    fn advance(&mut self, tick: u64) {
+        if tick <= self.since {
             return;
         }
-        let value = u64::from(self.value);
-        if elapsed < value {
-            self.value -= elapsed as u32;
+        let mut steps = (tick >> self.shift()) - (self.since >> self.shift());
+        self.since = tick;
+        if !self.is(ENABLE) || steps == 0 {
             return;
         }
-        if value > 0 || self.control & ONE_SHOT == 0 {
-            self.raised = true;
+        let (mask, load) = (self.mask(), self.load & self.mask());
+        let mut left = self.value & mask;
+        if left == 0 {
+            if self.is(ONE_SHOT) {
+                return;
+            }
+            // The step after zero loads anew.
+            steps -= 1;
+            left = if self.is(PERIODIC) { load } else { mask };
         }
-        if self.control & ONE_SHOT != 0 {
-            self.value = 0;
+        if steps < u64::from(left) {
+            self.value = self.value & !mask | (left - steps as u32);
             return;
         }
-        // Zero is reached after `value` ticks; the next tick loads anew.
-        elapsed -= value;
-        let period = u64::from(self.reload()) + 1;
-        let rest = elapsed % period;
-        self.value = if rest == 0 { 0 } else { (period - rest) as u32 };
+        self.raised = true;
+        let beyond = steps - u64::from(left);
+        self.value = if self.is(ONE_SHOT) {
+            0
+        } else if self.is(PERIODIC) {
+            // At most the load value, which fits.
+            if load == 0 { 0 } else { load - (beyond % u64::from(load)) as u32 }
+        } else {
+            let beyond = beyond % (u64::from(mask) + 1);
+            if beyond == 0 { 0 } else { (u64::from(mask) + 1 - beyond) as u32 }
+        };
     }
 
-    /// 1 MHz ticks at which it will next reach zero.
+    /// Ticks of the 1 MHz clock at which it will next reach zero, if that raises its interrupt.
     fn next_zero(&self) -> Option<u64> {
-        if self.control & ENABLE == 0 || self.control & INTERRUPT == 0 || self.raised {
+        if !self.is(ENABLE) || !self.is(INTERRUPT) || self.raised {
             return None;
         }
-        let distance = match self.value {
-            0 if self.control & ONE_SHOT != 0 => return None,
-            0 => u64::from(self.reload()) + 1,
-            value => u64::from(value),
+        let steps = match self.value & self.mask() {
+            0 if self.is(ONE_SHOT) => return None,
+            0 if self.is(PERIODIC) => u64::from(self.load & self.mask()) + 1,
+            0 => u64::from(self.mask()) + 1,
+            left => u64::from(left),
         };
-        Some((self.since + distance) << self.shift())
+        Some(((self.since >> self.shift()) + steps) << self.shift())
     }
 
     fn interrupt(&self) -> bool {
-        self.raised && self.control & INTERRUPT != 0
+        self.raised && self.is(INTERRUPT)
     }
 }
 
@@ -90,8 +109,7 @@ pub struct Sp804 {
 impl Sp804 {
     /// Timers after reset.
     pub fn new(clock_hz: u64) -> Sp804 {
-        let counter = || Counter { control: INTERRUPT, value: 0xffff, ..Counter::default() };
-        Sp804 { counters: [counter(), counter()], clock_hz }
+        Sp804 { counters: [Counter::new(), Counter::new()], clock_hz }
     }
 
     fn ticks(&self, now: u64) -> u64 {
@@ -135,15 +153,16 @@ impl Sp804 {
         let counter = &mut self.counters[(offset >> 5 & 1) as usize];
         counter.advance(ticks);
         match offset & 0x1c {
+            // The counter has it at the next tick; it reads so at once (3.3.1, 3.3.2).
             0x00 => {
                 counter.load = value;
-                counter.value = value & counter.mask();
+                counter.value = value;
+                counter.since = ticks + 1;
+                // Zero is not a valid load value: the interrupt comes at once.
+                counter.raised |= counter.is(ENABLE) && value & counter.mask() == 0;
             }
-            0x08 => {
-                counter.control = value & 0xff;
-                counter.since = ticks >> counter.shift();
-                counter.value &= counter.mask();
-            }
+            // Bit 4 is reserved and reads as zero (3.3.3).
+            0x08 => counter.control = value & 0xef,
             0x0c => counter.raised = false,
             // Background load: takes effect at the next zero (3.3.7).
             0x18 => counter.load = value,

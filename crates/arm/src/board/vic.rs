@@ -1,5 +1,8 @@
 //! PL190 vectored interrupt controller (ARM DDI 0181E).
 
+/// Lower than any priority.
+const LOWEST: u32 = 17;
+
 /// The controller.
 #[derive(Default)]
 pub struct Vic {
@@ -33,8 +36,8 @@ impl Vic {
     /// IRQ and FIQ. A vectored interrupt in service holds back those of no higher priority.
     pub fn outputs(&self) -> (bool, bool) {
         let pending = self.pending_irq();
-        let limit = self.in_service.last().copied().unwrap_or(17);
-        let irq = pending != 0 && (limit > 16 || self.highest(pending) < limit);
+        let limit = self.in_service.last().copied().unwrap_or(LOWEST);
+        let irq = pending != 0 && self.highest(pending) < limit;
         (irq, self.raw() & self.enabled & self.fast != 0)
     }
 
@@ -58,14 +61,16 @@ impl Vic {
             0x018 => self.soft,
             0x020 => self.protection,
             0x030 => {
-                // Reading the vector address takes the interrupt into service (2.2.3).
+                // Reading the vector address takes the interrupt into service, if it is of higher
+                // priority than the one that is (2.2.3). Without either the value is undefined.
                 let pending = self.pending_irq();
-                if pending == 0 {
-                    return self.default_vector;
+                let current = self.in_service.last().copied();
+                let highest = if pending == 0 { LOWEST } else { self.highest(pending) };
+                if pending != 0 && highest < current.unwrap_or(LOWEST) {
+                    self.in_service.push(highest);
                 }
-                let priority = self.highest(pending);
-                self.in_service.push(priority);
-                self.vectors.get(priority as usize).copied().unwrap_or(self.default_vector)
+                let serving = self.in_service.last().copied().unwrap_or(LOWEST);
+                self.vectors.get(serving as usize).copied().unwrap_or(self.default_vector)
             }
             0x034 => self.default_vector,
             0x100..=0x13c => self.vectors[(offset - 0x100) as usize / 4],
