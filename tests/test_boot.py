@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import struct
+import subprocess
+import time
 
 import pytest
+from conftest import MMULAB
+from conftest import mmulab as run_mmulab
 
 import mmulab
 from mmulab.cli import status_of
@@ -192,3 +198,53 @@ def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
     assert status_of(["boot", str(image)]) == 1
     _, err = capfd.readouterr()
     assert "undefined instruction at 0x00010000" in err
+
+
+@pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
+def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options):
+    forever = tmp_path / "image"
+    words = [
+        *put(0x8000, int.from_bytes(b"on\n\0", "little")),
+        *constant(0, 4),
+        *constant(1, 0x8000),
+        SEMIHOSTING,
+        # MOV R0, R0; B back: no hang that the machine would notice by itself.
+        0xE1A00000,
+        0xEAFFFFFD,
+    ]
+    forever.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    output = tmp_path / "result.json"
+    arguments = [port if option == "PORT" else option for option in options]
+    with subprocess.Popen(
+        [MMULAB, "boot", forever, "-o", output, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts jobs in the background has them ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stdout and process.stderr
+        if options:
+            assert "waiting for gdb" in process.stderr.readline()
+            time.sleep(1.0)  # from the note to the waiting
+        else:
+            assert process.stdout.readline() == "on\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr.read().startswith("mmulab: interrupted at 0x0001")
+    assert json.loads(output.read_text())["reason"] == "interrupted"
+
+
+def test_a_write_that_does_nothing_is_told_on_stderr_once(tmp_path):
+    image = tmp_path / "image"
+    debug_override = 0xEE0F0F10  # MCR p15, 0, R0, c15, c0, 0
+    words = [debug_override, debug_override, *put(LAB + 0x1C, 0), BRANCH_TO_ITSELF]
+    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    finished = run_mmulab("boot", image)
+    assert finished.status == 0
+    assert finished.errors.count("MCR p15, 0, c15, c0, 0 is not modelled") == 1
+    assert len(json.loads(finished.output)["notes"]) == 1

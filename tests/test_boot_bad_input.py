@@ -37,6 +37,30 @@ def elf(
 GOOD = elf([BRANCH_TO_ITSELF])
 
 
+def test_tables_of_an_elf_file_need_no_alignment(tmp_path: Path) -> None:
+    strings = b"\0the_entry\0"
+    image = bytearray(GOOD)
+    image += bytes(1 - len(image) % 2)  # from here on everything lies at odd offsets
+    symbols_at = len(image)
+    # One global function in the first section; symbol 0 is empty.
+    image += bytes(16) + struct.pack("<IIIBBH", 1, START, 4, 0x12, 0, 1)
+    strings_at = len(image)
+    image += strings
+    image += bytes(1 - len(image) % 2)
+    sections_at = len(image)
+    image += bytes(40)
+    image += struct.pack("<10I", 0, 2, 0, 0, symbols_at, 32, 2, 1, 4, 16)
+    image += struct.pack("<10I", 0, 3, 0, 0, strings_at, len(strings), 0, 0, 1, 0)
+    struct.pack_into("<I", image, 32, sections_at)
+    struct.pack_into("<HH", image, 48, 3, 2)
+    assert symbols_at % 2 and sections_at % 2
+    file = tmp_path / "image"
+    file.write_bytes(image)
+    result = mmulab.boot(file, SMALL)
+    assert result.reason == "hang"
+    assert "the_entry" in result.end
+
+
 @pytest.mark.parametrize(
     ("image", "message"),
     [

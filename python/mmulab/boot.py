@@ -126,7 +126,7 @@ class BootResult:
 
     @property
     def reason(self) -> str:
-        """The same in a word: exit, reboot, limit, interrupted, hang, deadlock, ..."""
+        """The same in a word: exit, reboot, limit, interrupted, debugger, hang, deadlock, ..."""
         return self.data["reason"]
 
     @property
@@ -152,8 +152,9 @@ class BootResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the guest ended with status 0, or reached a limit, and the checker is silent."""
-        return not self.reports and (self.exit == 0 or self.reason in ("limit", "interrupted"))
+        """Whether the guest ended with status 0, reached a limit or was killed by gdb, and the checker is
+        silent."""
+        return not self.reports and (self.exit == 0 or self.reason in ("limit", "debugger"))
 
     @property
     def table(self) -> pa.Table:

@@ -475,7 +475,8 @@ def boot(
     Example: [bold]mmulab boot guest.elf -m arm926ej-s --check[/]
 
     The guest's console is the terminal; Ctrl-] ends the run. Where the result goes to a pipe, the
-    console goes to stderr. Exit status 1 says that the guest failed or the checker reported.
+    console goes to stderr. Exit status 1 says that the guest failed or the checker reported, 130
+    that Ctrl-C or Ctrl-] ended the run; the result is given then, too.
     """
     from mmulab.boot import terminal
 
@@ -484,6 +485,8 @@ def boot(
     )
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
     chosen = machines_of([machine], set_)[0]
+    if gdb is not None:
+        note(f"waiting for gdb on port {gdb} of this computer")
     with terminal(screen) as console:
         result = mmulab.boot(
             image,
@@ -498,12 +501,13 @@ def boot(
             symbols=symbols,
             console=console,
         )
+    interrupted = result.reason == "interrupted"
     Result(
         data=result.data,
         table=lambda: result.table,
         view=lambda: views.boot(result),
         notes=[*result.data["notes"], result.end],
-        status=0 if result.succeeded else 1,
+        status=Interrupted.exit_status if interrupted else 0 if result.succeeded else 1,
     ).emit(format, output)
 
 

@@ -3,14 +3,15 @@
 //! Memory is shown as the core sees it, with what its data cache holds; `monitor physical` shows
 //! what is in memory. Looking changes nothing: no TLB entry, no line, no cycle.
 
-use std::marker::PhantomData;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use gdbstub::arch::{Arch, RegId, Registers};
 use gdbstub::common::Signal;
-use gdbstub::conn::{Connection, ConnectionExt};
-use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
-use gdbstub::stub::{DisconnectReason, GdbStub, SingleThreadStopReason};
+use gdbstub::stub::state_machine::GdbStubStateMachine;
+use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError, SingleThreadStopReason};
 use gdbstub::target::ext::base::BaseOps;
 use gdbstub::target::ext::base::singlethread::{
     SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep,
@@ -27,6 +28,12 @@ use crate::system::{Host, Stop, System};
 
 /// Instructions between two looks at the connection.
 const SLICE_INSTRUCTIONS: u64 = 1 << 20;
+/// Time between two looks at the host while nothing runs.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// The stub's buffer.
+const LONGEST_PACKET_BYTES: usize = 4096;
+/// The answer to a packet that the stub has acknowledged and cannot take.
+const ERROR_PACKET: &[u8] = b"$E01#a6";
 
 /// A watchpoint on modified virtual addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,80 +325,257 @@ impl MonitorCmd for Debuggee<'_> {
     }
 }
 
-struct EventLoop<'a>(PhantomData<&'a ()>);
+/// What came from gdb.
+enum Received {
+    /// A whole packet, or a single byte that is one: an acknowledgement or an interrupt.
+    Packet(Vec<u8>),
+    /// A packet whose checksum is wrong, or one that is too long.
+    Damaged,
+    /// Nothing yet.
+    Nothing,
+    /// The connection is gone.
+    Closed,
+}
 
-impl<'a> BlockingEventLoop for EventLoop<'a> {
-    type Target = Debuggee<'a>;
-    type Connection = TcpStream;
-    type StopReason = SingleThreadStopReason<u32>;
+/// Puts packets together from what comes in, so that the stub sees whole ones only.
+struct Packets {
+    stream: TcpStream,
+    /// Came in and is not looked at yet.
+    waiting: VecDeque<u8>,
+    /// The packet that is being put together, from its `$` on.
+    packet: Vec<u8>,
+}
 
-    fn wait_for_stop_reason(
-        target: &mut Debuggee<'a>,
-        connection: &mut TcpStream,
-    ) -> Result<
-        Event<Self::StopReason>,
-        WaitForStopReasonError<&'static str, <TcpStream as Connection>::Error>,
-    > {
+impl Packets {
+    /// The next packet; waits for [`LOOK_INTERVAL`] at most if `wait`, else not at all.
+    fn next(&mut self, wait: bool) -> Received {
         loop {
-            if connection.peek().map_err(WaitForStopReasonError::Connection)?.is_some() {
-                let byte = connection.read().map_err(WaitForStopReasonError::Connection)?;
-                return Ok(Event::IncomingData(byte));
-            }
-            let until = target.limit.min(target.system.instructions() + SLICE_INSTRUCTIONS);
-            let stop = target.system.run(target.host, until);
-            let step = target.system.debugging.step;
-            let reason = match stop {
-                Stop::Limit if until < target.limit => continue,
-                Stop::Debugger => match target.system.cores[0].memory.watch_hit.take() {
-                    Some((address, store)) => SingleThreadStopReason::Watch {
-                        tid: (),
-                        kind: if store { WatchKind::Write } else { WatchKind::Read },
-                        addr: address,
-                    },
-                    None if step => SingleThreadStopReason::DoneStep,
-                    None => SingleThreadStopReason::SwBreak(()),
-                },
-                other => {
-                    target.ended = Some(other);
-                    let status = if let Stop::Exit(status) = other { status } else { 0 };
-                    SingleThreadStopReason::Exited(status)
+            while let Some(byte) = self.waiting.pop_front() {
+                if let Some(received) = self.take(byte) {
+                    return received;
                 }
-            };
-            return Ok(Event::TargetStopped(reason));
+            }
+            let mut bytes = [0; 1024];
+            let count = self
+                .stream
+                .set_nonblocking(!wait)
+                .and_then(|()| self.stream.read(&mut bytes))
+                .and_then(|count| self.stream.set_nonblocking(false).map(|()| count));
+            match count {
+                Ok(0) => return Received::Closed,
+                Ok(count) => self.waiting.extend(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    // The stub writes, and waits for that.
+                    let blocking = self.stream.set_nonblocking(false);
+                    return if blocking.is_ok() { Received::Nothing } else { Received::Closed };
+                }
+                Err(_) => return Received::Closed,
+            }
         }
     }
 
-    fn on_interrupt(_: &mut Debuggee<'a>) -> Result<Option<Self::StopReason>, &'static str> {
-        Ok(Some(SingleThreadStopReason::Signal(Signal::SIGINT)))
+    fn take(&mut self, byte: u8) -> Option<Received> {
+        if self.packet.is_empty() {
+            match byte {
+                b'$' => self.packet.push(byte),
+                // An acknowledgement, or the interrupt.
+                b'+' | 3 => return Some(Received::Packet(vec![byte])),
+                // The stub cannot send anything again, and TCP loses nothing; noise is passed over.
+                _ => {}
+            }
+            return None;
+        }
+        self.packet.push(byte);
+        let end = self.packet.len().checked_sub(3).filter(|&end| self.packet[end] == b'#');
+        if end.is_none() && self.packet.len() < LONGEST_PACKET_BYTES {
+            return None;
+        }
+        let packet = std::mem::take(&mut self.packet);
+        let sound = end.is_some_and(|end| {
+            let sum = packet[1..end].iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte));
+            let digits = std::str::from_utf8(&packet[end + 1..]);
+            digits.is_ok_and(|digits| u8::from_str_radix(digits, 16) == Ok(sum))
+        });
+        Some(if sound { Received::Packet(packet) } else { Received::Damaged })
     }
 }
 
-/// Waits for gdb on a TCP port of this host, and runs the machine under it. When gdb detaches, the
-/// machine runs on by itself.
+/// How a session with gdb ended.
+enum End {
+    /// The guest or the user ended the run, or gdb killed it.
+    Stop(Stop),
+    /// gdb left: the machine runs on.
+    Left,
+}
+
+type Session<'a, 'b> = GdbStubStateMachine<'a, Debuggee<'b>, TcpStream>;
+
+/// What follows a step of a session.
+enum Turn<'a, 'b> {
+    GoOn(Session<'a, 'b>),
+    End(End),
+    /// The stub could not take a packet, and gave up.
+    Refused,
+}
+
+impl Debuggee<'_> {
+    /// Runs until the next look at the connection; why it stopped, if it did.
+    fn run_slice(&mut self) -> Option<SingleThreadStopReason<u32>> {
+        let until = self.limit.min(self.system.instructions() + SLICE_INSTRUCTIONS);
+        let stop = self.system.run(self.host, until);
+        let step = self.system.debugging.step;
+        Some(match stop {
+            Stop::Limit if until < self.limit => return None,
+            Stop::Debugger => match self.system.cores[0].memory.watch_hit.take() {
+                Some((address, store)) => SingleThreadStopReason::Watch {
+                    tid: (),
+                    kind: if store { WatchKind::Write } else { WatchKind::Read },
+                    addr: address,
+                },
+                None if step => SingleThreadStopReason::DoneStep,
+                None => SingleThreadStopReason::SwBreak(()),
+            },
+            other => {
+                self.ended = Some(other);
+                let status = if let Stop::Exit(status) = other { status } else { 0 };
+                SingleThreadStopReason::Exited(status)
+            }
+        })
+    }
+}
+
+/// One step: a packet, a stretch of the guest, or a moment of waiting.
+fn take_turn<'a, 'b>(
+    session: Session<'a, 'b>,
+    target: &mut Debuggee<'b>,
+    packets: &mut Packets,
+) -> Turn<'a, 'b> {
+    let running = matches!(session, GdbStubStateMachine::Running(_));
+    let next = match session {
+        GdbStubStateMachine::Disconnected(inner) => {
+            return Turn::End(match (target.ended, inner.get_reason()) {
+                (Some(stop), _) => End::Stop(stop),
+                (None, DisconnectReason::Disconnect) => End::Left,
+                (None, _) => End::Stop(Stop::Debugger),
+            });
+        }
+        GdbStubStateMachine::CtrlCInterrupt(inner) => {
+            let reason = SingleThreadStopReason::Signal(Signal::SIGINT);
+            inner.interrupt_handled(target, Some(reason))
+        }
+        session => match packets.next(!running) {
+            Received::Packet(bytes) => feed(session, target, &bytes),
+            Received::Damaged => {
+                // gdb sends it again.
+                let answered = packets.stream.write_all(b"-");
+                return if answered.is_ok() { Turn::GoOn(session) } else { Turn::End(End::Left) };
+            }
+            Received::Closed => return Turn::End(End::Left),
+            Received::Nothing => match session {
+                GdbStubStateMachine::Running(inner) => match target.run_slice() {
+                    Some(reason) => inner.report_stop(target, reason),
+                    None => Ok(inner.into()),
+                },
+                _ if target.host.interrupted() => {
+                    return Turn::End(End::Stop(Stop::Interrupted));
+                }
+                session => Ok(session),
+            },
+        },
+    };
+    match next {
+        Ok(session) => Turn::GoOn(session),
+        Err(error) if error.is_connection_error() => Turn::End(End::Left),
+        Err(_) => Turn::Refused,
+    }
+}
+
+fn feed<'a, 'b>(
+    mut session: Session<'a, 'b>,
+    target: &mut Debuggee<'b>,
+    bytes: &[u8],
+) -> Result<Session<'a, 'b>, GdbStubError<&'static str, std::io::Error>> {
+    for &byte in bytes {
+        session = match session {
+            GdbStubStateMachine::Idle(inner) => inner.incoming_data(target, byte)?,
+            GdbStubStateMachine::Running(inner) => inner.incoming_data(target, byte)?,
+            other => other,
+        };
+    }
+    Ok(session)
+}
+
+/// Talks with gdb until one of the two leaves. A packet that the stub cannot take is answered by an
+/// error, and a new stub goes on.
+fn converse(target: &mut Debuggee<'_>, packets: &mut Packets) -> std::io::Result<End> {
+    loop {
+        let stub = GdbStub::new(packets.stream.try_clone()?);
+        let Ok(mut session) = stub.run_state_machine(target) else { return Ok(End::Left) };
+        loop {
+            session = match take_turn(session, target, packets) {
+                Turn::GoOn(session) => session,
+                Turn::End(end) => return Ok(end),
+                Turn::Refused => {
+                    packets.stream.write_all(ERROR_PACKET)?;
+                    break;
+                }
+            };
+        }
+    }
+}
+
+/// Waits for gdb; `None` if the user wants the run to end instead.
+fn accept(listener: &TcpListener, host: &mut dyn Host) -> std::io::Result<Option<TcpStream>> {
+    listener.set_nonblocking(true)?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(LOOK_INTERVAL))?;
+                return Ok(Some(stream));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if host.interrupted() {
+                    return Ok(None);
+                }
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits for gdb on a TCP port of this host, and runs the machine under it. When gdb detaches or its
+/// connection breaks, the machine runs on by itself.
 ///
 /// # Errors
-/// The port cannot be had, or the connection broke; the message says so.
+/// The port cannot be had; the message says so.
 pub fn serve(
     system: &mut System,
     host: &mut dyn Host,
     port: u16,
     limit: u64,
 ) -> Result<Stop, String> {
-    let listener = TcpListener::bind(("127.0.0.1", port))
-        .map_err(|error| format!("gdb port {port}: {error}"))?;
-    let (connection, _) = listener.accept().map_err(|error| format!("gdb port {port}: {error}"))?;
+    let no_port = |error: std::io::Error| format!("gdb port {port}: {error}");
+    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(no_port)?;
+    let Some(stream) = accept(&listener, host).map_err(no_port)? else {
+        return Ok(Stop::Interrupted);
+    };
+    let mut packets = Packets { stream, waiting: VecDeque::new(), packet: Vec::new() };
     let mut debuggee = Debuggee { system, host, limit, ended: None };
-    let stub = GdbStub::new(connection);
-    let end = stub.run_blocking::<EventLoop<'_>>(&mut debuggee);
-    let Debuggee { system, host, ended, .. } = debuggee;
+    let end = converse(&mut debuggee, &mut packets).unwrap_or(End::Left);
+    let Debuggee { system, host, .. } = debuggee;
     system.debugging = crate::system::Debugging::default();
     system.cores[0].memory.watchpoints.clear();
     let checking = system.board.checker.is_some();
     system.cores[0].memory.update_watching(checking);
-    match (ended, end) {
-        (Some(stop), _) => Ok(stop),
-        (None, Ok(DisconnectReason::Disconnect)) => Ok(system.run(host, limit)),
-        (None, Ok(_)) => Ok(Stop::Interrupted),
-        (None, Err(error)) => Err(format!("gdb: {error}")),
-    }
+    Ok(match end {
+        End::Stop(stop) => stop,
+        End::Left => system.run(host, limit),
+    })
 }

@@ -1377,7 +1377,9 @@ impl Memory {
     fn watch(&mut self, address: u32, size: u32, store: bool) {
         for point in &self.watchpoints {
             let wanted = if store { point.on_store } else { point.on_load };
-            if wanted && address < point.address + point.length && point.address < address + size {
+            let meets = address.wrapping_sub(point.address) < point.length
+                || point.address.wrapping_sub(address) < size;
+            if wanted && meets {
                 self.watch_hit = Some((address, store));
                 self.attention_at = 0;
             }

@@ -97,7 +97,7 @@ pub struct Outcome {
     pub machine: String,
     /// Why it ended, in a sentence.
     pub end: String,
-    /// A word for why: exit, reboot, limit, interrupted, hang, deadlock, vector-loop,
+    /// A word for why: exit, reboot, limit, interrupted, debugger, hang, deadlock, vector-loop,
     /// empty-vector, lost-fetch.
     pub reason: &'static str,
     /// The status that the guest gave; 0 for a reboot; none if it did not end by itself.

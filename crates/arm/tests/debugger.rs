@@ -7,7 +7,12 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use mmulab_arm::{Stop, System, Transcript};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use mmulab_arm::{Host, Stop, System, Transcript};
+use mmulab_hardware::Random;
 use support::{Code, START, machine};
 
 struct Gdb(TcpStream);
@@ -58,6 +63,127 @@ impl Gdb {
     }
 }
 
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Runs a program under the debugger, and connects to it.
+fn serve<H: Host + Send + 'static>(
+    code: Code,
+    mut host: H,
+) -> (Gdb, JoinHandle<Result<Stop, String>>) {
+    let port = free_port();
+    let served = std::thread::spawn(move || {
+        let mut system = System::new(&machine("arm926ej-s", &[])).unwrap();
+        system.load(&code.image());
+        mmulab_arm::gdb::serve(&mut system, &mut host, port, 1_000_000)
+    });
+    (Gdb::connect(port), served)
+}
+
+/// Ends with status 7 if it is left alone.
+fn ends_with_seven() -> Code {
+    let mut code = Code::new();
+    code.set(0, 7).exit_with(0);
+    code
+}
+
+/// A host whose user presses Ctrl-C when the flag is set.
+struct Impatient(Arc<AtomicBool>);
+
+impl Host for Impatient {
+    fn output(&mut self, _: &[u8]) {}
+
+    fn interrupted(&mut self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_user_who_interrupts_need_not_wait_for_gdb() {
+    let mut system = System::new(&machine("arm926ej-s", &[])).unwrap();
+    let mut host = Impatient(Arc::new(AtomicBool::new(true)));
+    let stop = mmulab_arm::gdb::serve(&mut system, &mut host, free_port(), 1_000_000);
+    assert_eq!(stop, Ok(Stop::Interrupted));
+}
+
+#[test]
+fn a_user_who_interrupts_ends_a_session_that_stands_still() {
+    let pressed = Arc::new(AtomicBool::new(false));
+    let (mut gdb, served) = serve(ends_with_seven(), Impatient(pressed.clone()));
+    gdb.ask("?");
+    pressed.store(true, Ordering::Relaxed);
+    assert_eq!(served.join().unwrap(), Ok(Stop::Interrupted));
+}
+
+#[test]
+fn damaged_packets_end_neither_session_nor_run() {
+    let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
+    gdb.0.write_all(b"$g#00").unwrap(); // the checksum is wrong: to be sent again
+    assert_eq!(gdb.byte(), b'-');
+    gdb.0.write_all(b"noise-$g#zz").unwrap();
+    assert_eq!(gdb.byte(), b'-');
+    gdb.send("vCont;x:y:z;;"); // the checksum is right, and it means nothing
+    let answer = [gdb.byte(), gdb.byte()];
+    assert_eq!(&answer, b"+$");
+    gdb.0.write_all(&[b'$'; 4096]).unwrap(); // longer than any packet
+    while gdb.byte() != b'-' {}
+    assert!(gdb.ask("g").len() > 128);
+    assert_eq!(gdb.ask("c"), "W07");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
+}
+
+#[test]
+fn a_run_goes_on_when_the_connection_breaks_and_ends_when_gdb_kills_it() {
+    let (gdb, served) = serve(ends_with_seven(), Transcript::default());
+    drop(gdb);
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
+    let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
+    gdb.send("k");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
+}
+
+#[test]
+fn random_packets_break_nothing() {
+    const STARTS: [&str; 18] = [
+        "",
+        "m",
+        "M",
+        "X",
+        "g",
+        "G",
+        "p",
+        "P",
+        "Z0",
+        "Z2",
+        "z3",
+        "Z4",
+        "vCont",
+        "vCont;s",
+        "qRcmd,",
+        "qXfer:features:read:",
+        "H",
+        "qSupported",
+    ];
+    for seed in 0..20 {
+        let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
+        let mut random = Random::new(seed);
+        for _ in 0..50 {
+            let mut text = STARTS[random.below(STARTS.len() as u32) as usize].to_owned();
+            for _ in 0..random.below(20) {
+                let characters = b"0123456789abcdef,;:-f";
+                text.push(characters[random.below(characters.len() as u32) as usize].into());
+            }
+            let sum = text.bytes().fold(0_u8, u8::wrapping_add);
+            // The session may be over.
+            let _ = gdb.0.write_all(format!("${text}#{sum:02x}").as_bytes());
+        }
+        drop(gdb);
+        // Whatever it was told, it ends, and does not panic.
+        assert!(served.join().unwrap().is_ok(), "seed {seed}");
+    }
+}
+
 #[test]
 fn break_step_watch_and_look() {
     let mut code = Code::new();
@@ -66,13 +192,7 @@ fn break_step_watch_and_look() {
     code.store(2, 1, 0);
     let after = code.here();
     code.set(0, 0).exit_with(0);
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let served = std::thread::spawn(move || {
-        let mut system = System::new(&machine("arm926ej-s", &[])).unwrap();
-        system.load(&code.image());
-        mmulab_arm::gdb::serve(&mut system, &mut Transcript::default(), port, 1_000_000)
-    });
-    let mut gdb = Gdb::connect(port);
+    let (mut gdb, served) = serve(code, Transcript::default());
     gdb.ask("qSupported:swbreak+;hwbreak+;xmlRegisters=arm");
     let pc = |gdb: &mut Gdb| {
         let registers = gdb.ask("g");
