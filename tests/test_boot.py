@@ -14,7 +14,8 @@ from conftest import MMULAB
 from conftest import mmulab as run_mmulab
 
 import mmulab
-from mmulab.cli import status_of
+from mmulab.cli import app
+from mmulab.command import status_of
 
 START = 0x10000
 LAB = 0x101FF000
@@ -72,7 +73,7 @@ def test_equal_runs_differ_in_seconds_only(tmp_path):
 
 def test_the_guests_status_and_the_contract_of_the_json(tmp_path, capfd):
     image = program(tmp_path / "image", status=3)
-    assert status_of(["boot", str(image), "-m", "sa1100", "--format", "json"]) == 1
+    assert status_of(app, ["boot", str(image), "-m", "sa1100", "--format", "json"]) == 1
     out, err = capfd.readouterr()
     data = json.loads(out)
     for key in (
@@ -92,7 +93,7 @@ def test_the_guests_status_and_the_contract_of_the_json(tmp_path, capfd):
 
 def test_the_table_for_people(tmp_path, capfd):
     image = program(tmp_path / "image")
-    assert status_of(["boot", str(image), "--check", "--format", "table"]) == 0
+    assert status_of(app, ["boot", str(image), "--check", "--format", "table"]) == 0
     out, _ = capfd.readouterr()
     assert "By processor mode" in out
     assert "The checker saw nothing stale." in out
@@ -186,7 +187,7 @@ def test_a_timeline_appears_whole(tmp_path):
 def test_bad_input_is_one_line_and_status_2(arguments, message, tmp_path, monkeypatch, capfd):
     program(tmp_path / "image")
     monkeypatch.chdir(tmp_path)
-    assert status_of(["boot", *arguments]) == 2
+    assert status_of(app, ["boot", *arguments]) == 2
     _, err = capfd.readouterr()
     assert message in err
     assert err.count("\n") == 1
@@ -195,7 +196,7 @@ def test_bad_input_is_one_line_and_status_2(arguments, message, tmp_path, monkey
 def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
     image = tmp_path / "image"
     image.write_bytes(struct.pack("<I", 0xE7F000F0))
-    assert status_of(["boot", str(image)]) == 1
+    assert status_of(app, ["boot", str(image)]) == 1
     _, err = capfd.readouterr()
     assert "undefined instruction at 0x00010000" in err
 
@@ -235,7 +236,7 @@ def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, optio
             assert process.stdout.readline() == "on\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
-        assert process.stderr.read().startswith("mmulab: interrupted at 0x0001")
+        assert process.stderr.read().startswith("interrupted at 0x0001")
     assert json.loads(output.read_text())["reason"] == "interrupted"
 
 
