@@ -295,7 +295,7 @@ impl Memory {
             ArmArchitecture::Armv5te => crate::cpu::Architecture::V5TE,
         };
         let xscale = machine.core.coprocessor == ArmCoprocessor::Xscale;
-        let decoder = Decoder { architecture, timing: machine.timing.clone(), xscale };
+        let decoder = Decoder::new(architecture, machine.timing.clone(), xscale);
         let mut memory = Memory {
             number,
             kind: machine.core.coprocessor,

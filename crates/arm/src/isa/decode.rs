@@ -29,7 +29,20 @@ pub struct Decoder {
     pub timing: ArmTiming,
     /// Whether it has the XScale's coprocessors 0 (a 40-bit accumulator) and 14 (clock and power).
     pub xscale: bool,
+    /// What the words read that followed lately, by a hash: this is asked whenever execution goes
+    /// from one line to the next behind a load.
+    sources: Box<[Sources; REMEMBERED]>,
 }
+
+/// The registers that a word reads.
+#[derive(Clone, Copy)]
+struct Sources {
+    word: u32,
+    thumb: bool,
+    registers: u16,
+}
+
+const REMEMBERED: usize = 1024;
 
 /// An instruction without what comes after it.
 pub struct Decoded {
@@ -52,24 +65,38 @@ fn row(word: u32, thumb: bool) -> Option<&'static Row> {
 }
 
 impl Decoder {
+    /// A decoder for a core; see the fields.
+    pub fn new(architecture: Architecture, timing: ArmTiming, xscale: bool) -> Decoder {
+        // ANDEQ R0, R0, R0 reads R0.
+        let first = Sources { word: 0, thumb: false, registers: 1 };
+        Decoder { architecture, timing, xscale, sources: Box::new([first; REMEMBERED]) }
+    }
+
     /// Decodes an ARM instruction; `following` is the word after it, where it is known.
-    pub fn arm(&self, word: u32, following: Option<u32>) -> Op {
+    pub fn arm(&mut self, word: u32, following: Option<u32>) -> Op {
         self.with_stall(word, following, false)
     }
 
     /// Decodes a Thumb instruction; `following` is the half-word after it, where it is known.
-    pub fn thumb(&self, half: u16, following: Option<u16>) -> Op {
+    pub fn thumb(&mut self, half: u16, following: Option<u16>) -> Op {
         self.with_stall(u32::from(half), following.map(u32::from), true)
     }
 
     /// The stall of an instruction for what the one before it delivers late.
-    pub fn stall(&self, late: Late, word: u32, thumb: bool) -> u8 {
-        late.stall(self.decode(word, thumb).sources)
+    pub fn stall(&mut self, late: Late, word: u32, thumb: bool) -> u8 {
+        let place = (word.wrapping_mul(0x9e37_79b9) >> 16) as usize % REMEMBERED;
+        let known = self.sources[place];
+        if (known.word, known.thumb) == (word, thumb) {
+            return late.stall(known.registers);
+        }
+        let registers = self.decode(word, thumb).sources;
+        self.sources[place] = Sources { word, thumb, registers };
+        late.stall(registers)
     }
 
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
-    fn with_stall(&self, word: u32, following: Option<u32>, thumb: bool) -> Op {
+    fn with_stall(&mut self, word: u32, following: Option<u32>, thumb: bool) -> Op {
         let mut op = self.decode(word, thumb).op;
         if let Some(following) = following
             && op.late.is_some()
