@@ -70,7 +70,8 @@ fn decode_first(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
 }
 
 fn undecoded(place: u32) -> Op {
-    Op { immediate: place, issue: 0, ..Op::new(decode_first) }
+    // It costs nothing to find out.
+    Op { immediate: place, cost: 0, ..Op::new(decode_first) }
 }
 
 impl InstructionSide {

@@ -69,6 +69,16 @@ pub enum Side {
     Data,
 }
 
+/// An instruction of so many issue cycles, as `pending` counts it.
+pub(crate) const fn issue_cost(cycles: u8) -> u64 {
+    cycles as u64 | 1 << 44
+}
+
+/// So many stall cycles.
+pub(crate) const fn stall_cost(cycles: u8) -> u64 {
+    (cycles as u64) << 24
+}
+
 /// Two line operations that are further apart belong to different loops.
 const LOOP_STEP_CYCLES: u64 = 200;
 /// Fault status of a fetch that the XScale's MMU refused: the extension bit, and status 0.

@@ -7,9 +7,8 @@ use mmulab_machine::{AbortModel, ArmArchitecture, ArmCoprocessor, SystemMachine}
 
 use crate::board::Board;
 use crate::cpu::{Architecture, Cpu, Exception, FIQ_MASKED, Flow, IRQ_MASKED};
-use crate::isa::CONDITIONS;
 use crate::loader::Loaded;
-use crate::memory::{Memory, Space};
+use crate::memory::{Memory, Space, issue_cost, stall_cost};
 use crate::timing::Cause;
 
 /// Cycles after which the loop looks up at the latest. Small enough for the packed counters.
@@ -494,7 +493,7 @@ fn run_core<const WATCHED: bool>(
         };
         if cpu.memory.fetch.late.is_some() {
             let stall = cpu.memory.fetch.stall_across(slot, cpu.memory.pc, cpu.thumb());
-            cpu.memory.pending += u64::from(stall) << 24;
+            cpu.memory.pending += stall_cost(stall);
         }
         if cpu.thumb() {
             run_line::<WATCHED, true>(cpu, board, slot, left, debugging, first);
@@ -547,8 +546,8 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
             }
         }
         cpu.registers[15] = cpu.memory.pc.wrapping_add(2 * length);
-        if CONDITIONS[usize::from(op.condition & 15)] >> cpu.flags & 1 != 0 {
-            cpu.memory.pending += u64::from(op.issue) | u64::from(op.stall) << 24 | 1 << 44;
+        if op.passes >> cpu.flags & 1 != 0 {
+            cpu.memory.pending += op.cost;
             match (op.handler)(cpu, board, &op) {
                 Flow::Next if op.late.is_some() => cpu.memory.fetch.late = op.late,
                 Flow::Next => {}
@@ -558,14 +557,13 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
                     return;
                 }
                 Flow::Decoded => {
-                    cpu.memory.pending -= 1 << 44;
                     // It was not executed yet.
                     *first |= was_first;
                     continue;
                 }
             }
         } else {
-            cpu.memory.pending += 1 | 1 << 44;
+            cpu.memory.pending += issue_cost(1);
             cpu.skipped(&op);
         }
         cpu.memory.pc = cpu.memory.pc.wrapping_add(length);

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use mmulab_machine::ArmTiming;
 
 use crate::cpu::Architecture;
+use crate::memory::stall_cost;
 
 use super::execute;
 use super::op::{Late, Op};
@@ -101,7 +102,7 @@ impl Decoder {
         if let Some(following) = following
             && op.late.is_some()
         {
-            op.stall = self.stall(op.late, following, thumb);
+            op.cost += stall_cost(self.stall(op.late, following, thumb));
             op.late = Late::NONE;
         }
         op
@@ -118,7 +119,7 @@ impl Decoder {
     fn undefined(&self, word: u32, thumb: bool) -> Decoded {
         let always = thumb || word >> 28 == 15;
         let condition = if always { 14 } else { (word >> 28) as u8 };
-        Decoded { op: Op { condition, ..Op::new(execute::undefined) }, sources: 0 }
+        Decoded { op: Op::new(execute::undefined), sources: 0 }.when(condition)
     }
 
     /// What an instruction is that this core does not have but another does, with where to read of it.

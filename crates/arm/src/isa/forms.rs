@@ -5,11 +5,13 @@
 
 use mmulab_machine::ArmTiming;
 
+use crate::memory::issue_cost;
+
 use super::decode::Decoded;
 use super::execute::alu::*;
 use super::execute::load_store::*;
 use super::execute::{alu, branch, load_store, multiply, system};
-use super::op::{CoprocessorAccess, Handler, Late, Op, modifier};
+use super::op::{CONDITIONS, CoprocessorAccess, Handler, Late, Op, modifier};
 
 /// R13.
 pub const SP: u8 = 13;
@@ -38,7 +40,7 @@ impl Decoded {
 
     /// Under a condition; without it, it is executed always.
     pub fn when(mut self, condition: u8) -> Decoded {
-        self.op.condition = condition;
+        self.op.passes = CONDITIONS[usize::from(condition)];
         self
     }
 
@@ -57,7 +59,7 @@ impl Decoded {
     }
 
     fn takes(mut self, cycles: u8) -> Decoded {
-        self.op.issue = cycles;
+        self.op.cost = issue_cost(cycles);
         self
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::board::Board;
 use crate::cpu::{Cpu, Flow};
+use crate::memory::issue_cost;
 
 /// Executes one decoded instruction.
 pub type Handler = fn(&mut Cpu, &mut Board, &Op) -> Flow;
@@ -13,16 +14,18 @@ pub type Handler = fn(&mut Cpu, &mut Board, &Op) -> Flow;
 pub struct Op {
     /// What executes it.
     pub handler: Handler,
+    /// Issue cycles, stall cycles and the instruction itself, as [`crate::memory`] counts them.
+    pub cost: u64,
     /// Immediate operand, offset (signed where the handler takes no [`modifier::UP`]), register list,
     /// or [`CoprocessorAccess`].
     pub immediate: u32,
     /// Registers whose values come late, if it is not known yet whether the next instruction reads
     /// them: it is in another line.
     pub late: Late,
+    /// Under which flags it is executed; see [`CONDITIONS`].
+    pub passes: u16,
     /// Bits of [`modifier`].
     pub modifiers: u8,
-    /// Condition, 14 being always.
-    pub condition: u8,
     /// Destination, or what is stored.
     pub rd: u8,
     /// First operand or base.
@@ -34,13 +37,9 @@ pub struct Op {
     /// Shift type; for an immediate operand of a logical instruction, the carry (2 for unchanged); for
     /// MSR the byte mask.
     pub shift: u8,
-    /// Issue cycles.
-    pub issue: u8,
-    /// Stall cycles, because the next instruction uses the result.
-    pub stall: u8,
 }
 
-const _: () = assert!(size_of::<Op>() == 24, "the run loop copies one for each instruction");
+const _: () = assert!(size_of::<Op>() == 32, "the run loop copies one for each instruction");
 
 /// What changes an instruction within its handler.
 pub mod modifier {
@@ -101,17 +100,16 @@ impl Op {
     pub const fn new(handler: Handler) -> Op {
         Op {
             handler,
+            cost: issue_cost(1),
             immediate: 0,
+            passes: ALWAYS,
             late: Late::NONE,
             modifiers: 0,
-            condition: 14,
             rd: 0,
             rn: 0,
             rm: 0,
             rs: 0,
             shift: 0,
-            issue: 1,
-            stall: 0,
         }
     }
 
@@ -179,6 +177,9 @@ impl fmt::Display for CoprocessorAccess {
         write!(text, "{name} p{}, {opcode_1}, c{n}, c{m}, {opcode_2}", self.coprocessor())
     }
 }
+
+/// Any flags let the condition 14 pass.
+pub const ALWAYS: u16 = 0xffff;
 
 /// Which flags let a condition pass: bit n of entry c is set if flags n satisfy condition c (A3.2).
 pub static CONDITIONS: [u16; 16] = conditions();

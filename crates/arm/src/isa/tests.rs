@@ -5,6 +5,7 @@ use mmulab_hardware::Random;
 use super::decode::Decoder;
 use super::execute::alu::ADD;
 use super::forms::{constant, data_processing};
+use super::op::ALWAYS;
 use super::pattern::Pattern;
 use super::table::{Choice, Row, Since, Table};
 use super::{a32, t16};
@@ -148,5 +149,5 @@ fn an_instruction_of_thumb_2_is_one_more_row() {
     let decoder =
         Decoder { architecture: Architecture::V5TE, timing: machine.timing.clone(), xscale: false };
     let op = (row.form)(&row.pattern.fields(word), &decoder).op;
-    assert_eq!((op.rd, op.rn, op.immediate, op.condition), (0, 10, 0xabc, 14));
+    assert_eq!((op.rd, op.rn, op.immediate, op.passes), (0, 10, 0xabc, ALWAYS));
 }
