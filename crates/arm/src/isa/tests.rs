@@ -146,8 +146,7 @@ fn an_instruction_of_thumb_2_is_one_more_row() {
         &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/arm926ej-s.toml"),
     );
     let Ok(mmulab_machine::Machine::System(machine)) = machine else { panic!("not a machine") };
-    let decoder =
-        Decoder { architecture: Architecture::V5TE, timing: machine.timing.clone(), xscale: false };
+    let decoder = Decoder::new(Architecture::V5TE, machine.timing.clone(), false);
     let op = (row.form)(&row.pattern.fields(word), &decoder).op;
     assert_eq!((op.rd, op.rn, op.immediate, op.passes), (0, 10, 0xabc, ALWAYS));
 }
