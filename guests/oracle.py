@@ -54,13 +54,14 @@ class Run:
     status: int | None
 
 
-def qemu(image, cpu, timeout=120):
+def qemu(image, cpu, timeout=120, options=()):
     """Runs a bare-metal image on QEMU; its semihosting console is the output."""
     command = [
         EMULATOR, "-M", "versatilepb", "-cpu", cpu, "-m", "128", "-display", "none",
         "-monitor", "none", "-serial", "null", "-parallel", "null", "-net", "none",
         "-audiodev", "none,id=silent", "-chardev", "stdio,id=console",
         "-semihosting-config", "enable=on,target=native,chardev=console", "-kernel", str(image),
+        *options,
     ]  # fmt: skip
     try:
         done = subprocess.run(

@@ -38,6 +38,13 @@ def test_every_page_permission_domain_and_fault_is_as_on_qemu(machine: str) -> N
     assert different == []
 
 
+@pytest.mark.parametrize("machine", ["arm926ej-s", "sa1100"])
+def test_timers_interrupt_controller_and_uart_do_what_qemus_do(machine: str) -> None:
+    lines, different = run.compare_devices(machine)
+    assert lines > 10_000
+    assert different == []
+
+
 def test_no_random_word_is_left_out_without_a_reason() -> None:
     """Over uniform words, each reason stays a small share: the masks do not hide the encodings."""
     draw = random.Random(1)
