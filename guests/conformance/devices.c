@@ -231,11 +231,11 @@ int main(void)
     print_identity("timer id ", TIMER);
     print_identity("controller id ", CONTROLLER);
     print_identity("uart id ", UART);
-    period("periodic ", PERIODIC | INTERRUPT | WIDE, 1000, 200000, 200);
-    period("periodic by 16 ", PERIODIC | INTERRUPT | WIDE | 0x04, 100, 160000, 100);
-    period("periodic by 256 ", PERIODIC | INTERRUPT | WIDE | 0x08, 10, 256000, 100);
-    period("free-running ", INTERRUPT, 0xffff, 300000, 4);
-    period("one shot ", ONE_SHOT | INTERRUPT | WIDE, 1000, 50000, 1);
+    period("periodic ", PERIODIC | INTERRUPT | WIDE, 100, 10000, 100);
+    period("periodic by 16 ", PERIODIC | INTERRUPT | WIDE | 0x04, 10, 16000, 100);
+    period("periodic by 256 ", PERIODIC | INTERRUPT | WIDE | 0x08, 2, 51200, 100);
+    period("free-running ", INTERRUPT, 0xffff, 140000, 2);
+    period("one shot ", ONE_SHOT | INTERRUPT | WIDE, 1000, 5000, 1);
     RANDOM("timer ", TIMER, timer);
     loaded_values();
     RANDOM("controller ", CONTROLLER, controller);
