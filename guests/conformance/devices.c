@@ -231,7 +231,7 @@ int main(void)
     print_identity("timer id ", TIMER);
     print_identity("controller id ", CONTROLLER);
     print_identity("uart id ", UART);
-    period("periodic ", PERIODIC | INTERRUPT | WIDE, 100, 10000, 100);
+    period("periodic ", PERIODIC | INTERRUPT | WIDE, 20, 10000, 500);
     period("periodic by 16 ", PERIODIC | INTERRUPT | WIDE | 0x04, 10, 16000, 100);
     period("periodic by 256 ", PERIODIC | INTERRUPT | WIDE | 0x08, 2, 51200, 100);
     period("free-running ", INTERRUPT, 0xffff, 140000, 2);
