@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-arm recorder test test-rust test-python lint bench guests linux conformance timing fuzz clean
+.PHONY: help run setup setup-arm recorder test test-rust test-python wheels lint bench guests linux conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -81,6 +81,10 @@ recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool
 	@if pkg-config --exists valgrind; then \
 	  $(MAKE) --no-print-directory --silent -C recorders/valgrind OUTPUT=$(CURDIR)/$(BUILD)/valgrind; \
 	else echo "Valgrind is not installed: all but recording works. Type: sudo apt-get install valgrind" >&2; fi
+
+wheels: setup ## Build the Python packages mmulab and mmulab-recorder into build/wheels.
+	@$(WITH_RUST) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheels . recorders/valgrind
+	@ls $(BUILD)/wheels/*.whl
 
 # The programs that stand for those of the 1998 study; its test is skipped without them.
 $(BUILD)/study-programs:

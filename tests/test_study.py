@@ -192,7 +192,6 @@ def test_an_unknown_place_to_run_is_told(study):
 
 
 def test_a_cluster_gives_the_same(study, tmp_path):
-    pytest.importorskip("distributed")
     finished = command("sweep", study, "-o", tmp_path / "there.parquet", "--on", "dask://local")
     assert finished.status == 0, finished.errors
     mmulab.sweep(study, tmp_path / "here.parquet")

@@ -53,6 +53,13 @@ class Study:
     seed: int = 1
     title: str = ""
 
+    def __post_init__(self) -> None:
+        """Takes names for paths, and one for a list of one, as `replay` does."""
+        traces = [self.traces] if isinstance(self.traces, str | os.PathLike) else self.traces
+        machines = [self.machines] if isinstance(self.machines, str | Machine) else self.machines
+        object.__setattr__(self, "traces", [Path(trace) for trace in traces])
+        object.__setattr__(self, "machines", list(machines))
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Study:
         """Reads a study file; paths in it are relative to its folder.

@@ -364,17 +364,21 @@ impl Session {
             let program = options.program.clone();
             return Err(TraceError::CannotBeRecorded { program, problem });
         }
-        let valgrind = program::find("valgrind").ok_or_else(|| TraceError::NotInstalled {
-            what: "recording needs Valgrind, which is not installed".into(),
-            mend: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run `make \
-                   recorder`"
-                .into(),
-        })?;
+        // A recorder that was installed as a package has a launcher of its own version.
+        let own_launcher = options.tool_directory.join("valgrind");
+        let valgrind = program::find(&own_launcher.to_string_lossy())
+            .or_else(|| program::find("valgrind"))
+            .ok_or_else(|| TraceError::NotInstalled {
+                what: "recording needs Valgrind, which is not installed".into(),
+                mend: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run \
+                       `make recorder`"
+                    .into(),
+            })?;
         if !options.tool_directory.join(TOOL).is_file() {
             return Err(TraceError::NotInstalled {
                 what: format!("the recorder is not in {}", options.tool_directory.display()),
-                mend: "build it with `make recorder` in the project's folder; where mmulab is installed \
-                       elsewhere, let MMULAB_RECORDER name the folder build/valgrind that it makes"
+                mend: "build it with `make recorder` in the project's folder; for an mmulab installed \
+                       elsewhere, `pip install ./recorders/valgrind` there"
                     .into(),
             });
         }
