@@ -1,13 +1,8 @@
 """The programs that stand for those of the 1998 study, and their inputs.
 
-The study ran gcc, vortex and ijpeg of SPEC '95. Their like of today, as any Debian machine has them:
-
-* `gcc-like`: the C compiler proper (`cc1`) compiles a generated source file;
-* `vortex-like`: SQLite builds three related tables in memory, then looks up, changes and joins rows
-  in an order without locality;
-* `ijpeg-like`: `cjpeg` compresses a generated picture.
-
-Inputs are generated here, the same bytes everywhere; nothing is downloaded.
+The study ran gcc, vortex and ijpeg of SPEC '95. For each there are several candidates of today, as any
+Debian machine has them; `study_choice` says which stands for it, and why. Inputs are generated here,
+the same bytes everywhere; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -16,103 +11,189 @@ import dataclasses
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from mmulab.errors import RecordError
-
-
-class MissingProgram(RecordError):
-    """A program that the study runs is not installed; the text says how to install it."""
+from mmulab.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One program of the study with its input."""
+    """One program with its input."""
 
     name: str
-    stands_for: str
+    """What it stands for, as `gcc-like`."""
+    label: str
+    """Which candidate it is."""
     command: list[str]
     input: Path
 
 
+Build = Callable[[str, Path], Program]
+"""Writes a program's input to a folder, for the name that it goes by."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Size:
-    """How much work each program gets; chosen for the number of instructions it takes."""
+class Candidate:
+    """A program that could stand for one of the study's."""
 
-    source_functions: int
-    compiler_option: str
-    database_rows: int
-    database_queries: int
-    picture_width: int
-    picture_height: int
+    label: str
+    build: Build
+    packages: dict[str, str]
+    """Debian packages by the program that is needed of each."""
 
 
-QUICK = Size(30, "-fsyntax-only", 400, 250, 640, 480)
-"""Some 20 million instructions each. The compiler stops after its front end, because setting up its
-back end alone takes 40 million."""
-FULL = Size(3, "-O2", 5200, 1900, 2048, 1664)
-"""Up to 200 million instructions each, all running to completion."""
+def compiler(functions: int, option: str) -> Candidate:
+    """The C compiler proper (`cc1`), which the `gcc` driver would start as a child."""
+
+    def build(name: str, folder: Path) -> Program:
+        source = write(folder / "source.c", source_text(functions).encode())
+        found = subprocess.run(
+            ["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        command = [found, "-quiet", option, str(source), "-o", str(folder / "source.s")]
+        return Program(name, label, command, source)
+
+    label = f"cc1 {option}, {functions} functions"
+    return Candidate(label, build, {"gcc": "gcc"})
 
 
-def programs(folder: Path, size: Size) -> list[Program]:
+def small_compiler(functions: int) -> Candidate:
+    """`tcc`, which compiles in one pass."""
+
+    def build(name: str, folder: Path) -> Program:
+        source = write(folder / "source.c", source_text(functions).encode())
+        command = ["tcc", "-c", str(source), "-o", str(folder / "source.o")]
+        return Program(name, label, command, source)
+
+    label = f"tcc, {functions:,} functions"
+    return Candidate(label, build, {"tcc": "tcc"})
+
+
+def relational_database(rows: int, queries: int) -> Candidate:
+    """SQLite builds three related tables in memory, then looks up, changes and joins rows in an order
+    without locality."""
+
+    def build(name: str, folder: Path) -> Program:
+        script = write(folder / "script.sql", script_text(rows, queries).encode())
+        command = ["sqlite3", ":memory:", ".output /dev/null", f".read {script}"]
+        return Program(name, label, command, script)
+
+    label = f"sqlite3, {rows:,} rows, {queries:,} queries"
+    return Candidate(label, build, {"sqlite3": "sqlite3"})
+
+
+def key_value_database(records: int) -> Candidate:
+    """Berkeley DB loads records into a B-tree, in an order without locality, with a cache of 6 MB."""
+
+    def build(name: str, folder: Path) -> Program:
+        home = folder / "berkeley"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        (home / "DB_CONFIG").write_text("set_cachesize 0 6291456 1\n")
+        text = write(folder / "records.txt", records_text(records).encode())
+        command = ["db5.3_load", "-T", "-t", "btree", "-h", str(home), "-f", str(text), "records.db"]
+        return Program(name, label, command, text)
+
+    label = f"Berkeley DB, {records:,} records"
+    return Candidate(label, build, {"db5.3_load": "db5.3-util"})
+
+
+def object_store(parts: int, rounds: int) -> Candidate:
+    """Our own, in C: what OO1 does with parts and their connections."""
+
+    def build(name: str, folder: Path) -> Program:
+        program = folder / "object_store"
+        source = Path(__file__).with_name("object_store.c")
+        if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+            folder.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
+        return Program(name, label, [str(program), str(parts), str(rounds)], source)
+
+    label = f"object_store, {parts:,} parts, {rounds} rounds"
+    return Candidate(label, build, {"gcc": "gcc"})
+
+
+def picture_compressor(width: int, height: int) -> Candidate:
+    """`cjpeg` compresses a generated picture."""
+
+    def build(name: str, folder: Path) -> Program:
+        picture = write(folder / "picture.ppm", picture_bytes(width, height))
+        compressed = str(folder / "picture.jpg")
+        options = ["-quality", "90", "-optimize", "-outfile", compressed]
+        return Program(name, label, ["cjpeg", *options, str(picture)], picture)
+
+    label = f"cjpeg, {width} x {height}"
+    return Candidate(label, build, {"cjpeg": "libjpeg-turbo-progs"})
+
+
+CANDIDATES = {
+    "gcc-like": [
+        compiler(3, "-O2"),
+        compiler(12, "-O1"),
+        compiler(60, "-O0"),
+        compiler(300, "-fsyntax-only"),
+        small_compiler(300),
+        small_compiler(2000),
+    ],
+    "vortex-like": [
+        relational_database(5200, 1900),
+        relational_database(2600, 4000),
+        relational_database(10_400, 1000),
+        key_value_database(20_000),
+        key_value_database(60_000),
+        object_store(10_000, 100),
+        object_store(20_000, 40),
+        object_store(20_000, 100),
+    ],
+    "ijpeg-like": [
+        picture_compressor(2048, 1664),
+        picture_compressor(1024, 832),
+        picture_compressor(512, 416),
+        picture_compressor(256, 208),
+    ],
+}
+"""For each program of the study those of today among which one is chosen."""
+QUICK = {
+    "gcc-like": compiler(30, "-fsyntax-only"),
+    "vortex-like": relational_database(400, 250),
+    "ijpeg-like": picture_compressor(640, 480),
+}
+"""Shorter inputs, some 20 million instructions each, for the short version. The compiler stops after its
+front end, because setting up its back end alone takes 40 million."""
+
+
+def programs(folder: Path, chosen: dict[str, Candidate]) -> list[Program]:
     """Writes the inputs to `folder` and returns the programs to run on them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    source, script, picture = folder / "source.c", folder / "script.sql", folder / "picture.ppm"
-    write(source, source_text(size.source_functions).encode())
-    write(script, script_text(size.database_rows, size.database_queries).encode())
-    write(picture, picture_bytes(size.picture_width, size.picture_height))
-    assembly, compressed = str(folder / "source.s"), str(folder / "picture.jpg")
-    return [
-        Program(
-            "gcc-like",
-            "gcc",
-            [compiler(), "-quiet", size.compiler_option, str(source), "-o", assembly],
-            source,
-        ),
-        Program(
-            "vortex-like",
-            "vortex",
-            [find("sqlite3", "sqlite3"), ":memory:", ".output /dev/null", f".read {script}"],
-            script,
-        ),
-        Program(
-            "ijpeg-like",
-            "ijpeg",
-            [
-                find("cjpeg", "libjpeg-turbo-progs"),
-                *("-quality", "90", "-optimize", "-outfile", compressed, str(picture)),
-            ],
-            picture,
-        ),
-    ]
+    require(chosen.values())
+    return [candidate.build(name, folder) for name, candidate in chosen.items()]
 
 
-def write(path: Path, content: bytes) -> None:
-    """Writes a file in one step, unless it is there already with that content."""
+def require(candidates: Iterable[Candidate]) -> None:
+    """Raises `InputError`, with one command that installs all, where programs are missing."""
+    missing = sorted(
+        {
+            package
+            for candidate in candidates
+            for program, package in candidate.packages.items()
+            if shutil.which(program) is None
+        }
+    )
+    if missing:
+        raise InputError(
+            f"the programs of the 1998 study are not all installed; on Debian: "
+            f"apt install {' '.join(missing)}"
+        )
+
+
+def write(path: Path, content: bytes) -> Path:
+    """Writes a file in one step, unless it is there already with that content; gives its path."""
     if path.exists() and path.read_bytes() == content:
-        return
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(path.suffix + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)
-
-
-def find(program: str, package: str) -> str:
-    """The path of an installed program."""
-    path = shutil.which(program)
-    if path is None:
-        raise MissingProgram(f"{program} is not installed; on Debian: apt install {package}")
-    return path
-
-
-def compiler() -> str:
-    """The compiler proper, which the `gcc` driver would start as a child."""
-    gcc = find("gcc", "gcc")
-    path = subprocess.run(
-        [gcc, "-print-prog-name=cc1"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    if not os.path.isabs(path):
-        raise MissingProgram("gcc has no C compiler (cc1); on Debian: apt install gcc")
     return path
 
 
@@ -308,6 +389,16 @@ def script_text(rows: int, queries: int) -> str:
             key = below(rows)
             lines.append(f"SELECT name FROM part WHERE id = {key};")
             lines.append(f"DELETE FROM orders WHERE customer = {key};")
+    return "\n".join(lines) + "\n"
+
+
+def records_text(records: int) -> str:
+    """Keys in an order without locality, each once, and values of 100 characters, line by line."""
+    prime = next_prime(records)
+    lines = []
+    for index in range(records):
+        key = (index + 1) * 15_485_863 % prime
+        lines += [f"{key:010}", f"{key:0100}"]
     return "\n".join(lines) + "\n"
 
 
