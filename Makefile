@@ -88,7 +88,7 @@ wheels: setup ## Build the Python packages mmulab and mmulab-recorder into build
 
 # The programs that stand for those of the 1998 study; its test is skipped without them.
 $(BUILD)/study-programs:
-	-@$(call debian,gcc sqlite3 libjpeg-turbo-progs,the programs of the 1998 study)
+	-@$(call debian,gcc libjpeg-turbo-progs,the programs of the 1998 study)
 	@mkdir -p $(BUILD) && touch $@
 
 # ---- the main job ------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from conftest import mmulab
 NEEDED = {
     "valgrind": "valgrind",
     "gcc": "gcc",
-    "sqlite3": "sqlite3",
     "cjpeg": "libjpeg-turbo-progs",
 }
 

@@ -10,9 +10,10 @@ import math
 
 import pytest
 
+import mmulab
 from mmulab import papers
 from mmulab.causes import BY_NAME
-from mmulab.papers import study_programs, vm_study_1998
+from mmulab.papers import study_choice, study_programs, vm_study_1998
 from mmulab.papers.vm_study_cells import KIB, Cell, Cells, Chains, Configuration, table_heads
 from mmulab.papers.vm_study_claims import evaluate
 from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
@@ -341,19 +342,61 @@ def test_where_no_cause_shows_that_is_told():
         assert explain(identifier, cells, evidence) == UNEXPLAINED, identifier
 
 
-def test_inputs_are_the_same_everywhere(tmp_path):
-    study_programs.programs(tmp_path, study_programs.QUICK)
-    digests = {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        for path in sorted(tmp_path.iterdir())
+def test_inputs_are_the_same_everywhere():
+    inputs = {
+        "picture.ppm": study_programs.picture_bytes(640, 480),
+        "script.sql": study_programs.script_text(400, 250).encode(),
+        "source.c": study_programs.source_text(30).encode(),
+        "records.txt": study_programs.records_text(100).encode(),
     }
+    digests = {name: hashlib.sha256(text).hexdigest()[:16] for name, text in inputs.items()}
     assert digests == {
         "picture.ppm": "d188662a49a19ee5",
         "script.sql": "e917b1962ce60ba3",
         "source.c": "10d57b18489ad836",
+        "records.txt": "6bd475af9b088123",
     }
 
 
-def test_a_missing_program_is_named_with_its_package():
-    with pytest.raises(study_programs.MissingProgram, match="apt install no-such-package"):
-        study_programs.find("no-such-program", "no-such-package")
+def test_missing_programs_are_told_with_one_command(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    expected = "apt install gcc gcc-arm-none-eabi libjpeg-turbo-progs make$"
+    with pytest.raises(papers.InputError, match=expected):
+        papers.prepare(papers.PAPERS, papers.Run())
+
+
+def one(path: float, pages: int = 1000, completes: bool = True, first_uses: int = 10):
+    """A candidate's recording."""
+    instructions = 100_000_000
+    misses = round(instructions / path)
+    return study_choice.Candidacy("", completes, instructions, pages, misses, first_uses)
+
+
+def test_the_program_nearest_to_what_the_study_says_is_chosen():
+    """On a scale of ratios: the middle of 100 to 600 instructions is 245."""
+    assert study_choice.choose("gcc-like", [one(80), one(400), one(130), one(2000)]) == 1
+    assert study_choice.choose("vortex-like", [one(80), one(400), one(160), one(2000)]) == 2
+
+
+def test_what_is_cut_or_walks_seldom_or_needs_more_memory_comes_later():
+    cut, seldom, large = one(245, completes=False), one(5000), one(245, pages=2049)
+    assert study_choice.choose("gcc-like", [cut, seldom]) == 1
+    assert study_choice.choose("gcc-like", [seldom, large]) == 1
+    assert study_choice.choose("gcc-like", [large, one(500)]) == 1
+
+
+def test_the_picture_is_chosen_by_its_first_uses():
+    often, late = one(300, first_uses=300_000), one(50_000, first_uses=500)
+    large, good = one(50_000, pages=3000, first_uses=1900), one(40_000, first_uses=1900)
+    longer = dataclasses.replace(good, instructions=good.instructions + 1)
+    assert study_choice.choose("ijpeg-like", [often, late]) == 1
+    assert study_choice.choose("ijpeg-like", [late, large]) == 1
+    assert study_choice.choose("ijpeg-like", [large, good, longer]) == 2
+
+
+def test_a_candidate_is_read_from_its_recording(trace):
+    found = study_choice.candidacy("small", trace)
+    curves = [mmulab.reach(trace).curve(side, "4K") for side in ("instruction", "data")]
+    assert found.misses == sum(curve.misses_at(128) for curve in curves)
+    assert found.first_uses == sum(curve.pages for curve in curves)
+    assert 0 < found.compulsory <= 1 and found.path == found.instructions / found.misses

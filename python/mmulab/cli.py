@@ -42,7 +42,7 @@ from mmulab.command import (
     machines_of,
     status_of,
 )
-from mmulab.errors import InputError, Interrupted
+from mmulab.errors import Interrupted
 from mmulab.files import replacing
 from mmulab.limits import MAX_COUNT
 from mmulab.machine import Machine, machine_names, machine_schema
@@ -539,9 +539,7 @@ def reproduce(
     from mmulab import papers, report
 
     names = list(papers.PAPERS) if paper is None else [paper]
-    for name in names:
-        if name not in papers.PAPERS:
-            raise InputError(f"unknown paper {name!r}; known: {', '.join(papers.PAPERS)}")
+    papers.prepare(names, papers.Run(full=full))
     claims: list[dict[str, Any]] = []
     for name in names:
         folder = directory(dir / name)

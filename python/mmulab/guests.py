@@ -46,18 +46,22 @@ def output_folder() -> Path:
     return cached / "mmulab" / f"guests-{digest.hexdigest()[:16]}"
 
 
-@cache
-def build(folder: str) -> None:
-    """Runs the Makefile of a folder, once in a process."""
-    missing = [
+def missing_packages() -> set[str]:
+    """Debian packages that have to be installed for the guests to be built."""
+    return {
         package
         for program, package in ((COMPILER, "gcc-arm-none-eabi"), ("make", "make"))
         if shutil.which(program) is None
-    ]
-    if missing:
+    }
+
+
+@cache
+def build(folder: str) -> None:
+    """Runs the Makefile of a folder, once in a process."""
+    if missing := missing_packages():
         raise InputError(
             f"the guests cannot be built without {COMPILER} and make; on Debian: "
-            f"apt install {' '.join(missing)}"
+            f"apt install {' '.join(sorted(missing))}"
         )
     command = ["make", "--silent", "-C", str(SOURCES / folder), f"OUT={output_folder()}"]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)

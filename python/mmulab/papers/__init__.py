@@ -2,8 +2,8 @@
 
 A module evaluates its paper's claims by code, from what it ran, and returns a `Reproduction`. To add a
 paper, put its figures in `published/<paper>/`, its claims in `published/claims.csv`, the rule by which
-each will be judged in `published/rules.csv` (before the first result), a module with a function
-`reproduce(run)` here, and its name in `PAPERS`.
+each will be judged in `published/rules.csv` (before the first result), a module here with the functions
+`reproduce(run)` and `missing_packages(run)`, and its name in `PAPERS`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
+from mmulab.errors import InputError
 from mmulab.files import replacing
 
 PAPERS = {
@@ -161,7 +162,26 @@ def save_figures(figures: list[Figure], folder: Path) -> None:
 
 def reproduce(name: str, run: Run | None = None) -> Reproduction:
     """Reproduces a paper by the name that users type; see `PAPERS`."""
+    run = run or Run()
+    prepare([name], run)
+    return _module(name).reproduce(run)
+
+
+def prepare(names: Iterable[str], run: Run) -> None:
+    """Raises `InputError` where something has to be installed first, with one command for all papers."""
+    install({package for name in names for package in _module(name).missing_packages(run)})
+
+
+def install(packages: set[str]) -> None:
+    """Raises `InputError` that says how to install packages, unless there are none."""
+    if packages:
+        raise InputError(
+            f"programs are missing that a reproduction runs; on Debian: apt install "
+            f"{' '.join(sorted(packages))}"
+        )
+
+
+def _module(name: str) -> Any:
     if name not in PAPERS:
-        raise ValueError(f"unknown paper {name!r}; known: {', '.join(PAPERS)}")
-    module = importlib.import_module(PAPERS[name])
-    return module.reproduce(run or Run())
+        raise InputError(f"unknown paper {name!r}; known: {', '.join(PAPERS)}")
+    return importlib.import_module(PAPERS[name])

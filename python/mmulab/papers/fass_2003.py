@@ -38,6 +38,11 @@ TITLE = "Fast address-space switching on the StrongARM (Wiggins et al., 2003)"
 MACHINE = "sa1100"
 
 
+def missing_packages(run: Run) -> set[str]:
+    """Debian packages that have to be installed first."""
+    return guests.missing_packages()
+
+
 def reproduce(run: Run) -> Reproduction:
     """Boots the kernel for every point of the figures, and judges."""
     rounds = 100_000 if run.full else 10_000

@@ -16,6 +16,7 @@ from typing import Any
 import altair as alt
 import pyarrow as pa
 
+from mmulab import guests
 from mmulab.papers import (
     Claim,
     Figure,
@@ -34,6 +35,11 @@ KERNELS = {"plain": "flush", "guaranteed": "fcse_guaranteed", "best_effort": "fc
 RING = [2, 4, 6, 8, 10, 12, 14, 16]
 KILOBYTES = [0, 1, 4, 16]
 LINUX = "the paper measured Linux here, and the Linux guest has no FCSE yet"
+
+
+def missing_packages(run: Run) -> set[str]:
+    """Debian packages that have to be installed first."""
+    return guests.missing_packages()
 
 
 def reproduce(run: Run) -> Reproduction:

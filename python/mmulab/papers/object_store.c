@@ -34,6 +34,10 @@ struct referrer {
 	struct referrer *next;
 };
 
+static const char part_types[10][10] = { "part-0", "part-1", "part-2", "part-3", "part-4",
+					 "part-5", "part-6", "part-7", "part-8", "part-9" };
+static const char link_types[10][10] = { "link-0", "link-1", "link-2", "link-3", "link-4",
+					 "link-5", "link-6", "link-7", "link-8", "link-9" };
 static struct part **buckets;
 static uint32_t bucket_mask, parts;
 static uint64_t state = 1998;
@@ -75,7 +79,7 @@ static struct part *add(void)
 	struct part *part = room(sizeof *part), **bucket = bucket_of(parts);
 	*part = (struct part){ .number = parts++, .x = (int)below(100000), .y = (int)below(100000),
 			       .built = (long)below(3650), .same_bucket = *bucket };
-	snprintf(part->type, sizeof part->type, "type%u", below(10));
+	memcpy(part->type, part_types[below(10)], sizeof part->type);
 	return *bucket = part;
 }
 
@@ -88,7 +92,7 @@ static void connect(struct part *part)
 		uint32_t to = below(10) ? (part->number + parts - near / 2 + below(near)) % parts : below(parts);
 		connection->to = find(to);
 		connection->length = (int)below(1000);
-		snprintf(connection->type, sizeof connection->type, "link%u", below(10));
+		memcpy(connection->type, link_types[below(10)], sizeof connection->type);
 		*referrer = (struct referrer){ part, connection->to->referrers };
 		connection->to->referrers = referrer;
 		part->connections[i] = connection;
@@ -101,17 +105,15 @@ __attribute__((noinline)) static void use(int x, int y, const char *type)
 {
 	char copy[10];
 	memcpy(copy, type, sizeof copy);
-	checksum = checksum * 31 + (uint64_t)(x ^ y) + (unsigned char)copy[4];
+	checksum = checksum * 31 + (uint64_t)(x ^ y) + (unsigned char)copy[5];
 }
 
-static uint32_t follow(const struct part *part, int levels)
+static void follow(const struct part *part, int levels)
 {
 	use(part->x, part->y, part->type);
-	uint32_t visited = 1;
 	if (levels)
 		for (int i = 0; i < CONNECTIONS; i++)
-			visited += follow(part->connections[i]->to, levels - 1);
-	return visited;
+			follow(part->connections[i]->to, levels - 1);
 }
 
 int main(int count, char **words)
@@ -130,16 +132,14 @@ int main(int count, char **words)
 		add();
 	for (uint32_t number = 0; number < wanted; number++)
 		connect(find(number));
-	uint64_t visited = 0;
 	for (uint32_t round = 0; round < rounds; round++) {
 		for (int i = 0; i < LOOKUPS; i++) {
 			const struct part *part = find(below(parts));
 			use(part->x, part->y, part->type);
 		}
-		visited += follow(find(below(parts)), LEVELS);
+		follow(find(below(parts)), LEVELS);
 		for (int i = 0; i < INSERTS; i++)
 			connect(add());
 	}
-	printf("%u parts, %llu visited, %llx\n", parts, (unsigned long long)visited, (unsigned long long)checksum);
-	return 0;
+	return checksum == 0; // as good as never; it keeps the work from being left out
 }

@@ -1,7 +1,7 @@
 """Jacob and Mudge, "A Look at Several Memory Management Units, TLB-Refill Mechanisms, and Page Table
 Organizations", ASPLOS-VIII, 1998: five organisations of virtual memory, their cost in cycles.
 
-Records three programs of today that stand for the study's (`study_programs`), replays them on the
+Records three programs of today that stand for the study's (`study_programs`, `study_choice`), replays them on the
 study's machines over its table 1, evaluates its claims (`vm_study_claims`) and draws its figures
 (`vm_study_figures`); experiments beside them (`vm_study_experiments`) say why claims differ. The short version has shorter inputs and fewer sizes of caches.
 """
@@ -14,7 +14,9 @@ from typing import Any
 
 import mmulab
 from mmulab.papers import Reproduction, Run, published_claims, save_figures
-from mmulab.papers import study_programs as guests
+from mmulab.papers.study_choice import chosen
+from mmulab.papers.study_programs import QUICK, Candidate, Program, programs
+from mmulab.papers.study_programs import missing_packages as missing
 from mmulab.papers.vm_study_cells import (
     KIB,
     L1_SIZES,
@@ -44,10 +46,8 @@ SHORT_L2_SIZES = [size * KIB for size in (512, 2048)]
 def reproduce(run: Run) -> Reproduction:
     """Records, replays, evaluates."""
     folder = run.folder / ("full" if run.full else "short")
-    size = guests.FULL if run.full else guests.QUICK
-    traces = {
-        program.name: trace_of(program, folder, run) for program in guests.programs(folder, size)
-    }
+    recorded = programs(folder, candidates(run))
+    traces = {program.name: trace_of(program, folder, run) for program in recorded}
     pages = {program: pages_of(trace) for program, trace in traces.items()}
     heads = {program: table_heads(number) for program, number in pages.items()}
     evidence = look_into(traces, heads, run)
@@ -68,6 +68,16 @@ def reproduce(run: Run) -> Reproduction:
         tables={"cells": cells.table(), "experiments": evidence.table()},
         notes=notes(traces, pages, len(swept)),
     )
+
+
+def candidates(run: Run) -> dict[str, Candidate]:
+    """The programs to run, by what they stand for."""
+    return chosen() if run.full else QUICK
+
+
+def missing_packages(run: Run) -> set[str]:
+    """Debian packages that have to be installed first."""
+    return missing(candidates(run).values())
 
 
 def configurations(program: str, full: bool) -> list[Configuration]:
@@ -93,9 +103,9 @@ def configurations(program: str, full: bool) -> list[Configuration]:
     return cross_product(l1_sizes, l2_sizes, *lines) + besides
 
 
-def trace_of(program: guests.Program, folder: Path, run: Run) -> Path:
+def trace_of(program: Program, folder: Path, run: Run) -> Path:
     """The program's trace; recorded unless it is there and younger than the input."""
-    trace = folder / f"{program.name}.mmt"
+    trace = folder / f"{program.name} {program.label}.mmt".replace(" ", "-").replace(",", "")
     if not trace.exists() or trace.stat().st_mtime < program.input.stat().st_mtime:
         run.progress(f"recording {program.name}")
         mmulab.record(program.command, trace, max_instructions=MAXIMUM_INSTRUCTIONS)
