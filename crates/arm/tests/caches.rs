@@ -4,7 +4,7 @@ mod support;
 
 use mmulab_arm::Stop;
 use mmulab_arm::checker::Kind;
-use support::{Code, MACHINES, cached, machine, run, run_checked, run_limited, uncached};
+use support::{Code, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached};
 
 /// Tables with the program's own megabyte, the lab block, and megabytes 2 (cached) and 3 (uncached)
 /// that both show physical megabyte 1.
@@ -117,15 +117,14 @@ fn old_instructions_run_until_the_line_is_invalidated() {
             let mut code = Code::new();
             code.section(0, cached(0)).section(1, uncached(1)).section(0x101, uncached(0x101));
             code.section(2, cached(1));
-            code.put(0x10_0000, 0xe3a0_0001).put(0x10_0004, 0xe1a0_f00e).enable();
+            code.put(0x10_0000, asm("mov r0, #1")).put(0x10_0004, asm("mov pc, lr")).enable();
             code.set(1, 0x20_0000).set(2, 0x10_0000);
-            // MOV LR, PC; MOV PC, R1
-            code.word(0xe1a0_e00f).word(0xe1a0_f001);
-            code.set(3, 0xe3a0_0002).store(3, 2, 0);
+            code.asm("mov lr, pc; mov pc, r1");
+            code.set(3, asm("mov r0, #2")).store(3, 2, 0);
             if invalidate {
                 code.system(1, 7, 5, 0);
             }
-            code.word(0xe1a0_e00f).word(0xe1a0_f001).exit_with(0);
+            code.asm("mov lr, pc; mov pc, r1").exit_with(0);
             code
         };
         assert_eq!(run(&machine(name, &[]), &program(false)).stop, Stop::Exit(1), "{name}");
@@ -166,8 +165,7 @@ fn the_whole_data_cache_can_be_cleaned_by_each_core_in_its_way() {
         }
         match name {
             "arm926ej-s" => {
-                // MRC p15, 0, R15, c7, c10, 3; BNE back
-                code.word(0xee17_ff7a).word(0x1aff_fffd);
+                code.asm("mrc p15, 0, pc, c7, c10, 3; bne . - 4");
             }
             "at91rm9200" => {
                 for segment in 0..8 {
@@ -179,13 +177,12 @@ fn the_whole_data_cache_can_be_cleaned_by_each_core_in_its_way() {
             _ => {
                 // Reading a window as large as the cache pushes the dirty lines out; it is page 4's.
                 code.section(4, cached(4)).system(0, 8, 7, 0).set(6, 0x40_0000).set(7, 1024);
-                // LDR R8, [R6], #32; SUBS R7, R7, #1; BNE back
-                code.word(0xe496_8020).word(0xe257_7001).word(0x1aff_fffc);
+                code.asm("ldr r8, [r6], #32; subs r7, r7, #1; bne . - 8");
             }
         }
         code.system(0, 7, 10, 4).set(0, 0);
         for line in 0..7 {
-            code.load(5, 2, line * 32).word(0xe080_0005);
+            code.load(5, 2, line * 32).asm("add r0, r0, r5");
         }
         code.exit_with(0);
         assert_eq!(run(&machine(name, &[]), &code).stop, Stop::Exit(7 * 0x22), "{name}");
@@ -239,9 +236,9 @@ fn fetching_ahead_costs_nothing_and_the_load_waits_for_the_rest() {
         code.load(5, 2, 32).set(9, support::LAB); // the page's TLB entry
         read_ahead(&mut code, 8);
         for _ in 0..between {
-            code.word(0xe1a0_0000);
+            code.asm("mov r0, r0");
         }
-        code.load(6, 9, 8).load(5, 2, 0).load(7, 9, 8).word(0xe047_7006);
+        code.load(6, 9, 8).load(5, 2, 0).load(7, 9, 8).asm("sub r7, r7, r6");
         code.set(0, 0).exit_with(0);
         run(&machine("sa1100", &[]), &code).register(7)
     };
@@ -257,7 +254,7 @@ fn user_mode_may_use_the_read_buffer_where_the_system_permits_it() {
     for (permitted, mode) in [(false, 0x1b), (true, 0x10)] {
         let mut code = Code::new();
         code.set(2, 0x10_0000).system(0, 9, 0, if permitted { 5 } else { 4 });
-        code.word(0xe321_f010).system(2, 9, 0, 2);
+        code.asm("msr cpsr_c, #0x10").system(2, 9, 0, 2);
         let steps = code.words.len() as u64;
         let run = run_limited(&machine("sa1100", &[]), &code.image(), false, steps);
         assert_eq!(run.system.cores[0].mode(), mode, "{permitted}");
@@ -273,12 +270,12 @@ fn the_rr_bit_chooses_the_replacement_while_running() {
             let sets = 16384 / 32 / ways;
             let mut code = with_alias();
             code.read_system(4, 1, 0, 0).set(5, 1 << 14);
-            code.word(if round_robin { 0xe184_4005 } else { 0xe1c4_4005 }).system(4, 1, 0, 0);
+            code.asm(if round_robin { "orr r4, r4, r5" } else { "bic r4, r4, r5" })
+                .system(4, 1, 0, 0);
             code.set(7, 20).set(6, sets * 32);
-            // again: MOV R3, R1; MOV R2, #ways + 1; next: LDR R0, [R3], R6; SUBS R2, R2, #1;
-            // BNE next; SUBS R7, R7, #1; BNE again
-            code.word(0xe1a0_3001).word(0xe3a0_2001 + ways).word(0xe693_0006).word(0xe252_2001);
-            code.word(0x1aff_fffc).word(0xe257_7001).word(0x1aff_fff8).set(0, 0).exit_with(0);
+            // The inner loop visits one set, the outer one repeats it.
+            code.asm("mov r3, r1").set(2, ways + 1).asm("ldr r0, [r3], r6; subs r2, r2, #1");
+            code.asm("bne . - 8; subs r7, r7, #1; bne . - 24").set(0, 0).exit_with(0);
             let run = run(&machine(name, &[]), &code);
             assert_eq!(run.stop, Stop::Exit(0));
             run.outcome.events.dcache_misses
@@ -294,12 +291,12 @@ fn an_instruction_line_can_be_fetched_before_it_runs() {
         // The word before and after a store past the cache tells when the line came in: it has the old code.
         let executed = |prefetched: bool| {
             let mut code = with_alias();
-            code.put(0x30_0000, 0xe3a0_4001).put(0x30_0004, 0xe1a0_f00e); // MOV R4, #1; MOV PC, LR
+            code.put(0x30_0000, asm("mov r4, #1")).put(0x30_0004, asm("mov pc, lr"));
             if prefetched {
                 code.system(1, 7, 13, 1);
             }
-            code.put(0x30_0000, 0xe3a0_4002); // MOV R4, #2
-            code.word(0xe1a0_e00f).word(0xe1a0_f001).set(0, 0).exit_with(0);
+            code.put(0x30_0000, asm("mov r4, #2"));
+            code.asm("mov lr, pc; mov pc, r1").set(0, 0).exit_with(0);
             run(&machine(name, &[]), &code).register(4)
         };
         assert_eq!((executed(true), executed(false)), (1, 2), "{name}");

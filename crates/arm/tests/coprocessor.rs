@@ -6,11 +6,11 @@
 mod support;
 
 use mmulab_arm::{CoprocessorAccess, System};
-use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
+use support::{Code, MACHINES, START, branch, cached, machine, mcr, run, run_limited, uncached};
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
 fn write_with(code: &mut Code, opcode_1: u32, rd: u32, n: u32, m: u32, opcode_2: u32) {
-    code.word(0xee00_0f10 | opcode_1 << 21 | n << 16 | rd << 12 | opcode_2 << 5 | m);
+    code.word(mcr(opcode_1, rd, n, m, opcode_2));
 }
 
 /// The ID and cache type registers.
@@ -71,7 +71,7 @@ fn the_arm926_writes_through_while_write_back_is_disabled() {
         code.store(3, 1, 0).system(0, 7, 10, 4).load(5, 2, 0);
         // The line is not dirty: nothing is lost with it.
         code.system(1, 7, 6, 1).load(6, 1, 0);
-        code.word(0xeeff_cf10); // MRC p15, 7, R12, c15, c0, 0
+        code.asm("mrc p15, 7, r12, c15, c0, 0");
         code.set(0, 0).exit_with(0);
         let run = run(&machine("arm926ej-s", &[]), &code);
         assert_eq!((run.register(5), run.register(6)), (in_memory, in_memory), "{value}");
@@ -101,7 +101,7 @@ fn the_arm926_fills_no_lines_while_that_is_disabled() {
         code.put(support::LAB + 0x18, 1).set(10, support::LAB).load(6, 10, 0x58);
         code.load(4, 1, 0).store(3, 2, 0).store(3, 2, 64).load(4, 1, 0).load(7, 1, 64);
         for _ in 0..64 {
-            code.word(0xe1a0_0000);
+            code.asm("mov r0, r0");
         }
         code.load(9, 10, 0x58).set(0, 0).exit_with(0);
         let run = run(&machine("arm926ej-s", &[]), &code);
@@ -120,11 +120,11 @@ fn the_xscale_says_in_its_fault_status_that_a_fetch_was_refused() {
         let mut code = Code::new();
         code.section(0, uncached(0)).section(0x101, uncached(0x101));
         let handler = START + 0x400;
-        code.put(0xc, 0xea00_0000 | (handler - 0x14) >> 2).enable();
+        code.put(0xc, branch(0xc, handler)).enable();
         code.set(10, 0).system(10, 5, 0, 0);
-        code.set(1, 0x5000_0000).word(0xe1a0_f001); // MOV PC, R1
+        code.set(1, 0x5000_0000).asm("mov pc, r1");
         while code.here() < handler {
-            code.word(0xe1a0_0000);
+            code.asm("mov r0, r0");
         }
         code.read_system(2, 5, 0, 0).read_system(3, 5, 0, 1).set(0, 0).exit_with(0);
         let run = run(&machine(name, &[]), &code);
@@ -219,7 +219,7 @@ fn what_is_not_modelled_is_told_once() {
         write_with(&mut code, 0, 4, 15, 0, 0); // debug override
         write_with(&mut code, 0, 5, 15, 0, 0);
     }
-    code.read_system(4, 1, 0, 0).word(0xe384_4080).system(4, 1, 0, 0); // ORR R4, R4, #0x80
+    code.read_system(4, 1, 0, 0).asm("orr r4, r4, #0x80").system(4, 1, 0, 0);
     code.set(0, 0).exit_with(0);
     let notes = run(&machine("arm926ej-s", &[]), &code).outcome.notes;
     assert_eq!(notes.len(), 2, "{notes:?}");

@@ -23,8 +23,7 @@ fn views() -> Code {
 /// Fills the set of the first line over and over from megabyte 5. Spoils R6, R7 and R8.
 fn crowd(code: &mut Code) {
     code.set(6, 0x50_0000).set(7, CROWD).set(8, SAME_SET_BYTES);
-    // back: LDR R9, [R6], R8; SUBS R7, R7, #1; BNE back
-    code.word(0xe696_9008).word(0xe257_7001).word(0x1aff_fffc);
+    code.asm("ldr r9, [r6], r8; subs r7, r7, #1; bne . - 8");
 }
 
 /// Changes the first word in memory and loads it through the cache: 0 says that the line stayed.
@@ -41,7 +40,7 @@ fn each_way_of_the_arm926_can_be_locked_as_its_manual_says() {
             code.set(4, 0xfff0 | 0xf & !(1 << way)).system(4, 9, 0, 0).load(9, 1, 0);
             code.set(4, 0xfff0 | u32::from(locked) << way).system(4, 9, 0, 0);
             crowd(&mut code);
-            code.read_system(3, 9, 0, 0).word(0xe1a0_c003); // MOV R12, R3
+            code.read_system(3, 9, 0, 0).asm("mov r12, r3");
             ends_with_what_the_cache_says(&mut code);
             let run = run(&machine("arm926ej-s", &[]), &code);
             let expected = if locked { 0 } else { 0x22 };
@@ -73,13 +72,13 @@ fn lines_below_the_base_of_the_arm920_stay() {
     for round_robin in [0, 1 << 14] {
         for base in [0, 1] {
             let mut code = views();
-            code.read_system(10, 1, 0, 0).set(11, round_robin).word(0xe18a_a00b);
+            code.read_system(10, 1, 0, 0).set(11, round_robin).asm("orr r10, r10, r11");
             code.system(10, 1, 0, 0);
             crowd(&mut code);
             code.set(4, 0).system(4, 9, 0, 0).load(9, 1, 0);
             code.set(4, base << 26).system(4, 9, 0, 0);
             crowd(&mut code);
-            code.read_system(3, 9, 0, 0).word(0xe1a0_c003); // MOV R12, R3
+            code.read_system(3, 9, 0, 0).asm("mov r12, r3");
             ends_with_what_the_cache_says(&mut code);
             let run = run(&machine("at91rm9200", &[]), &code);
             let expected = if base == 1 { 0 } else { 0x22 };

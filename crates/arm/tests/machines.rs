@@ -4,7 +4,7 @@ mod support;
 
 use mmulab_arm::{Cause, File, Loaded, Request, Stop, System, Transcript, load};
 use mmulab_hardware::{Cause as _, Random};
-use support::{Code, MACHINES, START, cached, machine, run, run_limited, uncached};
+use support::{Code, MACHINES, START, asm, branch, cached, machine, run, run_limited, uncached};
 
 #[test]
 fn the_process_id_relocates_the_lowest_32_megabytes() {
@@ -41,7 +41,7 @@ fn operations_that_a_core_lacks_do_nothing_and_are_told() {
 #[test]
 fn user_mode_has_no_system_registers() {
     let mut code = Code::new();
-    code.put(4, 0xe3a0_0009).word(0xe321_f010).read_system(0, 1, 0, 0);
+    code.put(4, asm("mov r0, #9")).asm("msr cpsr_c, #0x10").read_system(0, 1, 0, 0);
     let steps = code.words.len() as u64 + 1;
     let run = run_limited(&machine("arm926ej-s", &[]), &code.image(), false, steps);
     assert_eq!((run.register(0), run.system.cores[0].mode()), (9, 0x1b));
@@ -53,10 +53,10 @@ fn aborted(model: &str) -> (u32, u32, u32) {
     code.section(0, uncached(0)).section(0x101, uncached(0x101));
     // The data abort vector: read the fault registers and end.
     let handler = START + 0x400;
-    code.put(0x10, 0xea00_0000 | (handler - 0x18) >> 2).enable();
-    code.set(1, 0x5000_0000).word(0xe5b1_0004); // LDR R0, [R1, #4]!
+    code.put(0x10, branch(0x10, handler)).enable();
+    code.set(1, 0x5000_0000).asm("ldr r0, [r1, #4]!");
     while code.here() < handler {
-        code.word(0xe1a0_0000);
+        code.asm("mov r0, r0");
     }
     code.read_system(2, 5, 0, 0).read_system(3, 6, 0, 0).set(0, 0).exit_with(0);
     let run = run(&machine("arm926ej-s", &[("core.abort_model", model)]), &code);
@@ -77,9 +77,8 @@ fn the_causes_sum_to_the_cycles_and_the_modes_and_spaces_too() {
         let mut code = Code::new();
         code.section(0, cached(0)).section(0x101, uncached(0x101)).enable();
         code.set(1, 0x8000).set(2, 500).set(3, 0);
-        // back: LDR R4, [R1], #32; ADD R3, R3, R4; STR R3, [R1]; SUBS R2, R2, #1; BNE back
-        code.word(0xe491_4020).word(0xe083_3004).word(0xe581_3000);
-        code.word(0xe252_2001).word(0x1aff_fffa);
+        code.asm("ldr r4, [r1], #32; add r3, r3, r4; str r3, [r1]");
+        code.asm("subs r2, r2, #1; bne . - 16");
         code.put(support::LAB + 0x18, 5).system(0, 7, 10, 4).set(0, 0).exit_with(0);
         let run = run(&machine(name, &[]), &code);
         let outcome = &run.outcome;
@@ -102,7 +101,7 @@ fn equal_runs_give_equal_outcomes_on_one_core_and_on_two() {
     for cores in ["1", "2"] {
         let mut code = Code::new();
         code.set(1, 0x20_0000).set(2, 20_000);
-        code.word(0xe491_4020).word(0xe252_2001).word(0x1aff_fffc);
+        code.asm("ldr r4, [r1], #32; subs r2, r2, #1; bne . - 8");
         code.set(0, 0).exit_with(0);
         let machine = machine("arm926ej-s", &[("cores", cores)]);
         let (first, second) = (run(&machine, &code), run(&machine, &code));
@@ -133,19 +132,19 @@ fn waiting_without_a_timer_is_a_deadlock_and_with_one_it_is_idle_time() {
 fn a_lost_guest_is_told_where_it_lost_itself() {
     // A jump to where nothing is.
     let mut code = Code::new();
-    code.set(1, 0x7000_0000).word(0xe1a0_f001);
+    code.set(1, 0x7000_0000).asm("mov pc, r1");
     let lost = run(&machine("arm926ej-s", &[]), &code);
     assert_eq!(lost.outcome.reason, "lost-fetch");
     assert!(lost.outcome.end.contains("0x70000000"), "{}", lost.outcome.end);
     // Garbage with no handler at the vector.
     let mut code = Code::new();
-    code.word(0xe7f0_00f0);
+    code.asm("udf #0");
     let empty = run(&machine("arm926ej-s", &[]), &code);
     assert_eq!(empty.outcome.reason, "empty-vector");
     assert!(empty.outcome.end.contains("0x00010000"), "{}", empty.outcome.end);
     // The same with an instruction that only later cores have: CLZ.
     let mut code = Code::new();
-    code.word(0xe16f_0f11);
+    code.asm("clz r0, r1");
     let lacking = run(&machine("at91rm9200", &[]), &code).outcome.end;
     assert!(lacking.ends_with("this core does not have CLZ (ARM DDI 0100I, A4.1.13)"), "{lacking}");
     assert!(!empty.outcome.end.contains("does not have"), "{}", empty.outcome.end);
@@ -167,8 +166,8 @@ fn the_guest_prints_and_ends_by_semihosting() {
     let mut code = Code::new();
     // SYS_WRITE0 of "ok", then SYS_EXIT_EXTENDED with status 5.
     code.put(0x8000, u32::from_le_bytes(*b"ok\0\0")).put(0x8010, 0x2_0026).put(0x8014, 5);
-    code.set(0, 4).set(1, 0x8000).word(0xef12_3456);
-    code.set(0, 0x20).set(1, 0x8010).word(0xef12_3456);
+    code.set(0, 4).set(1, 0x8000).asm("svc #0x123456");
+    code.set(0, 0x20).set(1, 0x8010).asm("svc #0x123456");
     let run = run(&machine("sa1100", &[]), &code);
     assert_eq!((run.stop, run.text.as_str()), (Stop::Exit(5), "ok"));
 }
@@ -275,8 +274,10 @@ fn garbage_never_breaks_the_simulator() {
             // Handlers that step over whatever happened, random tables, registers and code; every
             // second round with the MMU on.
             for vector in [4, 8, 0xc, 0x10] {
-                // SUBS PC, LR, #4 or MOVS PC, LR
-                code.put(vector, if vector < 0xc { 0xe1b0_f00e } else { 0xe25e_f004 });
+                code.put(
+                    vector,
+                    if vector < 0xc { asm("movs pc, lr") } else { asm("subs pc, lr, #4") },
+                );
             }
             for megabyte in 0..8 {
                 code.section(megabyte, random.next_u64() as u32);

@@ -8,6 +8,9 @@ use std::path::Path;
 use mmulab_arm::{Loaded, Outcome, Stop, System, Transcript};
 use mmulab_machine::{Machine, SystemMachine};
 
+mod assembly;
+pub use assembly::*;
+
 /// Where test programs start.
 pub const START: u32 = 0x1_0000;
 /// The lab block.
@@ -45,34 +48,62 @@ impl Code {
         self
     }
 
+    /// ARM instructions, with `;` between them; `.` is the address of the instruction itself.
+    pub fn asm(&mut self, text: &str) -> &mut Code {
+        self.words.extend(instructions(text).map(asm));
+        self
+    }
+
+    /// Thumb instructions, likewise. A branch to itself fills up the last word.
+    pub fn thumb(&mut self, text: &str) -> &mut Code {
+        let mut halves: Vec<u32> = Vec::new();
+        for instruction in instructions(text) {
+            let bits = asm(&format!("thumb {instruction}"));
+            if bits >> 16 != 0 {
+                halves.push(bits >> 16);
+            }
+            halves.push(bits & 0xffff);
+        }
+        if !halves.len().is_multiple_of(2) {
+            halves.push(asm("thumb b ."));
+        }
+        self.words.extend(halves.chunks(2).map(|pair| pair[0] | pair[1] << 16));
+        self
+    }
+
     /// Any constant, by MOV and ORR.
     pub fn set(&mut self, rd: u32, value: u32) -> &mut Code {
-        self.word(0xe3a0_0000 | rd << 12 | value & 0xff);
+        self.word(mov(rd, value & 0xff));
         for (part, rotation) in [(8, 12), (16, 8), (24, 4)] {
             let byte = value >> part & 0xff;
             if byte != 0 {
-                self.word(0xe380_0000 | rd << 16 | rd << 12 | rotation << 8 | byte);
+                self.word(orr(rd, byte, rotation));
             }
         }
         self
     }
 
     pub fn load(&mut self, rd: u32, rn: u32, offset: u32) -> &mut Code {
-        self.word(0xe590_0000 | rn << 16 | rd << 12 | offset)
+        self.word(ldr(rd, rn, offset))
     }
 
     pub fn store(&mut self, rd: u32, rn: u32, offset: u32) -> &mut Code {
-        self.word(0xe580_0000 | rn << 16 | rd << 12 | offset)
+        self.word(str(rd, rn, offset))
     }
 
     /// MCR p15, 0, rd, cn, cm, opcode_2.
     pub fn system(&mut self, rd: u32, n: u32, m: u32, opcode_2: u32) -> &mut Code {
-        self.word(0xee00_0f10 | n << 16 | rd << 12 | opcode_2 << 5 | m)
+        self.word(mcr(0, rd, n, m, opcode_2))
     }
 
     /// MRC p15, 0, rd, cn, cm, opcode_2.
     pub fn read_system(&mut self, rd: u32, n: u32, m: u32, opcode_2: u32) -> &mut Code {
-        self.word(0xee10_0f10 | n << 16 | rd << 12 | opcode_2 << 5 | m)
+        self.word(mrc(0, rd, n, m, opcode_2))
+    }
+
+    /// BNE to an address.
+    pub fn branch_not_equal(&mut self, target: u32) -> &mut Code {
+        self.word(branch(self.here(), target) & 0x0fff_ffff | 1 << 28)
     }
 
     /// Stores a constant word at an address; spoils R10 and R11.
@@ -82,7 +113,7 @@ impl Code {
 
     /// Ends the run with the status in `rd`; spoils R10.
     pub fn exit_with(&mut self, rd: u32) -> &mut Code {
-        self.set(10, LAB).store(rd, 10, 0x1c).word(0xeaff_fffe)
+        self.set(10, LAB).store(rd, 10, 0x1c).asm("b .")
     }
 
     /// Turns the MMU and both caches on, with all domains as clients; spoils R10 and R11. The tables
@@ -90,7 +121,7 @@ impl Code {
     pub fn enable(&mut self) -> &mut Code {
         self.set(10, 0x4000).system(10, 2, 0, 0);
         self.set(10, 0x5555_5555).system(10, 3, 0, 0);
-        self.read_system(10, 1, 0, 0).set(11, 0x1005).word(0xe18a_a00b).system(10, 1, 0, 0)
+        self.read_system(10, 1, 0, 0).set(11, 0x1005).asm("orr r10, r10, r11").system(10, 1, 0, 0)
     }
 
     /// Writes a first-level descriptor.
