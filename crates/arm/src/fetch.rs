@@ -11,7 +11,7 @@ use mmulab_hardware::{Access, Cache};
 use crate::board::{Board, Region};
 use crate::coprocessor::cache_debug;
 use crate::cpu::{Cpu, Flow};
-use crate::isa::{Decoder, Late, Op};
+use crate::isa::{Decoder, Late, Op, Operands};
 use crate::memory::{Fault, Memory, Side, control};
 use crate::mmu::CACHEABLE;
 use crate::timing::Cause;
@@ -64,14 +64,16 @@ pub struct InstructionSide {
 
 /// The handler of an instruction that is not decoded yet. `immediate` is its place: the index of its
 /// word, or half-word with bit 31 set.
-fn decode_first(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
-    cpu.memory.fetch.decode(op.immediate);
+fn decode_first(cpu: &mut Cpu, _: &mut Board, place: Operands) -> Flow {
+    cpu.memory.fetch.decode(place.immediate);
     Flow::Decoded
 }
 
 fn undecoded(place: u32) -> Op {
     // It costs nothing to find out.
-    Op { immediate: place, cost: 0, ..Op::new(decode_first) }
+    let mut op = Op { cost: 0, ..Op::new(decode_first) };
+    op.operands.immediate = place;
+    op
 }
 
 impl InstructionSide {

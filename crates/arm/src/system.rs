@@ -548,7 +548,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
         cpu.registers[15] = cpu.memory.pc.wrapping_add(2 * length);
         if op.passes >> cpu.flags & 1 != 0 {
             cpu.memory.pending += op.cost;
-            match (op.handler)(cpu, board, &op) {
+            match (op.handler)(cpu, board, op.operands) {
                 Flow::Next if op.late.is_some() => cpu.memory.fetch.late = op.late,
                 Flow::Next => {}
                 Flow::Jump => return,
@@ -564,7 +564,7 @@ fn run_line<const WATCHED: bool, const THUMB: bool>(
             }
         } else {
             cpu.memory.pending += issue_cost(1);
-            cpu.skipped(&op);
+            cpu.skipped(op.operands);
         }
         cpu.memory.pc = cpu.memory.pc.wrapping_add(length);
         place += 1;

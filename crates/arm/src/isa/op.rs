@@ -7,25 +7,31 @@ use crate::cpu::{Cpu, Flow};
 use crate::memory::issue_cost;
 
 /// Executes one decoded instruction.
-pub type Handler = fn(&mut Cpu, &mut Board, &Op) -> Flow;
+pub type Handler = fn(&mut Cpu, &mut Board, Operands) -> Flow;
 
-/// A decoded instruction. What a field means beside its name is the handler's business.
+/// A decoded instruction.
 #[derive(Clone, Copy)]
 pub struct Op {
     /// What executes it.
     pub handler: Handler,
     /// Issue cycles, stall cycles and the instruction itself, as [`crate::memory`] counts them.
     pub cost: u64,
-    /// Immediate operand, offset (signed where the handler takes no [`modifier::UP`]), register list,
-    /// or [`CoprocessorAccess`].
-    pub immediate: u32,
+    /// On what.
+    pub operands: Operands,
+    /// Under which flags it is executed; see [`CONDITIONS`].
+    pub passes: u16,
     /// Registers whose values come late, if it is not known yet whether the next instruction reads
     /// them: it is in another line.
     pub late: Late,
-    /// Under which flags it is executed; see [`CONDITIONS`].
-    pub passes: u16,
-    /// Bits of [`modifier`].
-    pub modifiers: u8,
+}
+
+/// What the handler of an instruction gets. What a field means beside its name is the handler's
+/// business.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// Immediate operand, offset (signed where the handler takes no [`modifier::UP`]), register list,
+    /// or [`CoprocessorAccess`].
+    pub immediate: u32,
     /// Destination, or what is stored.
     pub rd: u8,
     /// First operand or base.
@@ -37,9 +43,12 @@ pub struct Op {
     /// Shift type; for an immediate operand of a logical instruction, the carry (2 for unchanged); for
     /// MSR the byte mask.
     pub shift: u8,
+    /// Bits of [`modifier`].
+    pub modifiers: u8,
 }
 
-const _: () = assert!(size_of::<Op>() == 32, "the run loop copies one for each instruction");
+const _: () = assert!(size_of::<Op>() == 32, "the run loop finds one by a shift");
+const _: () = assert!(size_of::<Operands>() <= 16, "handlers get them in registers");
 
 /// What changes an instruction within its handler.
 pub mod modifier {
@@ -101,21 +110,17 @@ impl Op {
         Op {
             handler,
             cost: issue_cost(1),
-            immediate: 0,
+            operands: Operands { immediate: 0, rd: 0, rn: 0, rm: 0, rs: 0, shift: 0, modifiers: 0 },
             passes: ALWAYS,
             late: Late::NONE,
-            modifiers: 0,
-            rd: 0,
-            rn: 0,
-            rm: 0,
-            rs: 0,
-            shift: 0,
         }
     }
+}
 
-    /// Whether it has any of the given modifiers.
+impl Operands {
+    /// Whether any of the given modifiers is there.
     #[inline(always)]
-    pub fn is(&self, modifiers: u8) -> bool {
+    pub fn is(self, modifiers: u8) -> bool {
         self.modifiers & modifiers != 0
     }
 }
@@ -156,8 +161,8 @@ impl CoprocessorAccess {
 }
 
 /// What an operation's immediate holds.
-impl From<&Op> for CoprocessorAccess {
-    fn from(op: &Op) -> CoprocessorAccess {
+impl From<Operands> for CoprocessorAccess {
+    fn from(op: Operands) -> CoprocessorAccess {
         CoprocessorAccess(op.immediate)
     }
 }

@@ -148,5 +148,8 @@ fn an_instruction_of_thumb_2_is_one_more_row() {
     let Ok(mmulab_machine::Machine::System(machine)) = machine else { panic!("not a machine") };
     let decoder = Decoder::new(Architecture::V5TE, machine.timing.clone(), false);
     let op = (row.form)(&row.pattern.fields(word), &decoder).op;
-    assert_eq!((op.rd, op.rn, op.immediate, op.passes), (0, 10, 0xabc, ALWAYS));
+    assert_eq!(
+        (op.operands.rd, op.operands.rn, op.operands.immediate, op.passes),
+        (0, 10, 0xabc, ALWAYS)
+    );
 }

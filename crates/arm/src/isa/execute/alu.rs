@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::cpu::{Cpu, Flow};
-use crate::isa::op::{Op, modifier};
+use crate::isa::op::{Operands, modifier};
 
 /// The operations by their encoding (A3.4).
 pub const AND: u8 = 0;
@@ -87,7 +87,7 @@ fn shift_by_register(value: u32, kind: u8, amount: u32, carry: u32) -> (u32, u32
 
 /// The second operand and the shifter's carry.
 #[inline(always)]
-fn second_operand<const FORM: u8>(cpu: &Cpu, op: &Op) -> (u32, u32) {
+fn second_operand<const FORM: u8>(cpu: &Cpu, op: Operands) -> (u32, u32) {
     match FORM {
         IMMEDIATE => {
             let carry = if op.shift == 2 { cpu.carry() } else { u32::from(op.shift) };
@@ -154,7 +154,7 @@ fn logical<const OPERATION: u8>(a: u32, b: u32) -> u32 {
 pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let (b, shifter_carry) = second_operand::<FORM>(cpu, op);
     let mut a = cpu.register(op.rn);
@@ -172,7 +172,7 @@ pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
 pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let (b, _) = second_operand::<FORM>(cpu, op);
     let mut a = cpu.register(op.rn);
@@ -185,14 +185,14 @@ pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
 }
 
 /// ADD Rd, PC, #immediate in Thumb state.
-pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     let value = (cpu.registers[15] & !3).wrapping_add(op.immediate);
     cpu.set_register(op.rd, value);
     Flow::Next
 }
 
 /// CLZ.
-pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     let zeros = cpu.register(op.rm).leading_zeros();
     cpu.set_register(op.rd, zeros);
     Flow::Next

@@ -2,14 +2,14 @@
 
 use crate::board::Board;
 use crate::cpu::{Cpu, Flow};
-use crate::isa::op::{Op, modifier};
+use crate::isa::op::{Operands, modifier};
 use crate::memory::Fault;
 use crate::timing::Cause;
 
 use super::alu::shift_by_constant;
 
 /// Thumb's loads and address computations relative to R15, whose bit 1 they ignore.
-pub fn thumb_load_literal(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn thumb_load_literal(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let address = (cpu.registers[15] & !3).wrapping_add(op.immediate);
     match cpu.memory.load_word(board, address) {
         Ok(value) => {
@@ -24,7 +24,7 @@ pub fn thumb_load_literal(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     board: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let address = cpu.register(op.rn).wrapping_add(op.immediate);
     match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, false) {
@@ -37,7 +37,7 @@ pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
 pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     board: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let address = cpu.register(op.rn).wrapping_add(cpu.register(op.rm) << (op.rs & 31));
     match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, false) {
@@ -50,7 +50,7 @@ pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
 fn word_or_byte<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     board: &mut Board,
-    op: &Op,
+    op: Operands,
     address: u32,
     as_user: bool,
 ) -> Result<(), Fault> {
@@ -85,7 +85,7 @@ fn word_or_byte<const LOAD: bool, const BYTE: bool>(
 
 /// Address and written-back base of a load or store in any addressing mode 2 or 3 (A5.2, A5.3).
 #[inline(always)]
-fn addresses(cpu: &Cpu, op: &Op, offset: u32) -> (u32, Option<u32>) {
+fn addresses(cpu: &Cpu, op: Operands, offset: u32) -> (u32, Option<u32>) {
     let base = cpu.register(op.rn);
     let moved =
         if op.is(modifier::UP) { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
@@ -100,7 +100,7 @@ fn addresses(cpu: &Cpu, op: &Op, offset: u32) -> (u32, Option<u32>) {
 pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     board: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let offset = if op.is(modifier::REGISTER_OFFSET) {
         shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0
@@ -173,7 +173,7 @@ pub const STORE_DOUBLE: u8 = 5;
 fn extra_at<const KIND: u8>(
     cpu: &mut Cpu,
     board: &mut Board,
-    op: &Op,
+    op: Operands,
     address: u32,
 ) -> Result<(), Fault> {
     let memory = &mut cpu.memory;
@@ -216,7 +216,7 @@ fn extra_at<const KIND: u8>(
 }
 
 /// The loads and stores of addressing mode 3, with a constant offset and no write-back.
-pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let address = cpu.register(op.rn).wrapping_add(op.immediate);
     match extra_at::<KIND>(cpu, board, op, address) {
         Ok(()) => Flow::Next,
@@ -225,7 +225,7 @@ pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: &Op) -
 }
 
 /// The loads and stores of addressing mode 3 in any form.
-pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let offset = if op.is(modifier::REGISTER_OFFSET) { cpu.register(op.rm) } else { op.immediate };
     let (address, written) = addresses(cpu, op, offset);
     let saved_base = cpu.register(op.rn);
@@ -252,7 +252,7 @@ pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: &Op) 
 
 /// Lowest address and written-back base of a block transfer (A5.4).
 #[inline(always)]
-fn block_addresses(cpu: &Cpu, op: &Op) -> (u32, u32) {
+fn block_addresses(cpu: &Cpu, op: Operands) -> (u32, u32) {
     let bytes = 4 * u32::from(op.rs);
     let base = cpu.register(op.rn);
     let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));
@@ -265,7 +265,7 @@ fn block_addresses(cpu: &Cpu, op: &Op) -> (u32, u32) {
 }
 
 /// LDM, with `^` in both its meanings (A4.1.20 to A4.1.22).
-pub fn load_multiple(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn load_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, special) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
@@ -299,7 +299,7 @@ pub fn load_multiple(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 }
 
 /// STM, with `^` for the registers of user mode (A4.1.97, A4.1.98).
-pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, user) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
@@ -333,7 +333,7 @@ pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 }
 
 /// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by half.
-pub fn swap<const BYTE: bool>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn swap<const BYTE: bool>(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let address = cpu.register(op.rn);
     let value = cpu.register(op.rm);
     let swapped = if BYTE {
@@ -359,7 +359,7 @@ pub fn swap<const BYTE: bool>(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow
 }
 
 /// PLD. The ARM926EJ-S does no line fill for it (ARM DDI 0198D, 2.3); the XScale does.
-pub fn preload(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn preload(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     if cpu.memory.preload_fills() {
         let offset = if op.is(modifier::REGISTER_OFFSET) {
             shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0

@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::cpu::{Cpu, Flow, SATURATED};
-use crate::isa::op::{Op, modifier};
+use crate::isa::op::{Operands, modifier};
 use crate::timing::Cause;
 
 /// Cycles that the early termination of a multiplier adds: it stops when the bits left are all
@@ -23,7 +23,7 @@ fn early_termination(cpu: &mut Cpu, multiplier: u32, signed: bool) {
 pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let multiplier = cpu.register(op.rs);
     let mut result = cpu.register(op.rm).wrapping_mul(multiplier);
@@ -42,7 +42,7 @@ pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
 pub fn multiply_long<const SIGNED: bool, const ACCUMULATE: bool>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let (a, b) = (cpu.register(op.rm), cpu.register(op.rs));
     let mut result = if SIGNED {
@@ -71,13 +71,13 @@ fn half_of(value: u32, top: bool) -> i32 {
 
 /// The product of two halves.
 #[inline(always)]
-fn product<const X: bool, const Y: bool>(cpu: &Cpu, op: &Op) -> i32 {
+fn product<const X: bool, const Y: bool>(cpu: &Cpu, op: Operands) -> i32 {
     half_of(cpu.register(op.rm), X) * half_of(cpu.register(op.rs), Y)
 }
 
 /// The upper 32 bits of the product of a word and a half.
 #[inline(always)]
-fn wide_product<const Y: bool>(cpu: &Cpu, op: &Op) -> i32 {
+fn wide_product<const Y: bool>(cpu: &Cpu, op: Operands) -> i32 {
     let (word, half) = (cpu.register(op.rm) as i32, half_of(cpu.register(op.rs), Y));
     ((i64::from(word) * i64::from(half)) >> 16) as i32
 }
@@ -86,7 +86,7 @@ fn wide_product<const Y: bool>(cpu: &Cpu, op: &Op) -> i32 {
 pub fn half_accumulate<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let product = product::<X, Y>(cpu, op);
     add_product(cpu, op, product);
@@ -94,14 +94,14 @@ pub fn half_accumulate<const X: bool, const Y: bool>(
 }
 
 /// SMLAWy (A4.1.79).
-pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     let product = wide_product::<Y>(cpu, op);
     add_product(cpu, op, product);
     Flow::Next
 }
 
 /// SMULWy (A4.1.88).
-pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     let product = wide_product::<Y>(cpu, op);
     cpu.set_register(op.rd, product as u32);
     Flow::Next
@@ -111,7 +111,7 @@ pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Fl
 pub fn half_accumulate_long<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let old = u64::from(cpu.register(op.rd)) << 32 | u64::from(cpu.register(op.rn));
     let result = old.wrapping_add(i64::from(product::<X, Y>(cpu, op)) as u64);
@@ -121,14 +121,18 @@ pub fn half_accumulate_long<const X: bool, const Y: bool>(
 }
 
 /// SMULxy (A4.1.86).
-pub fn half_multiply<const X: bool, const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn half_multiply<const X: bool, const Y: bool>(
+    cpu: &mut Cpu,
+    _: &mut Board,
+    op: Operands,
+) -> Flow {
     let product = product::<X, Y>(cpu, op);
     cpu.set_register(op.rd, product as u32);
     Flow::Next
 }
 
 /// Adds Rn; an overflow is only told, in Q.
-fn add_product(cpu: &mut Cpu, op: &Op, product: i32) {
+fn add_product(cpu: &mut Cpu, op: Operands, product: i32) {
     let (result, overflow) = product.overflowing_add(cpu.register(op.rn) as i32);
     if overflow {
         cpu.control |= SATURATED;
@@ -140,7 +144,7 @@ fn add_product(cpu: &mut Cpu, op: &Op, product: i32) {
 pub fn saturating<const DOUBLE: bool, const SUBTRACT: bool>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     let a = cpu.register(op.rm) as i32;
     let mut b = cpu.register(op.rn) as i32;
@@ -169,7 +173,7 @@ fn forty_bits(value: i64) -> i64 {
 }
 
 /// MAR of the XScale (273473, 2.3.1.2).
-pub fn accumulator_write(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn accumulator_write(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     if !cpu.memory.accumulator_enabled() {
         return cpu.undefined();
     }
@@ -179,7 +183,7 @@ pub fn accumulator_write(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
 }
 
 /// MRA.
-pub fn accumulator_read(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn accumulator_read(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     if !cpu.memory.accumulator_enabled() {
         return cpu.undefined();
     }
@@ -189,7 +193,7 @@ pub fn accumulator_read(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
     Flow::Next
 }
 
-fn add_to_accumulator(cpu: &mut Cpu, op: &Op, sum: fn(u32, u32) -> i64) -> Flow {
+fn add_to_accumulator(cpu: &mut Cpu, op: Operands, sum: fn(u32, u32) -> i64) -> Flow {
     if !cpu.memory.accumulator_enabled() {
         return cpu.undefined();
     }
@@ -203,12 +207,12 @@ fn long_product(a: u32, x: bool, b: u32, y: bool) -> i64 {
 }
 
 /// MIA of the XScale (273473, 2.3.1.1).
-pub fn accumulate(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn accumulate(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| i64::from(a as i32) * i64::from(b as i32))
 }
 
 /// MIAPH: the products of the lower and of the upper halves.
-pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| {
         long_product(a, false, b, false) + long_product(a, true, b, true)
     })
@@ -218,7 +222,7 @@ pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
 pub fn accumulate_half<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Board,
-    op: &Op,
+    op: Operands,
 ) -> Flow {
     add_to_accumulator(cpu, op, |a, b| long_product(a, X, b, Y))
 }

@@ -3,19 +3,19 @@
 use crate::board::Board;
 use crate::coprocessor::Effect;
 use crate::cpu::{Architecture, Cpu, Exception, Flow, SATURATED, THUMB};
-use crate::isa::op::{Op, modifier};
+use crate::isa::op::{Operands, modifier};
 
 use super::alu::IMMEDIATE;
 
 /// MRS.
-pub fn status_read(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn status_read(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     let value = if op.is(modifier::SAVED) { cpu.spsr() } else { cpu.cpsr() };
     cpu.set_register(op.rd, value);
     Flow::Next
 }
 
 /// MSR, with a register or an immediate (A4.1.39).
-pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Flow {
+pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
     let value = if FORM == IMMEDIATE { op.immediate } else { cpu.register(op.rm) };
     let mut mask = 0;
     if op.shift & 1 != 0 {
@@ -48,7 +48,7 @@ pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: &Op) -> Fl
 }
 
 /// SVC, and the semihosting calls of privileged code (docs/board.md).
-pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     let semihosting = if cpu.thumb() { 0xab } else { 0x12_3456 };
     if op.immediate == semihosting
         && cpu.privileged()
@@ -62,14 +62,14 @@ pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 }
 
 /// BKPT: with no debugger it is a prefetch abort (A4.1.7).
-pub fn breakpoint(cpu: &mut Cpu, _: &mut Board, _: &Op) -> Flow {
+pub fn breakpoint(cpu: &mut Cpu, _: &mut Board, _: Operands) -> Flow {
     cpu.memory.record_breakpoint();
     cpu.take_exception(Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
     Flow::Jump
 }
 
 /// MRC.
-pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     if !cpu.privileged() {
         return cpu.undefined();
     }
@@ -87,7 +87,7 @@ pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 }
 
 /// MCR.
-pub fn coprocessor_write(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
+pub fn coprocessor_write(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     if !cpu.privileged() && !cpu.memory.open_to_users(op.into()) {
         return cpu.undefined();
     }
@@ -110,6 +110,6 @@ pub fn coprocessor_write(cpu: &mut Cpu, board: &mut Board, op: &Op) -> Flow {
 }
 
 /// Anything that the core does not have.
-pub fn undefined(cpu: &mut Cpu, _: &mut Board, _: &Op) -> Flow {
+pub fn undefined(cpu: &mut Cpu, _: &mut Board, _: Operands) -> Flow {
     cpu.undefined()
 }
