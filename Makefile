@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-arm recorder test test-rust test-python wheels lint bench guests linux conformance timing fuzz clean
+.PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -96,6 +96,9 @@ $(BUILD)/study-programs:
 run: setup ## Record the C compiler at work and show what translation costs it, machine by machine.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/first_run.sh $(RESULTS)/first-run
 
+reproduce: setup setup-arm $(BUILD)/study-programs ## Install what the papers' programs need, and reproduce all papers.
+	@$(BIN)/mmulab reproduce
+
 # ---- tests -------------------------------------------------------------------------------------
 
 test: test-rust test-python ## Pass all tests.
@@ -136,7 +139,7 @@ conformance: setup setup-arm ## Compare the ARM machines with QEMU: a million in
 
 FUZZ_SECONDS ?= 60
 fuzz: ## Fuzz the readers of traces and machines, a minute each; needs rustup with nightly, cargo-fuzz.
-	@for target in trace:mmt trace:mmt_streams trace:foreign machine:machine; do \
+	@for target in trace:mmt trace:mmt_streams trace:foreign trace:packed machine:machine; do \
 	  (cd crates/$${target%:*} && cargo +nightly fuzz run $${target#*:} -- -max_total_time=$(FUZZ_SECONDS)) || exit 1; \
 	done
 

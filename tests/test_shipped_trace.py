@@ -10,6 +10,15 @@ from independent_reader import LOAD, MODIFY, STORE, Event, Trace
 import mmulab
 
 
+def test_it_names_no_folder_of_a_developers_machine(trace):
+    text: list[bytes] = []
+    mmulab.dump_trace(trace, text.append, count=1)
+    mapped = b"".join(text).decode().splitlines()
+    names = {line.split(maxsplit=4)[-1] for line in mapped if line.startswith("-- map")}
+    files = {name for name in names if name.startswith("/")}
+    assert files and all(file.startswith("/usr/lib") for file in files), files
+
+
 def test_the_shipped_recording_reads_as_it_was_made(trace):
     """A decoder that misreads addresses would still read; its cache misses would give it away."""
     base = mmulab.replay(trace, "base")["base"]

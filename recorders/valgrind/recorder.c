@@ -45,6 +45,9 @@ extern Int VG_(safe_fd)(Int oldfd);
 /* SOCK_CLOEXEC of the system's headers. */
 #define CLOSE_ON_EXEC 02000000
 
+/* What the Makefile calls this tool's file. */
+#define TOOL_FILE "mmulab-amd64-linux"
+
 #define SYSTEM_CALL(number, a, b, c, d, e, f)                                                      \
    VG_(do_syscall)(number, (RegWord)(a), (RegWord)(b), (RegWord)(c), (RegWord)(d), (RegWord)(e),   \
                    (RegWord)(f), 0, 0)
@@ -282,7 +285,11 @@ static const HChar* segment_name(const NSegment* segment)
    const HChar* name;
    if (segment->kind == SkFileC) {
       name = VG_(am_get_filename)(segment);
-      return name != NULL ? name : "";
+      if (name == NULL)
+         return "";
+      /* Valgrind gives the program a page of its own code, to return from signal handlers. */
+      const HChar* file = VG_(strrchr)(name, '/');
+      return VG_(strcmp)(file != NULL ? file + 1 : name, TOOL_FILE) == 0 ? "[valgrind]" : name;
    }
    return segment->isCH ? "[heap]" : "";
 }

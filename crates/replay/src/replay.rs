@@ -75,7 +75,8 @@ pub fn replay(
     options: Options<'_>,
 ) -> Result<Vec<Outcome>, ReplayError> {
     let Options { seed, threads, progress } = options;
-    let threads = threads.map_or(0, NonZeroUsize::get);
+    // There is no work for more than the machines and the reader.
+    let threads = threads.map_or(0, |threads| threads.get().min(machines.len() + 1));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let (done, is_stopped) = (AtomicU64::new(0), AtomicBool::new(false));
     let caller = thread::current();

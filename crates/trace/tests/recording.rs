@@ -541,3 +541,22 @@ fn an_instruction_that_valgrind_does_not_know_is_named() {
     assert!(summary.messages.iter().any(|line| line.contains(named)), "{:?}", summary.messages);
     assert!(summary.messages.iter().all(|line| !line.contains("==") && !line.is_empty()));
 }
+
+#[test]
+fn mappings_name_no_folder_of_the_recorder() {
+    let folder = Folder::new();
+    let Some(options) = folder.options(&["true"]) else { return };
+    finish(&options);
+    let mut reader = MmtReader::open(&options.output, &OpenOptions::default()).unwrap();
+    let names: BTreeSet<String> = reader
+        .all_events()
+        .unwrap()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Map { name, .. } => Some(name),
+            _ => None,
+        })
+        .collect();
+    assert!(names.contains("[valgrind]"), "{names:?}");
+    assert!(names.iter().all(|name| !name.contains("mmulab")), "{names:?}");
+}
