@@ -157,7 +157,7 @@ static void put_record(UInt kind, const void* first, UInt first_bytes, const voi
    tl_assert(length + 8 < SUPERBLOCK_BYTES);
    make_room();
    /* The cursor moves last, so that a record is there whole or not at all. */
-   UChar* cursor = (UChar*)control->cursor;
+   UChar* cursor = (UChar*)(Addr)control->cursor;
    VG_(memcpy)(cursor, &kind, 4);
    VG_(memcpy)(cursor + 4, &length, 4);
    VG_(memcpy)(cursor + 8, first, first_bytes);
@@ -197,7 +197,9 @@ static Int open_channel(UInt forked_from, UInt fork_number)
    struct {
       void* name;
       UInt name_length;
+#if VG_WORDSIZE == 8
       UInt padding;
+#endif
       void* parts;
       SizeT part_count;
       void* control;
@@ -436,9 +438,20 @@ static struct {
    Bool started;
 } block;
 
-static IRExpr* constant(ULong value)
+/* What an address is in the program, and in the tool. */
+#if VG_WORDSIZE == 8
+#define WORD Ity_I64
+#define ADD_WORDS Iop_Add64
+#define LESS_WORDS Iop_CmpLT64U
+#else
+#define WORD Ity_I32
+#define ADD_WORDS Iop_Add32
+#define LESS_WORDS Iop_CmpLT32U
+#endif
+
+static IRExpr* constant(Addr value)
 {
-   return IRExpr_Const(IRConst_U64(value));
+   return IRExpr_Const(VG_WORDSIZE == 8 ? IRConst_U64(value) : IRConst_U32(value));
 }
 
 static IRExpr* assign(IRType type, IRExpr* value)
@@ -453,7 +466,7 @@ static void add_write(IRExpr* value, UInt bytes)
 {
    IRExpr* to = IRExpr_RdTmp(block.cursor);
    if (block.written > 0)
-      to = assign(Ity_I64, IRExpr_Binop(Iop_Add64, to, constant(block.written)));
+      to = assign(WORD, IRExpr_Binop(ADD_WORDS, to, constant(block.written)));
    addStmtToIRSB(block.code, IRStmt_Store(Iend_LE, to, value));
    block.written += bytes;
    tl_assert(block.written < SUPERBLOCK_BYTES);
@@ -463,15 +476,15 @@ static void add_write(IRExpr* value, UInt bytes)
 static void add_superblock_start(void)
 {
    IRExpr* cursor =
-      assign(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant((Addr)&control->cursor)));
+      assign(WORD, IRExpr_Load(Iend_LE, WORD, constant((Addr)&control->cursor)));
    IRExpr* limit =
-      assign(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant((Addr)&control->limit)));
+      assign(WORD, IRExpr_Load(Iend_LE, WORD, constant((Addr)&control->limit)));
    IRDirty* call = unsafeIRDirty_0_N(0, "next_segment", VG_(fnptr_to_fnentry)(next_segment),
                                      mkIRExprVec_0());
-   call->guard = assign(Ity_I1, IRExpr_Binop(Iop_CmpLT64U, limit, cursor));
+   call->guard = assign(Ity_I1, IRExpr_Binop(LESS_WORDS, limit, cursor));
    addStmtToIRSB(block.code, IRStmt_Dirty(call));
    block.cursor =
-      assign(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, constant((Addr)&control->cursor)))
+      assign(WORD, IRExpr_Load(Iend_LE, WORD, constant((Addr)&control->cursor)))
          ->Iex.RdTmp.tmp;
    block.written = 0;
    block.started = True;
@@ -482,8 +495,8 @@ static void add_cursor_update(void)
    IRExpr* cursor;
    if (block.written == 0)
       return;
-   cursor = assign(Ity_I64, IRExpr_Binop(Iop_Add64, IRExpr_RdTmp(block.cursor),
-                                         constant(block.written)));
+   cursor = assign(WORD, IRExpr_Binop(ADD_WORDS, IRExpr_RdTmp(block.cursor),
+                                      constant(block.written)));
    addStmtToIRSB(block.code, IRStmt_Store(Iend_LE, constant((Addr)&control->cursor), cursor));
 }
 
@@ -564,8 +577,10 @@ static void add_access(UChar kind, IRExpr* address, UInt size, IRExpr* guard)
    access->kind = kind;
    access->guarded = guard != NULL;
    run.last_load = kind == 0 && guard == NULL ? address : NULL;
+   if (VG_WORDSIZE == 4)
+      address = assign(Ity_I64, IRExpr_Unop(Iop_32Uto64, address));
    if (guard != NULL)
-      address = assign(Ity_I64, IRExpr_ITE(guard, address, constant(NOT_MADE)));
+      address = assign(Ity_I64, IRExpr_ITE(guard, address, IRExpr_Const(IRConst_U64(NOT_MADE))));
    add_write(address, 8);
 }
 
@@ -653,7 +668,7 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
                         IRType guest_word, IRType host_word)
 {
    Int i;
-   tl_assert(guest_word == Ity_I64 && host_word == Ity_I64);
+   tl_assert(guest_word == WORD && host_word == WORD);
    block.code = deepCopyIRSBExceptStmts(in);
    block.started = False;
    block.written = 0;
@@ -678,13 +693,20 @@ static void before_fork(ThreadId thread)
    forks_made++;
 }
 
+/* The second takes its offset in pages, which is 0 here either way. */
+#if VG_WORDSIZE == 8
+#define MAP_MEMORY __NR_mmap
+#else
+#define MAP_MEMORY __NR_mmap2
+#endif
+
 /* The child must never write into its parent's memory file. */
 static void after_fork_in_child(ThreadId thread)
 {
    Int descriptor = -1;
    const UInt protection = VKI_PROT_READ | VKI_PROT_WRITE;
    SysRes result;
-   UInt position = 0;
+   Word position = 0;
    UInt old_segments = ring.segment_count;
    SizeT old_bytes = ring_bytes();
 
@@ -694,7 +716,7 @@ static void after_fork_in_child(ThreadId thread)
    if (clo_follow_children)
       descriptor = open_channel(VG_(getppid)(), forks_made);
    if (descriptor >= 0 && ring_bytes() == old_bytes && ring.segment_count == old_segments) {
-      result = SYSTEM_CALL(__NR_mmap, control, old_bytes, protection,
+      result = SYSTEM_CALL(MAP_MEMORY, control, old_bytes, protection,
                            VKI_MAP_SHARED | VKI_MAP_FIXED, descriptor, 0);
       tl_assert(!sr_isError(result));
       SYSTEM_CALL(__NR_close, descriptor, 0, 0, 0, 0, 0);
@@ -713,7 +735,7 @@ static void after_fork_in_child(ThreadId thread)
       put_thread(thread);
       return;
    }
-   result = SYSTEM_CALL(__NR_mmap, control, old_bytes, protection,
+   result = SYSTEM_CALL(MAP_MEMORY, control, old_bytes, protection,
                         VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS | VKI_MAP_FIXED, -1, 0);
    tl_assert(!sr_isError(result));
    begin_segment(0);

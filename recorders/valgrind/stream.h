@@ -42,12 +42,13 @@ typedef struct {
 /* The first page of the memory file. The cursor stands here so that the reader can take what a
    killed program had written into its last segment. */
 typedef struct {
-   /* Where the next byte goes, as an address of the tool. */
-   Addr cursor;
+   /* Where the next byte goes, as an address of the tool; of 64 bits in a tool of 32 bits too, whose
+      code for the program then changes the lower half only. */
+   ULong cursor;
    /* Beyond this a superblock might not fit. */
-   Addr limit;
+   ULong limit;
    /* First byte of the segment being filled. */
-   Addr segment_start;
+   ULong segment_start;
    ULong segment;
 } Control;
 

@@ -23,8 +23,6 @@ use stream::{Progress, RunStream};
 use crate::mmt::create_beside;
 use crate::{Batch, BlockTable, Ending, Metadata, MmtWriter, Source, Totals, TraceError};
 
-/// The tool's file in the tool folder.
-const TOOL: &str = "mmulab-amd64-linux";
 /// What a program gets after an interrupt to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
@@ -360,7 +358,7 @@ impl Session {
             |problem: String| TraceError::Recording { program: options.program.clone(), problem };
         let program = program::find(&options.program)
             .ok_or_else(|| TraceError::NoSuchProgram { program: options.program.clone() })?;
-        if let Some(problem) = program::obstacle(&program) {
+        if let Some(problem) = program::obstacle(&program, &options.tool_directory) {
             let program = options.program.clone();
             return Err(TraceError::CannotBeRecorded { program, problem });
         }
@@ -374,7 +372,7 @@ impl Session {
                        `make recorder`"
                     .into(),
             })?;
-        if !options.tool_directory.join(TOOL).is_file() {
+        if !options.tool_directory.join(program::TOOL).is_file() {
             return Err(TraceError::NotInstalled {
                 what: format!("the recorder is not in {}", options.tool_directory.display()),
                 mend: "build it with `make recorder` in the project's folder; for an mmulab installed \

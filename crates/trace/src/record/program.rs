@@ -11,9 +11,13 @@ const START_BYTES: u64 = 256;
 /// As many scripts may stand one behind the other as interpreters, in Linux.
 const MAX_INTERPRETERS: usize = 5;
 const SET_USER_OR_GROUP: u32 = 0o6000;
-/// EI_CLASS of a 64-bit ELF file, and e_machine of x86-64 (System V ABI, AMD64 supplement, 4.1).
-const ELF_CLASS_64: u8 = 2;
-const ELF_MACHINE_X86_64: [u8; 2] = [62, 0];
+/// EI_CLASS and e_machine of the programs that are recorded (System V ABI, supplements for AMD64 and
+/// Intel386, 4.1).
+const X86_64: (u8, [u8; 2]) = (2, [62, 0]);
+const X86_32: (u8, [u8; 2]) = (1, [3, 0]);
+/// The tools' files in the tool folder.
+pub(super) const TOOL: &str = "mmulab-amd64-linux";
+const TOOL_32: &str = "mmulab-x86-linux";
 
 /// Where a program is, as a shell would find it.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
@@ -30,7 +34,7 @@ fn is_program(path: &Path) -> bool {
 
 /// Why a program cannot be recorded, if that can be seen before it is started: Valgrind's own words
 /// come late, or not at all.
-pub(super) fn obstacle(program: &Path) -> Option<String> {
+pub(super) fn obstacle(program: &Path, tool_directory: &Path) -> Option<String> {
     let mut program = program.to_owned();
     for _ in 0..MAX_INTERPRETERS {
         if program.metadata().is_ok_and(|file| file.permissions().mode() & SET_USER_OR_GROUP != 0) {
@@ -43,9 +47,19 @@ pub(super) fn obstacle(program: &Path) -> Option<String> {
             .and_then(|file| file.take(START_BYTES).read_to_end(&mut start))
             .ok()?;
         if start.starts_with(b"\x7fELF") {
-            let runs = start.get(4) == Some(&ELF_CLASS_64)
-                && start.get(18..20) == Some(&ELF_MACHINE_X86_64);
-            return (!runs).then(|| "it is no x86-64 program, and only those are recorded".into());
+            let is = |(class, machine): (u8, [u8; 2])| {
+                start.get(4) == Some(&class) && start.get(18..20) == Some(&machine)
+            };
+            if is(X86_64) || is(X86_32) && tool_directory.join(TOOL_32).is_file() {
+                return None;
+            }
+            return Some(if is(X86_32) {
+                "the recorder was built without its part for 32-bit programs; install \
+                 gcc-multilib and run `make recorder`"
+                    .into()
+            } else {
+                "it is no x86 program, and only those are recorded".into()
+            });
         }
         let interpreter = interpreter(&start)?;
         if !is_program(&interpreter) {
