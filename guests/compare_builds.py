@@ -183,10 +183,11 @@ def results_of(checkout, listed):
 
 
 def differences(before, after, path=""):
-    """Places where two outcomes differ, each as `path: before -> after`."""
+    """Places where two outcomes differ, each as `path: before -> after`. What only the later build
+    tells is no difference."""
     if isinstance(before, dict) and isinstance(after, dict):
-        for key in dict.fromkeys([*before, *after]):
-            yield from differences(before.get(key), after.get(key), f"{path}.{key}".lstrip("."))
+        for key in before:
+            yield from differences(before[key], after.get(key), f"{path}.{key}".lstrip("."))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):
             yield from differences(*pair, f"{path}[{index}]")

@@ -3,8 +3,9 @@
 
 use std::io::Write;
 
-use mmulab_arm::{File, Host, Request, System, load};
+use mmulab_arm::load;
 use mmulab_machine::Machine;
+use mmulab_system::{File, Host, Request};
 
 struct Terminal;
 
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let initrd = next().map(|name| File::read(name.as_ref())).transpose()?;
     let request = Request { image: Some(image), initrd, device_tree, append: next() };
     let loaded = load(&request, machine.memory.size_bytes as u32)?;
-    let mut system = System::new(&machine)?;
+    let mut system = mmulab_arm::system(&machine)?;
     if std::env::var_os("CHECK").is_some() {
         system.start_checking();
     }
@@ -34,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = std::time::Instant::now();
     let stop = system.run(&mut Terminal, limit);
     let seconds = started.elapsed().as_secs_f64();
-    eprintln!("\n{stop:?} at {:#x}", system.cores[0].pc());
+    eprintln!("\n{stop:?} at {:#x}", system.core(0).pc());
     let (instructions, cycles) = (system.instructions(), system.cycles());
     eprintln!(
         "{instructions} instructions, {cycles} cycles, {seconds:.2} s, {:.1} MIPS",
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for row in system.causes() {
         eprintln!("{:18} {:12} {:14}", row.cause, row.account.count, row.account.cycles);
     }
-    eprintln!("{:?}", system.cores[0].memory.counters);
+    eprintln!("{:?}", system.core(0).memory.statistics.counters);
     for report in system.reports() {
         eprintln!("{}", report.text);
     }

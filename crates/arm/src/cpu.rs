@@ -1,11 +1,21 @@
 //! The state of one core: registers, modes, exceptions. What an instruction does is in
-//! [`crate::isa`]; how memory answers is in [`crate::memory`].
+//! [`crate::isa`]; how memory answers is the system's.
 
-use crate::isa::Late;
-use crate::memory::{Fault, Memory};
-use mmulab_machine::ArmTiming;
+use mmulab_hardware::GeometryError;
+use mmulab_machine::{AbortModel, ArmArchitecture, ArmTiming, Platform, SystemMachine};
+use mmulab_system::Cause;
+use mmulab_system::clock::Cost;
+use mmulab_system::core::{CacheAddress, Core, Fault, Flow, InterruptLines, Requests, Taken};
+use mmulab_system::memory::CoreMemory;
 
-use crate::timing::Cause;
+use crate::branch::BranchBuffer;
+use crate::cores::CoreDescription;
+use crate::cp15::{Cp15, Lack};
+use crate::isa::{Decoder, Op};
+use crate::mmu::{ArmMmu, Registers, control};
+
+/// The bus of a machine of ARM cores.
+pub type Bus = mmulab_system::bus::Bus<Cpu>;
 
 /// Processor modes by their five bits (ARM DDI 0100, A2.2).
 pub mod mode {
@@ -78,16 +88,6 @@ pub enum Exception {
     Fiq,
 }
 
-/// All exceptions, in their order.
-pub const EXCEPTIONS: [Exception; 6] = [
-    Exception::Undefined,
-    Exception::SupervisorCall,
-    Exception::PrefetchAbort,
-    Exception::DataAbort,
-    Exception::Irq,
-    Exception::Fiq,
-];
-
 impl Exception {
     fn vector(self) -> u32 {
         match self {
@@ -112,29 +112,8 @@ impl Exception {
 
     /// A short name for reports and the timeline.
     pub fn name(self) -> &'static str {
-        match self {
-            Exception::Undefined => "undefined instruction",
-            Exception::SupervisorCall => "supervisor call",
-            Exception::PrefetchAbort => "prefetch abort",
-            Exception::DataAbort => "data abort",
-            Exception::Irq => "irq",
-            Exception::Fiq => "fiq",
-        }
+        Cpu::EXCEPTIONS[self as usize]
     }
-}
-
-/// What the run loop does after an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Flow {
-    /// The next instruction follows.
-    Next,
-    /// `Memory::pc` says where execution goes on.
-    Jump,
-    /// The slot has been decoded: dispatch it again.
-    Decoded,
-    /// The next instruction follows, but look for interrupts and changed caches first.
-    Synchronise,
 }
 
 /// Index of a mode's bank of R13, R14 and SPSR.
@@ -170,49 +149,19 @@ pub struct Cpu {
     pub base_updated_on_abort: bool,
     /// The instruction timing.
     pub timing: ArmTiming,
-    /// Caches, TLBs, buffers and the system control coprocessor.
-    pub memory: Memory,
-    /// Set by a wait for interrupt.
-    pub waiting: bool,
-    /// The vector of an exception that was taken just now, other than interrupts and calls.
-    pub entered_vector: Option<(Exception, u32)>,
-    /// Why the run has to stop, if it has to.
-    pub stop: Option<crate::system::Stop>,
+    /// Which core it is.
+    pub core: &'static CoreDescription,
+    /// The system control coprocessor.
+    pub cp15: Cp15,
+    /// Caches, TLBs, buffers and time.
+    pub memory: CoreMemory<Cpu>,
+    /// What the run loop shall know.
+    pub requests: Requests,
     /// The branch target buffer, on cores that have one.
-    pub branch_buffer: Option<crate::branch::BranchBuffer>,
+    pub branch_buffer: Option<BranchBuffer>,
 }
 
 impl Cpu {
-    /// A core just out of reset.
-    pub fn new(
-        architecture: Architecture,
-        base_updated_on_abort: bool,
-        timing: ArmTiming,
-        branch_buffer_entries: u32,
-        memory: Memory,
-    ) -> Cpu {
-        let branch_buffer = (branch_buffer_entries > 0)
-            .then(|| crate::branch::BranchBuffer::new(branch_buffer_entries));
-        Cpu {
-            registers: [0; 16],
-            flags: 0,
-            control: mode::SUPERVISOR | IRQ_MASKED | FIQ_MASKED,
-            banked_13_14: [[0; 2]; 6],
-            banked_fiq: [0; 5],
-            banked_user: [0; 5],
-            spsr: [0; 6],
-            accumulator: 0,
-            architecture,
-            base_updated_on_abort,
-            timing,
-            memory,
-            waiting: false,
-            entered_vector: None,
-            stop: None,
-            branch_buffer,
-        }
-    }
-
     /// Address of the instruction that executes, or comes next.
     pub fn pc(&self) -> u32 {
         self.memory.pc
@@ -272,11 +221,11 @@ impl Cpu {
         if old != new {
             self.switch_bank(old, new);
             self.control = control;
-            self.memory.set_mode(new);
+            self.memory.set_mode(new, new != mode::USER);
         }
         self.control = control;
         // An interrupt that this unmasks is taken before the next instruction.
-        self.memory.request_attention();
+        self.memory.request_exit();
     }
 
     fn switch_bank(&mut self, old: u32, new: u32) {
@@ -326,34 +275,42 @@ impl Cpu {
         self.control = control;
         self.set_spsr(saved);
         self.registers[14] = link;
-        let base = if self.memory.high_vectors() { 0xffff_0000 } else { 0 };
-        let vector = base + exception.vector();
+        let high_vectors = self.memory.mmu.registers.sctlr & control::HIGH_VECTORS != 0;
+        let vector = if high_vectors { 0xffff_0000 } else { 0 } + exception.vector();
+        let taken = Taken {
+            exception: exception.name(),
+            vector,
+            cause: self.memory.pc,
+            link,
+            undefined: (exception == Exception::Undefined).then_some(saved & THUMB != 0),
+        };
         // The instruction at a vector that itself causes the vector's exception would do so forever.
         if vector == self.memory.pc && !matches!(exception, Exception::Irq | Exception::Fiq) {
-            self.stop = Some(crate::system::Stop::VectorLoop { exception, vector });
-            self.memory.request_attention();
+            self.requests.stop = Some(mmulab_system::Stop::VectorLoop(taken));
+            self.memory.request_exit();
         }
         if matches!(
             exception,
             Exception::Undefined | Exception::PrefetchAbort | Exception::DataAbort
         ) {
             // The loop looks whether there is a handler at all.
-            self.entered_vector = Some((exception, vector));
-            self.memory.request_attention();
+            self.requests.entered_vector = Some(taken);
+            self.memory.request_exit();
         }
         self.memory.pc = vector;
-        self.memory.fetch.late = Late::NONE;
-        self.memory.spend(Cause::Exception, self.timing.exception_cycles);
-        self.memory.note_exception(exception);
+        self.memory.fetch.late = None;
+        self.memory.charge(Cause::Exception, self.timing.exception_cycles);
+        self.memory.note_exception(exception as usize);
         if old_mode != new_mode {
-            self.memory.set_mode(new_mode);
+            self.memory.set_mode(new_mode, true);
         }
     }
 
     /// A load or store was refused: the fault registers are set and the data abort is taken.
     #[cold]
     pub fn data_abort(&mut self, fault: Fault) -> Flow {
-        self.memory.record_data_fault(fault);
+        self.memory.mmu.registers.dfsr = fault.status;
+        self.memory.mmu.registers.far = fault.address;
         self.take_exception(Exception::DataAbort, self.memory.pc.wrapping_add(8));
         Flow::Jump
     }
@@ -403,14 +360,165 @@ impl Cpu {
         self.branch(target)
     }
 
-    /// All registers of all modes in a fixed order, for comparing and for the debugger: R0 to R15 of
-    /// the current mode, CPSR, SPSR.
-    pub fn visible(&self) -> [u32; 18] {
-        let mut all = [0; 18];
-        all[..15].copy_from_slice(&self.registers[..15]);
-        all[15] = self.memory.pc;
-        all[16] = self.cpsr();
-        all[17] = self.spsr();
+    /// BKPT: the instruction fault status says debug event (ARM DDI 0100, A2.6.5).
+    pub fn record_breakpoint(&mut self) {
+        self.memory.mmu.registers.ifsr = 2;
+    }
+}
+
+impl Core for Cpu {
+    type DataLine = [u32; 8];
+    type FetchLine = [u32; 8];
+    const DATA_INDEX: CacheAddress = CacheAddress::Virtual;
+    const DATA_TAG: CacheAddress = CacheAddress::Virtual;
+    const FETCH_INDEX: CacheAddress = CacheAddress::Virtual;
+    const FETCH_TAG: CacheAddress = CacheAddress::Virtual;
+    const HAS_NARROW: bool = true;
+    const EXCEPTIONS: &'static [&'static str] =
+        &["undefined instruction", "supervisor call", "prefetch abort", "data abort", "irq", "fiq"];
+    const TARGET_DESCRIPTION: &'static str = include_str!("gdb_target.xml");
+    const DEBUG_PROGRAM_COUNTER: usize = 15;
+
+    type Mmu = ArmMmu;
+    type Decoder = Decoder;
+    type Op = Op;
+    type Description = SystemMachine;
+
+    fn new(
+        machine: &SystemMachine,
+        platform: &Platform,
+        number: usize,
+    ) -> Result<Cpu, GeometryError> {
+        let architecture = match machine.core.architecture {
+            ArmArchitecture::Armv4 => Architecture::V4,
+            ArmArchitecture::Armv4t => Architecture::V4T,
+            ArmArchitecture::Armv5te => Architecture::V5TE,
+        };
+        let core = CoreDescription::of(machine.core.coprocessor);
+        let timing = machine.timing.clone();
+        let xscale = core.has_accumulator;
+        let decoder = Decoder::new(architecture, timing.clone(), xscale);
+        let mmu = ArmMmu::new(machine, core);
+        let entries = machine.core.branch_buffer_entries;
+        Ok(Cpu {
+            registers: [0; 16],
+            flags: 0,
+            control: mode::SUPERVISOR | IRQ_MASKED | FIQ_MASKED,
+            banked_13_14: [[0; 2]; 6],
+            banked_fiq: [0; 5],
+            banked_user: [0; 5],
+            spsr: [0; 6],
+            accumulator: 0,
+            architecture,
+            base_updated_on_abort: machine.core.abort_model == AbortModel::BaseUpdated,
+            timing,
+            core,
+            cp15: Cp15::new(machine, core),
+            memory: CoreMemory::new(platform, number, mmu, decoder, mode::SUPERVISOR)?,
+            requests: Requests::default(),
+            branch_buffer: (entries > 0).then(|| BranchBuffer::new(entries)),
+        })
+    }
+
+    fn zero_bank(machine: &SystemMachine) -> Option<std::ops::Range<u32>> {
+        let (start, end) = CoreDescription::of(machine.core.coprocessor).zero_bank?;
+        Some(start..end)
+    }
+
+    #[inline(always)]
+    fn memory(&self) -> &CoreMemory<Cpu> {
+        &self.memory
+    }
+
+    #[inline(always)]
+    fn memory_mut(&mut self) -> &mut CoreMemory<Cpu> {
+        &mut self.memory
+    }
+
+    fn requests(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    /// As Linux wants it: R1 holds no machine number, R2 the device tree.
+    fn start(&mut self, entry: u32, device_tree: Option<u32>) {
+        self.registers[1] = !0;
+        self.registers[2] = device_tree.unwrap_or(0);
+        self.memory.pc = 0;
+        self.branch_exchange(entry);
+    }
+
+    #[inline(always)]
+    fn is_narrow(&self) -> bool {
+        self.thumb()
+    }
+
+    #[inline(always)]
+    fn execute<const NARROW: bool>(&mut self, bus: &mut Bus, op: &Op) -> Flow {
+        self.registers[15] = self.memory.pc.wrapping_add(if NARROW { 4 } else { 8 });
+        if op.passes >> self.flags & 1 == 0 {
+            self.memory.clock.issue(Cost::issue(1));
+            self.skipped(op.operands);
+            return Flow::Next;
+        }
+        self.memory.clock.issue(op.cost);
+        let flow = (op.handler)(self, bus, op.operands);
+        if flow == Flow::Next && op.late.is_some() {
+            self.memory.fetch.late = Some(op.late);
+        }
+        flow
+    }
+
+    fn abort_fetch(&mut self, fault: Fault) {
+        let registers = &mut self.memory.mmu.registers;
+        if let Some(status) = self.core.fetch_fault_in_dfsr {
+            registers.dfsr = status;
+        }
+        registers.ifsr = fault.status;
+        self.take_exception(Exception::PrefetchAbort, self.memory.pc.wrapping_add(4));
+    }
+
+    fn interrupt(&mut self, lines: InterruptLines) {
+        if lines.fiq && self.control & FIQ_MASKED == 0 {
+            self.take_exception(Exception::Fiq, self.memory.pc.wrapping_add(4));
+        } else if lines.irq && self.control & IRQ_MASKED == 0 {
+            self.take_exception(Exception::Irq, self.memory.pc.wrapping_add(4));
+        }
+    }
+
+    fn mode_name(mode: u32) -> &'static str {
+        mode::name(mode)
+    }
+
+    /// R0 to R15 of the current mode, CPSR, SPSR, then the system control coprocessor.
+    fn debug_registers(&self) -> Vec<u32> {
+        let mut all = self.registers[..15].to_vec();
+        let Registers { sctlr, ttbr, dacr, dfsr, ifsr, far, fcse_pid, context_id, .. } =
+            self.memory.mmu.registers;
+        all.extend([self.memory.pc, self.cpsr(), self.spsr()]);
+        all.extend([sctlr, ttbr, dacr, dfsr, ifsr, far, fcse_pid >> 25, context_id]);
         all
+    }
+
+    fn set_debug_registers(&mut self, values: &[u32]) {
+        self.set_cpsr(values[16]);
+        self.registers[..15].copy_from_slice(&values[..15]);
+        self.memory.pc = values[15];
+        self.set_spsr(values[17]);
+    }
+
+    fn notes(&self) -> (Vec<(String, u32)>, Option<String>) {
+        let ignored = &self.cp15.ignored;
+        let operations = ignored.operations.iter().map(|&(access, pc, lack)| {
+            let why = match (lack, access.is_read()) {
+                (Lack::Core, _) => "does not exist on this core and did nothing",
+                (Lack::Model, true) => "is not modelled and read as zero",
+                (Lack::Model, false) => "is not modelled, at least for the value written",
+            };
+            (format!("{access} {why}"), pc)
+        });
+        let further = (ignored.further > 0).then(|| {
+            format!("{} uses of further coprocessor operations did nothing", ignored.further)
+        });
+        (operations.collect(), further)
     }
 }

@@ -1,29 +1,47 @@
-//! A full-system simulator of ARM machines with virtually indexed, virtually tagged caches.
+//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, their page tables, the
+//! system control coprocessor, and the cores.
 
-pub mod board;
 mod branch;
-mod buffer;
-pub mod checker;
-mod coprocessor;
+pub mod cores;
+pub mod cp15;
 pub mod cpu;
-pub mod device_tree;
-mod fetch;
-pub mod gdb;
-mod inspect;
 mod isa;
-pub mod loader;
-pub mod memory;
 pub mod mmu;
-pub mod outcome;
-mod read_buffer;
-mod symbols;
-pub mod system;
-pub mod timeline;
-mod timing;
+mod semihosting;
 
+use mmulab_hardware::GeometryError;
+use mmulab_machine::SystemMachine;
+use mmulab_system::{ImageRules, LoadError, Loaded, Request};
+
+pub use cpu::Cpu;
 pub use isa::CoprocessorAccess;
-pub use loader::{File, LoadError, Loaded, Request, load};
-pub use outcome::Outcome;
-pub use symbols::Symbols;
-pub use system::{Host, Stop, System, Transcript};
-pub use timing::Cause;
+
+/// A machine of ARM cores.
+pub type System = mmulab_system::System<Cpu>;
+
+/// What ARM's images are like.
+const IMAGES: ImageRules = ImageRules {
+    machine: object::Architecture::Arm,
+    machine_name: "32-bit ARM",
+    // As on QEMU.
+    raw_address: 0x1_0000,
+    // Behind the kernel's first page table.
+    kernel_address: 0x8000,
+    zimage_magic: Some((0x24, 0x016f_2818)),
+};
+
+/// A machine out of reset, with nothing loaded.
+///
+/// # Errors
+/// A cache or TLB has an impossible shape.
+pub fn system(machine: &SystemMachine) -> Result<System, GeometryError> {
+    System::new(machine, machine.platform())
+}
+
+/// Lays an image out in `ram_bytes` of memory.
+///
+/// # Errors
+/// A file is not what it should be, or does not fit.
+pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
+    mmulab_system::load(request, ram_bytes, &IMAGES)
+}

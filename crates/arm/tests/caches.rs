@@ -2,8 +2,8 @@
 
 mod support;
 
-use mmulab_arm::Stop;
-use mmulab_arm::checker::Kind;
+use mmulab_system::Stop;
+use mmulab_system::checker::Kind;
 use support::{Code, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached};
 
 /// Tables with the program's own megabyte, the lab block, and megabytes 2 (cached) and 3 (uncached)
@@ -257,7 +257,7 @@ fn user_mode_may_use_the_read_buffer_where_the_system_permits_it() {
         code.asm("msr cpsr_c, #0x10").system(2, 9, 0, 2);
         let steps = code.words.len() as u64;
         let run = run_limited(&machine("sa1100", &[]), &code.image(), false, steps);
-        assert_eq!(run.system.cores[0].mode(), mode, "{permitted}");
+        assert_eq!(run.system.core(0).mode(), mode, "{permitted}");
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod support;
 
-use mmulab_arm::{CoprocessorAccess, System};
+use mmulab_arm::CoprocessorAccess;
 use support::{Code, MACHINES, START, branch, cached, machine, mcr, run, run_limited, uncached};
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
@@ -192,16 +192,17 @@ fn writes_with_effect(name: &str) -> Vec<[&'static str; 4]> {
 fn no_write_is_swallowed_without_a_note() {
     for name in MACHINES {
         let listed = writes_with_effect(name);
-        let mut system = System::new(&machine(name, &[("memory.size_bytes", "1M")])).unwrap();
-        let System { cores, board, .. } = &mut system;
+        let mut system =
+            mmulab_arm::system(&machine(name, &[("memory.size_bytes", "1M")])).unwrap();
         for encoding in 0..1 << 14 {
             let (opcode_1, n) = (encoding >> 11, encoding >> 7 & 15);
             let (m, opcode_2) = (encoding >> 3 & 15, encoding & 7);
-            let memory = &mut cores[0].memory;
-            memory.ignored = Default::default();
             let access = CoprocessorAccess::write(15, opcode_1, n, m, opcode_2);
-            assert!(memory.coprocessor_write(board, access, 0).is_some());
-            let noted = !memory.ignored.operations.is_empty();
+            let noted = system.with_core(0, |cpu, bus| {
+                cpu.cp15.ignored = Default::default();
+                assert!(cpu.coprocessor_write(bus, access, 0));
+                !cpu.cp15.ignored.operations.is_empty()
+            });
             let is = |field: &str, value: u32| field == "*" || field.parse() == Ok(value);
             let has_effect = listed.iter().any(|[one, crn, crm, two]| {
                 is(one, opcode_1) && is(crn, n) && is(crm, m) && is(two, opcode_2)

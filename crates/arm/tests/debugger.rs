@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use mmulab_arm::{Host, Stop, System, Transcript};
 use mmulab_hardware::Random;
+use mmulab_system::gdb;
+use mmulab_system::{Host, Stop, Transcript};
 use support::{Code, START, machine};
 
 struct Gdb(TcpStream);
@@ -74,9 +75,9 @@ fn serve<H: Host + Send + 'static>(
 ) -> (Gdb, JoinHandle<Result<Stop, String>>) {
     let port = free_port();
     let served = std::thread::spawn(move || {
-        let mut system = System::new(&machine("arm926ej-s", &[])).unwrap();
+        let mut system = mmulab_arm::system(&machine("arm926ej-s", &[])).unwrap();
         system.load(&code.image());
-        mmulab_arm::gdb::serve(&mut system, &mut host, port, 1_000_000)
+        gdb::serve(&mut system, &mut host, port, 1_000_000)
     });
     (Gdb::connect(port), served)
 }
@@ -101,9 +102,9 @@ impl Host for Impatient {
 
 #[test]
 fn a_user_who_interrupts_need_not_wait_for_gdb() {
-    let mut system = System::new(&machine("arm926ej-s", &[])).unwrap();
+    let mut system = mmulab_arm::system(&machine("arm926ej-s", &[])).unwrap();
     let mut host = Impatient(Arc::new(AtomicBool::new(true)));
-    let stop = mmulab_arm::gdb::serve(&mut system, &mut host, free_port(), 1_000_000);
+    let stop = gdb::serve(&mut system, &mut host, free_port(), 1_000_000);
     assert_eq!(stop, Ok(Stop::Interrupted));
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mmulab_arm::Stop;
+use mmulab_system::Stop;
 use support::{Code, START, asm, branch, ldr, machine, mcr, mov, mrc, orr, run, run_limited, str};
 
 /// Executes one instruction after setting R1 to R4; gives R0, R1 and the flags.
@@ -18,7 +18,7 @@ fn one(name: &str, instruction: &str, inputs: [u32; 4], carry: bool) -> (u32, u3
     let steps = code.words.len() as u64;
     let run = run_limited(&machine(name, &[]), &code.image(), false, steps);
     assert_eq!(run.stop, Stop::Limit);
-    (run.register(0), run.register(1), run.system.cores[0].flags)
+    (run.register(0), run.register(1), run.system.core(0).flags)
 }
 
 fn result(instruction: &str, inputs: [u32; 4]) -> u32 {
@@ -182,7 +182,7 @@ fn an_undefined_instruction_goes_to_its_vector() {
         let steps = code.words.len() as u64 + 1;
         let run = run_limited(&machine(name, &[]), &code.image(), false, steps);
         assert_eq!((run.register(0), run.register(14)), (7, at + 4), "{name}");
-        assert_eq!(run.system.cores[0].mode(), 0x1b, "{name}");
+        assert_eq!(run.system.core(0).mode(), 0x1b, "{name}");
     }
 }
 
@@ -209,7 +209,7 @@ fn thumb_code_runs_where_the_core_has_it() {
         let run = run_limited(&machine(name, &[]), &code.image(), false, 8);
         assert_eq!(run.register(0), 57, "{name}");
         assert_eq!(run.register(14), (thumb_at + 10) | 1, "{name}");
-        assert!(run.system.cores[0].thumb(), "{name}");
+        assert!(run.system.core(0).thumb(), "{name}");
     }
 }
 
@@ -238,7 +238,7 @@ fn the_xscale_accumulates_in_forty_bits() {
     };
     let summed = program(1);
     assert_eq!((summed.register(0), summed.register(1)), (0xffff_fff0, 0xffff_ffff));
-    assert_eq!(program(0).system.cores[0].mode(), 0x1b, "without access it is undefined");
+    assert_eq!(program(0).system.core(0).mode(), 0x1b, "without access it is undefined");
 }
 
 #[test]

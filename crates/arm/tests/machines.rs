@@ -2,8 +2,9 @@
 
 mod support;
 
-use mmulab_arm::{Cause, File, Loaded, Request, Stop, System, Transcript, load};
+use mmulab_arm::load;
 use mmulab_hardware::{Cause as _, Random};
+use mmulab_system::{Cause, File, Loaded, Request, Stop, Transcript};
 use support::{Code, MACHINES, START, asm, branch, cached, machine, run, run_limited, uncached};
 
 #[test]
@@ -44,7 +45,7 @@ fn user_mode_has_no_system_registers() {
     code.put(4, asm("mov r0, #9")).asm("msr cpsr_c, #0x10").read_system(0, 1, 0, 0);
     let steps = code.words.len() as u64 + 1;
     let run = run_limited(&machine("arm926ej-s", &[]), &code.image(), false, steps);
-    assert_eq!((run.register(0), run.system.cores[0].mode()), (9, 0x1b));
+    assert_eq!((run.register(0), run.system.core(0).mode()), (9, 0x1b));
 }
 
 /// A load with write-back from an address without translation, and the fault registers after it.
@@ -223,14 +224,14 @@ fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
     tree.extend(structure);
     tree.extend(strings);
     let patched =
-        mmulab_arm::device_tree::with_chosen(&tree, Some("quiet"), Some((16, 32)), 1 << 20)
+        mmulab_system::device_tree::with_chosen(&tree, Some("quiet"), Some((16, 32)), 1 << 20)
             .unwrap();
     let has = |bytes: &[u8]| patched.windows(bytes.len()).any(|window| window == bytes);
     assert!(has(b"chosen\0") && has(b"bootargs\0") && has(b"quiet\0"));
     assert!(has(&[0, 0, 0, 0, 0, 0x10, 0, 0]), "the memory node says 1 MB");
     assert!(has(b"linux,initrd-end\0"));
     assert!(
-        mmulab_arm::device_tree::with_chosen(&tree[..60], None, None, 1 << 20)
+        mmulab_system::device_tree::with_chosen(&tree[..60], None, None, 1 << 20)
             .unwrap_err()
             .contains("cut off")
     );
@@ -245,9 +246,9 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     let mut code = Code::new();
     code.put(support::LAB + 0x18, 3).put(support::LAB + 0x20, 7).system(0, 8, 7, 0);
     code.set(0, 0).exit_with(0);
-    let mut system = System::new(&machine).unwrap();
+    let mut system = mmulab_arm::system(&machine).unwrap();
     let clock_hz = machine.core.clock_hz;
-    system.start_timeline(mmulab_arm::timeline::Timeline::create(&path, clock_hz, 1).unwrap());
+    system.start_timeline(mmulab_system::timeline::Timeline::create(&path, clock_hz, 1).unwrap());
     system.load(&code.image());
     assert_eq!(system.run(&mut Transcript::default(), 1000), Stop::Exit(0));
     system.finish_timeline().unwrap();

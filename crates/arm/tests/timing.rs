@@ -3,7 +3,7 @@
 
 mod support;
 
-use mmulab_arm::Stop;
+use mmulab_system::Stop;
 use support::{Code, LAB, cached, machine, run, uncached};
 
 /// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the lab block, and the

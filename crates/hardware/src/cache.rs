@@ -132,6 +132,11 @@ impl Cache {
         self.directory.find(set, address >> self.line_shift)
     }
 
+    /// [`Cache::find_in_set`] for who only looks.
+    pub fn peek_in_set(&self, set: u32, address: u64) -> Option<Slot> {
+        self.directory.peek(set, address >> self.line_shift)
+    }
+
     /// Records a use of `slot` for replacement.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {

@@ -389,6 +389,18 @@ impl Directory {
         Some((first + way) as Slot)
     }
 
+    /// [`Directory::find`] for who only looks: not even a hint changes.
+    pub fn peek(&self, set: u32, tag: u64) -> Option<Slot> {
+        let first = (set * self.ways) as usize;
+        let ways = &self.tags[first..first + self.ways as usize];
+        let hinted = self.hints.get(self.hint_of(tag)).map(|&way| usize::from(way));
+        let way = match hinted.filter(|&way| ways[way] == tag) {
+            Some(way) => way,
+            None => ways.iter().position(|&held| held == tag)?,
+        };
+        Some((first + way) as Slot)
+    }
+
     #[inline]
     fn hint_of(&self, tag: u64) -> usize {
         (tag.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.hint_shift) as usize

@@ -1,12 +1,12 @@
 //! Hardware structures: caches, TLBs, their replacement and the cycle ledger.
 //!
 //! Two drivers share these models: a recorded program (`mmulab-replay`) and a simulated processor
-//! core (`mmulab-arm`). They therefore know no operating system, no instruction set and no file
+//! core (`mmulab-system`). They therefore know no operating system, no instruction set and no file
 //! format, and they never decide what an event costs: they say **what happened and where**, and
 //! the driver charges its [`Ledger`].
 //!
-//! * [`Cache`]: tags, replacement and dirty state. Data, where a driver keeps any, lives in the
-//!   driver, indexed by [`Slot`].
+//! * [`Cache`]: tags, replacement and dirty state, without data.
+//! * [`DataCache`]: a cache with its words, and with separate addresses for index and tag.
 //! * [`Tlb`]: translations of several page sizes with address-space identifiers, and a payload that
 //!   the driver chooses (frame, permissions, domain).
 //! * [`Directory`]: what both are made of, and all there is to a TLB that knows page numbers alone.
@@ -16,12 +16,14 @@
 //! Nothing here allocates after construction, except [`Ledger::enter_phase`] for a new phase.
 
 mod cache;
+mod data_cache;
 mod directory;
 mod ledger;
 mod random;
 mod tlb;
 
 pub use cache::{Access, Cache, CacheGeometry, Evicted};
+pub use data_cache::{DataCache, HeldLine, Line};
 pub use directory::{
     Directory, GeometryError, LruRecency, Partition, Recency, Replacement, Slot, Touch,
     TreeRecency, Untouched,

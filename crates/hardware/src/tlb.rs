@@ -56,6 +56,29 @@ fn key(virtual_address: u64, page_shift: u32, asid: u16, global: bool) -> u64 {
     (page >> 9 & ((1 << 47) - 1)) | u64::from(global) << 47 | space << 48
 }
 
+/// Probes for each page size that is there: smaller pages before larger, private before global.
+#[inline(always)]
+fn search(
+    sizes: &[(u32, u32, u32)],
+    set_mask: u32,
+    address: u64,
+    asid: u16,
+    mut probe: impl FnMut(u32, u64) -> Option<Slot>,
+) -> Option<Slot> {
+    for &(shift, private, global) in sizes {
+        let set = (address >> shift) as u32 & set_mask;
+        for (entries, is_global) in [(private, false), (global, true)] {
+            if entries > 0 {
+                let found = probe(set, key(address, shift, asid, is_global));
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+    }
+    None
+}
+
 impl<P: Copy + Default> Tlb<P> {
     /// An empty TLB. `random` is used by random replacement only.
     ///
@@ -96,28 +119,15 @@ impl<P: Copy + Default> Tlb<P> {
     /// replacement. Smaller pages are found before larger, private before global.
     #[inline]
     pub fn find(&mut self, virtual_address: u64, asid: u16) -> Option<Slot> {
-        for index in 0..self.sizes.len() {
-            let (shift, private, global) = self.sizes[index];
-            if private > 0 {
-                let found = self.find_key(virtual_address, shift, asid, false);
-                if found.is_some() {
-                    return found;
-                }
-            }
-            if global > 0 {
-                let found = self.find_key(virtual_address, shift, asid, true);
-                if found.is_some() {
-                    return found;
-                }
-            }
-        }
-        None
+        let directory = &mut self.directory;
+        let find = |set, key| directory.find(set, key);
+        search(&self.sizes, self.set_mask, virtual_address, asid, find)
     }
 
-    #[inline]
-    fn find_key(&mut self, address: u64, shift: u32, asid: u16, global: bool) -> Option<Slot> {
-        let set = (address >> shift) as u32 & self.set_mask;
-        self.directory.find(set, key(address, shift, asid, global))
+    /// [`Tlb::find`] for who only looks.
+    pub fn peek(&self, virtual_address: u64, asid: u16) -> Option<Slot> {
+        let peek = |set, key| self.directory.peek(set, key);
+        search(&self.sizes, self.set_mask, virtual_address, asid, peek)
     }
 
     /// [`Tlb::find`] that counts as a use: what the hardware does on each access.

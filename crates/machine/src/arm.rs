@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cache, Fault, Replacement, Ways};
+use crate::{BufferShape, Cache, Fault, MemoryShape, Platform, TlbShape};
 
 /// A whole system around an ARM core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,8 +15,12 @@ pub struct SystemMachine {
     pub title: String,
     /// Cores of this kind; they share the board.
     pub cores: u32,
+    /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
+    pub interleave_cycles: u32,
     /// The core.
     pub core: ArmCore,
+    /// Registers of the system control coprocessor that differ from core to core.
+    pub registers: ArmRegisters,
     /// Cycles of the instructions.
     pub timing: ArmTiming,
     /// Instruction cache.
@@ -27,14 +31,14 @@ pub struct SystemMachine {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mini_dcache: Option<Cache>,
     /// The TLB of instruction fetches; of data too where there is no `dtlb`.
-    pub itlb: ArmTlb,
+    pub itlb: TlbShape,
     /// The TLB of data accesses, where it is one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dtlb: Option<ArmTlb>,
+    pub dtlb: Option<TlbShape>,
     /// The buffers between core and memory.
-    pub buffers: ArmBuffers,
+    pub buffers: BufferShape,
     /// Memory and what stands on the bus.
-    pub memory: ArmMemory,
+    pub memory: MemoryShape,
 }
 
 /// The core's architecture and the parts of it that differ from core to core.
@@ -84,6 +88,37 @@ pub enum ArmCoprocessor {
     Arm920t,
     /// ARM926EJ-S.
     Arm926ejs,
+}
+
+/// Reset values and writable bits of the system control coprocessor's registers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmRegisters {
+    /// Control (c1, c0, 0).
+    pub control: ArmRegister,
+    /// Auxiliary control (c1, c0, 1), where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auxiliary_control: Option<ArmRegister>,
+    /// Coprocessor access (c15, c1, 0), where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coprocessor_access: Option<ArmRegister>,
+}
+
+/// One register.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArmRegister {
+    /// Value after reset.
+    pub reset: u32,
+    /// Bits that software can change; the others keep their reset value.
+    pub writable: u32,
+}
+
+impl ArmRegister {
+    /// The register after `value` has been written to it.
+    pub fn written(&self, value: u32) -> u32 {
+        self.reset & !self.writable | value & self.writable
+    }
 }
 
 /// What a data abort leaves in the base register of a load or store with write-back.
@@ -152,65 +187,38 @@ pub struct ArmTiming {
     pub whole_operation_cycles: u8,
 }
 
-/// One TLB.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ArmTlb {
-    /// Entries, less those of `lockdown_entries`.
-    pub entries: u32,
-    /// Entries a set; "full" is fully associative.
-    pub ways: Ways,
-    /// Which entry of a set gives way.
-    pub replacement: Replacement,
-    /// Entries of a fully associative part that only locked-down translations take.
-    pub lockdown_entries: u32,
-}
-
-/// The buffers between core and memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ArmBuffers {
-    /// Addresses the write buffer holds.
-    pub write_entries: u32,
-    /// Words the write buffer holds in all.
-    pub write_words: u32,
-    /// Words one address of it covers, as an aligned block.
-    pub write_entry_words: u32,
-    /// Whether a store joins an entry of the same block that an earlier instruction made.
-    pub write_coalesces: bool,
-    /// Lines that a separate write-back buffer holds; 0 where write-backs go through the write buffer.
-    pub write_back_entries: u32,
-    /// Lines of the software-controlled read buffer; 0 for none.
-    pub read_entries: u32,
-}
-
-/// Memory and what stands on the bus.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ArmMemory {
-    /// RAM, from physical address 0.
-    pub size_bytes: u64,
-    /// A line fill, from the miss to the end of the stall.
-    pub line_fill_cycles: u32,
-    /// One descriptor read by the table walk.
-    pub walk_read_cycles: u32,
-    /// A read of one word that no cache serves.
-    pub word_read_cycles: u32,
-    /// The first word of a write at the memory.
-    pub write_first_cycles: u32,
-    /// Each following word of the same burst.
-    pub write_next_cycles: u32,
-    /// A line fill from the SA-1100's zero bank at 0xe0000000; of no effect elsewhere.
-    pub zero_bank_fill_cycles: u32,
-}
-
 /// More than any of the machines has, and short of the board's devices.
 const MAXIMUM_RAM_BYTES: u64 = 0x1000_0000;
 
 impl SystemMachine {
+    /// What is around the instruction set.
+    pub fn platform(&self) -> Platform {
+        Platform {
+            name: self.name.clone(),
+            cores: self.cores,
+            interleave_cycles: self.interleave_cycles,
+            clock_hz: self.core.clock_hz,
+            icache: self.icache.clone(),
+            dcache: self.dcache.clone(),
+            mini_dcache: self.mini_dcache.clone(),
+            itlb: self.itlb.clone(),
+            dtlb: self.dtlb.clone(),
+            buffers: self.buffers.clone(),
+            memory: self.memory.clone(),
+            line_operation_cycles: self.timing.line_operation_cycles,
+            whole_operation_cycles: self.timing.whole_operation_cycles,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if !(1..=8).contains(&self.cores) {
             return Err(Fault::new("cores", format!("{} is not between 1 and 8", self.cores)));
+        }
+        if !(1..=1 << 20).contains(&self.interleave_cycles) {
+            return Err(Fault::new(
+                "interleave_cycles",
+                format!("{} is not between 1 and 1048576", self.interleave_cycles),
+            ));
         }
         if self.core.pid_bits != 6 && self.core.pid_bits != 7 {
             return Err(Fault::new(

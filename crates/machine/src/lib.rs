@@ -10,6 +10,7 @@ mod organisation;
 mod parts;
 mod replay;
 mod schema;
+mod system;
 
 use std::path::Path;
 
@@ -22,6 +23,7 @@ pub use organisation::*;
 pub use parts::*;
 pub use replay::*;
 pub use schema::json_schema;
+pub use system::*;
 
 /// A machine, by what drives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mmulab_arm::timeline::Timeline;
-use mmulab_arm::{File, Host, LoadError, Request, Stop, Symbols, System};
+use mmulab_system::timeline::Timeline;
+use mmulab_system::{File, Host, LoadError, Request, Stop, Symbols};
 use pyo3::prelude::*;
 
 use crate::errors::{
@@ -128,7 +128,7 @@ pub(crate) fn boot<'py>(
     };
     let (loaded, symbols) = prepare().map_err(IntoPython::into_python)?;
     let mut system =
-        System::new(machine).map_err(|error| impossible_machine(&machine.name, &error))?;
+        mmulab_arm::system(machine).map_err(|error| impossible_machine(&machine.name, &error))?;
     system.symbols = symbols;
     system.load(&loaded);
     if check {
@@ -149,7 +149,7 @@ pub(crate) fn boot<'py>(
     let (stop, seconds) = python.detach(|| {
         let started = Instant::now();
         let stop: Result<Stop, String> = match gdb_port {
-            Some(port) => mmulab_arm::gdb::serve(&mut system, &mut console, port, limit),
+            Some(port) => mmulab_system::gdb::serve(&mut system, &mut console, port, limit),
             None => Ok(system.run(&mut console, limit)),
         };
         (stop, started.elapsed().as_secs_f64())

@@ -1,8 +1,8 @@
 //! The engine's errors as Python's, mapped here and nowhere else.
 
-use mmulab_arm::LoadError;
 use mmulab_machine::MachineError;
 use mmulab_replay::ReplayError;
+use mmulab_system::LoadError;
 use mmulab_trace::TraceError;
 use pyo3::PyErr;
 

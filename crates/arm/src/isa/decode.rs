@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use mmulab_machine::ArmTiming;
+use mmulab_system::clock::Cost;
+use mmulab_system::core::{Decode, Flow};
 
-use crate::cpu::Architecture;
-use crate::memory::stall_cost;
+use crate::cpu::{Architecture, Bus, Cpu};
 
 use super::execute;
-use super::op::{Late, Op};
+use super::op::{Late, Op, Operands};
 use super::table::{Choice, Row, Since, Table};
 use super::{a32, t16};
 
@@ -54,6 +55,51 @@ pub struct Decoded {
     pub sources: u16,
 }
 
+/// The handler of an instruction that is not decoded yet. `immediate` is its place.
+fn decode_first(cpu: &mut Cpu, _: &mut Bus, place: Operands) -> Flow {
+    cpu.memory.fetch.decode(place.immediate);
+    Flow::Decoded
+}
+
+impl Decode for Decoder {
+    type Op = Op;
+    type Late = Late;
+
+    fn undecoded(place: u32) -> Op {
+        // It costs nothing to find out.
+        let mut op = Op { cost: Cost::NONE, ..Op::new(decode_first) };
+        op.operands.immediate = place;
+        op
+    }
+
+    fn word(&mut self, word: u32, following: Option<u32>) -> Op {
+        self.with_stall(word, following, false)
+    }
+
+    fn half(&mut self, half: u16, following: Option<u16>) -> Op {
+        self.with_stall(u32::from(half), following.map(u32::from), true)
+    }
+
+    /// The stall of an instruction for what the one before it delivers late.
+    fn stall(&mut self, late: Late, word: u32, thumb: bool) -> u8 {
+        let place = (word.wrapping_mul(0x9e37_79b9) >> 16) as usize % REMEMBERED;
+        let known = self.sources[place];
+        if (known.word, known.thumb) == (word, thumb) {
+            return late.stall(known.registers);
+        }
+        let registers = self.decode(word, thumb).sources;
+        self.sources[place] = Sources { word, thumb, registers };
+        late.stall(registers)
+    }
+
+    /// What an instruction is that this core does not have but another does, with where to read of it.
+    fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
+        let Row { name, section, since, .. } = row(word, thumb)?;
+        let manual = if section.starts_with('A') { "ARM DDI 0100I, " } else { "Intel " };
+        (!self.has(*since)).then(|| format!("{name} ({manual}{section})"))
+    }
+}
+
 /// The row of a word in the table of its instruction set, whichever cores have it.
 fn row(word: u32, thumb: bool) -> Option<&'static Row> {
     if thumb {
@@ -73,28 +119,6 @@ impl Decoder {
         Decoder { architecture, timing, xscale, sources: Box::new([first; REMEMBERED]) }
     }
 
-    /// Decodes an ARM instruction; `following` is the word after it, where it is known.
-    pub fn arm(&mut self, word: u32, following: Option<u32>) -> Op {
-        self.with_stall(word, following, false)
-    }
-
-    /// Decodes a Thumb instruction; `following` is the half-word after it, where it is known.
-    pub fn thumb(&mut self, half: u16, following: Option<u16>) -> Op {
-        self.with_stall(u32::from(half), following.map(u32::from), true)
-    }
-
-    /// The stall of an instruction for what the one before it delivers late.
-    pub fn stall(&mut self, late: Late, word: u32, thumb: bool) -> u8 {
-        let place = (word.wrapping_mul(0x9e37_79b9) >> 16) as usize % REMEMBERED;
-        let known = self.sources[place];
-        if (known.word, known.thumb) == (word, thumb) {
-            return late.stall(known.registers);
-        }
-        let registers = self.decode(word, thumb).sources;
-        self.sources[place] = Sources { word, thumb, registers };
-        late.stall(registers)
-    }
-
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
     fn with_stall(&mut self, word: u32, following: Option<u32>, thumb: bool) -> Op {
@@ -102,7 +126,7 @@ impl Decoder {
         if let Some(following) = following
             && op.late.is_some()
         {
-            op.cost += stall_cost(self.stall(op.late, following, thumb));
+            op.cost = op.cost.and_stall(self.stall(op.late, following, thumb));
             op.late = Late::NONE;
         }
         op
@@ -120,13 +144,6 @@ impl Decoder {
         let always = thumb || word >> 28 == 15;
         let condition = if always { 14 } else { (word >> 28) as u8 };
         Decoded { op: Op::new(execute::undefined), sources: 0 }.when(condition)
-    }
-
-    /// What an instruction is that this core does not have but another does, with where to read of it.
-    pub fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
-        let Row { name, section, since, .. } = row(word, thumb)?;
-        let manual = if section.starts_with('A') { "ARM DDI 0100I, " } else { "Intel " };
-        (!self.has(*since)).then(|| format!("{name} ({manual}{section})"))
     }
 
     fn has(&self, since: Since) -> bool {

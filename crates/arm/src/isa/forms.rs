@@ -5,7 +5,7 @@
 
 use mmulab_machine::ArmTiming;
 
-use crate::memory::issue_cost;
+use mmulab_system::clock::Cost;
 
 use super::decode::Decoded;
 use super::execute::alu::*;
@@ -59,7 +59,7 @@ impl Decoded {
     }
 
     fn takes(mut self, cycles: u8) -> Decoded {
-        self.op.cost = issue_cost(cycles);
+        self.op.cost = Cost::issue(cycles);
         self
     }
 }

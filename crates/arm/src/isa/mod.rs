@@ -30,4 +30,4 @@ mod table;
 mod tests;
 
 pub use decode::Decoder;
-pub use op::{CoprocessorAccess, Late, Op, Operands};
+pub use op::{CoprocessorAccess, Op};

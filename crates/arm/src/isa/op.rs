@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use crate::board::Board;
-use crate::cpu::{Cpu, Flow};
-use crate::memory::issue_cost;
+use crate::cpu::{Bus, Cpu};
+use mmulab_system::clock::Cost;
+use mmulab_system::core::Flow;
 
 /// Executes one decoded instruction.
-pub type Handler = fn(&mut Cpu, &mut Board, Operands) -> Flow;
+pub type Handler = fn(&mut Cpu, &mut Bus, Operands) -> Flow;
 
 /// A decoded instruction.
 #[derive(Clone, Copy)]
 pub struct Op {
     /// What executes it.
     pub handler: Handler,
-    /// Issue cycles, stall cycles and the instruction itself, as [`crate::memory`] counts them.
-    pub cost: u64,
+    /// Issue and stall cycles.
+    pub cost: Cost,
     /// On what.
     pub operands: Operands,
     /// Under which flags it is executed; see [`CONDITIONS`].
@@ -109,7 +109,7 @@ impl Op {
     pub const fn new(handler: Handler) -> Op {
         Op {
             handler,
-            cost: issue_cost(1),
+            cost: Cost::issue(1),
             operands: Operands { immediate: 0, rd: 0, rn: 0, rm: 0, rs: 0, shift: 0, modifiers: 0 },
             passes: ALWAYS,
             late: Late::NONE,

@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use mmulab_arm::{Loaded, Outcome, Stop, System, Transcript};
+use mmulab_arm::System;
 use mmulab_machine::{Machine, SystemMachine};
+use mmulab_system::{Loaded, Outcome, Stop, Transcript};
 
 mod assembly;
 pub use assembly::*;
@@ -155,12 +156,12 @@ pub struct Run {
 
 impl Run {
     pub fn register(&self, number: usize) -> u32 {
-        self.system.cores[0].registers[number]
+        self.system.core(0).registers[number]
     }
 }
 
 pub fn run_limited(machine: &SystemMachine, image: &Loaded, check: bool, limit: u64) -> Run {
-    let mut system = System::new(machine).unwrap();
+    let mut system = mmulab_arm::system(machine).unwrap();
     system.load(image);
     if check {
         system.start_checking();

@@ -1,8 +1,8 @@
 //! Data processing: arithmetic, logic, shifts, comparisons (ARM DDI 0100, A3.4 and A5.1).
 
-use crate::board::Board;
-use crate::cpu::{Cpu, Flow};
+use crate::cpu::{Bus, Cpu};
 use crate::isa::op::{Operands, modifier};
+use mmulab_system::core::Flow;
 
 /// The operations by their encoding (A3.4).
 pub const AND: u8 = 0;
@@ -153,7 +153,7 @@ fn logical<const OPERATION: u8>(a: u32, b: u32) -> u32 {
 /// Data processing (A3.4) that does not write R15.
 pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let (b, shifter_carry) = second_operand::<FORM>(cpu, op);
@@ -171,7 +171,7 @@ pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
 /// Data processing that writes R15: a branch, or with S a return from an exception.
 pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let (b, _) = second_operand::<FORM>(cpu, op);
@@ -185,14 +185,14 @@ pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
 }
 
 /// ADD Rd, PC, #immediate in Thumb state.
-pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     let value = (cpu.registers[15] & !3).wrapping_add(op.immediate);
     cpu.set_register(op.rd, value);
     Flow::Next
 }
 
 /// CLZ.
-pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     let zeros = cpu.register(op.rm).leading_zeros();
     cpu.set_register(op.rd, zeros);
     Flow::Next

@@ -1,9 +1,9 @@
 //! Branches, with and without link (ARM DDI 0100, A3.3).
 
-use crate::board::Board;
-use crate::cpu::{Cpu, Flow, THUMB};
+use crate::cpu::{Bus, Cpu, THUMB};
 use crate::isa::op::{Operands, modifier};
-use crate::timing::Cause;
+use mmulab_system::Cause;
+use mmulab_system::core::Flow;
 
 impl Cpu {
     /// What a taken branch costs.
@@ -11,11 +11,11 @@ impl Cpu {
     fn taken_branch(&mut self) {
         match &mut self.branch_buffer {
             None => {
-                self.memory.spend(Cause::Branch, self.timing.taken_branch_cycles);
+                self.memory.charge(Cause::Branch, self.timing.taken_branch_cycles);
             }
             Some(buffer) => {
                 if !buffer.taken(self.memory.pc) {
-                    self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
+                    self.memory.charge(Cause::Branch, self.timing.branch_mispredicted_cycles);
                 }
             }
         }
@@ -28,32 +28,32 @@ impl Cpu {
             && op.is(modifier::PREDICTED)
             && !buffer.not_taken(self.memory.pc)
         {
-            self.memory.spend(Cause::Branch, self.timing.branch_mispredicted_cycles);
+            self.memory.charge(Cause::Branch, self.timing.branch_mispredicted_cycles);
         }
     }
 
     /// What a write of R15 other than by a branch instruction costs: never predicted.
     #[inline(always)]
     pub(super) fn written_pc(&mut self) {
-        self.memory.spend(Cause::Branch, self.timing.taken_branch_cycles);
+        self.memory.charge(Cause::Branch, self.timing.taken_branch_cycles);
     }
 }
 
 /// B and Thumb's branches (A4.1.5). The immediate is the offset from R15.
-pub fn branch(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn branch(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[15].wrapping_add(op.immediate);
     // A branch to itself with both interrupts masked can never end.
     if target == cpu.memory.pc && cpu.control & 0xc0 == 0xc0 {
-        cpu.stop = Some(crate::system::Stop::Hang);
-        cpu.memory.request_attention();
+        cpu.requests.stop = Some(mmulab_system::Stop::Hang);
+        cpu.memory.request_exit();
     }
     cpu.memory.pc = target;
     Flow::Jump
 }
 
 /// BL in ARM state.
-pub fn branch_with_link(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn branch_with_link(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     cpu.taken_branch();
     cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
     cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
@@ -61,7 +61,7 @@ pub fn branch_with_link(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
 }
 
 /// BLX with an immediate (A4.1.8): to Thumb state; the offset has the half-word bit in it.
-pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     cpu.taken_branch();
     cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
     cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
@@ -70,7 +70,7 @@ pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Board, op: Operands) -> 
 }
 
 /// BX, and BLX with a register.
-pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     cpu.written_pc();
     let target = cpu.register(op.rm);
     if LINK {
@@ -84,13 +84,13 @@ pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Board, op: Opera
 }
 
 /// First half of Thumb's BL pair (A7.1.17): R14 = R15 + offset.
-pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     cpu.registers[14] = cpu.registers[15].wrapping_add(op.immediate);
     Flow::Next
 }
 
 /// Second half of Thumb's BL pair; `TO_ARM` is BLX.
-pub fn thumb_link_suffix<const TO_ARM: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn thumb_link_suffix<const TO_ARM: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[14].wrapping_add(op.immediate);
     cpu.registers[14] = cpu.memory.pc.wrapping_add(2) | 1;

@@ -1,17 +1,17 @@
 //! Loads, stores, block transfers and swaps (ARM DDI 0100, A3.11 to A3.13).
 
-use crate::board::Board;
-use crate::cpu::{Cpu, Flow};
+use crate::cpu::{Bus, Cpu};
 use crate::isa::op::{Operands, modifier};
-use crate::memory::Fault;
-use crate::timing::Cause;
+use mmulab_system::Cause;
+use mmulab_system::core::Fault;
+use mmulab_system::core::Flow;
 
 use super::alu::shift_by_constant;
 
 /// Thumb's loads and address computations relative to R15, whose bit 1 they ignore.
-pub fn thumb_load_literal(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn thumb_load_literal(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let address = (cpu.registers[15] & !3).wrapping_add(op.immediate);
-    match cpu.memory.load_word(board, address) {
+    match cpu.memory.load_word(bus, address) {
         Ok(value) => {
             cpu.set_register(op.rd, value);
             Flow::Next
@@ -23,11 +23,11 @@ pub fn thumb_load_literal(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flo
 /// LDR, LDRB, STR, STRB with a constant offset and no write-back, not to R15: the common case.
 pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
-    board: &mut Board,
+    bus: &mut Bus,
     op: Operands,
 ) -> Flow {
     let address = cpu.register(op.rn).wrapping_add(op.immediate);
-    match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, false) {
+    match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, false) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
     }
@@ -36,11 +36,11 @@ pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
 /// The same with a register offset, added, shifted left by a constant.
 pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
-    board: &mut Board,
+    bus: &mut Bus,
     op: Operands,
 ) -> Flow {
     let address = cpu.register(op.rn).wrapping_add(cpu.register(op.rm) << (op.rs & 31));
-    match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, false) {
+    match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, false) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
     }
@@ -49,17 +49,17 @@ pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
 #[inline(always)]
 fn word_or_byte<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
-    board: &mut Board,
+    bus: &mut Bus,
     op: Operands,
     address: u32,
     as_user: bool,
 ) -> Result<(), Fault> {
     if LOAD {
         let value = match (BYTE, as_user) {
-            (true, false) => cpu.memory.load_byte(board, address)?,
-            (true, true) => cpu.memory.as_user(|memory| memory.load_byte(board, address))?,
-            (false, false) => cpu.memory.load_word(board, address)?,
-            (false, true) => cpu.memory.as_user(|memory| memory.load_word(board, address))?,
+            (true, false) => cpu.memory.load_byte(bus, address)?,
+            (true, true) => cpu.memory.as_user(|memory| memory.load_byte(bus, address))?,
+            (false, false) => cpu.memory.load_word(bus, address)?,
+            (false, true) => cpu.memory.as_user(|memory| memory.load_word(bus, address))?,
         };
         cpu.set_register(op.rd, value);
     } else {
@@ -70,14 +70,10 @@ fn word_or_byte<const LOAD: bool, const BYTE: bool>(
             value = value.wrapping_add(4);
         }
         match (BYTE, as_user) {
-            (true, false) => cpu.memory.store_byte(board, address, value)?,
-            (true, true) => {
-                cpu.memory.as_user(|memory| memory.store_byte(board, address, value))?
-            }
-            (false, false) => cpu.memory.store_word(board, address, value)?,
-            (false, true) => {
-                cpu.memory.as_user(|memory| memory.store_word(board, address, value))?
-            }
+            (true, false) => cpu.memory.store_byte(bus, address, value)?,
+            (true, true) => cpu.memory.as_user(|memory| memory.store_byte(bus, address, value))?,
+            (false, false) => cpu.memory.store_word(bus, address, value)?,
+            (false, true) => cpu.memory.as_user(|memory| memory.store_word(bus, address, value))?,
         }
     }
     Ok(())
@@ -99,7 +95,7 @@ fn addresses(cpu: &Cpu, op: Operands, offset: u32) -> (u32, Option<u32>) {
 /// LDR, LDRB, STR, STRB in any addressing mode, also to R15 and as user (LDRT and its like).
 pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
-    board: &mut Board,
+    bus: &mut Bus,
     op: Operands,
 ) -> Flow {
     let offset = if op.is(modifier::REGISTER_OFFSET) {
@@ -113,12 +109,12 @@ pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
     let link = cpu.registers[15];
     let mut result = Ok(());
     if LOAD && op.rd == 15 {
-        match cpu.memory.load_word(board, address) {
+        match cpu.memory.load_word(bus, address) {
             Ok(target) => {
                 if let Some(base) = written {
                     cpu.set_register(op.rn, base);
                 }
-                cpu.memory.spend(Cause::Branch, cpu.timing.load_pc_cycles);
+                cpu.memory.charge(Cause::Branch, cpu.timing.load_pc_cycles);
                 cpu.written_pc();
                 return cpu.branch_loaded(target);
             }
@@ -129,13 +125,13 @@ pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
         if let Some(base) = written {
             cpu.set_register(op.rn, base);
         }
-        let loaded = word_or_byte::<LOAD, BYTE>(cpu, board, op, address, as_user);
+        let loaded = word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, as_user);
         if loaded.is_err() && written.is_some() && !cpu.base_updated_on_abort {
             cpu.set_register(op.rn, saved_base);
         }
         result = loaded;
     } else {
-        match word_or_byte::<LOAD, BYTE>(cpu, board, op, address, as_user) {
+        match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, as_user) {
             Ok(()) => {
                 if let Some(base) = written {
                     cpu.set_register(op.rn, base);
@@ -172,7 +168,7 @@ pub const STORE_DOUBLE: u8 = 5;
 #[inline(always)]
 fn extra_at<const KIND: u8>(
     cpu: &mut Cpu,
-    board: &mut Board,
+    bus: &mut Bus,
     op: Operands,
     address: u32,
 ) -> Result<(), Fault> {
@@ -180,52 +176,52 @@ fn extra_at<const KIND: u8>(
     match KIND {
         STORE_HALF => {
             let value = cpu.registers[usize::from(op.rd & 15)];
-            memory.store_half(board, address, value)
+            memory.store_half(bus, address, value)
         }
         LOAD_HALF => {
-            let value = memory.load_half(board, address)?;
+            let value = memory.load_half(bus, address)?;
             cpu.set_register(op.rd, value);
             Ok(())
         }
         LOAD_SIGNED_BYTE => {
-            let value = memory.load_byte(board, address)?;
+            let value = memory.load_byte(bus, address)?;
             cpu.set_register(op.rd, value as i8 as u32);
             Ok(())
         }
         LOAD_SIGNED_HALF => {
-            let value = memory.load_half(board, address)?;
+            let value = memory.load_half(bus, address)?;
             cpu.set_register(op.rd, value as i16 as u32);
             Ok(())
         }
         LOAD_DOUBLE => {
-            memory.check_double_alignment(address)?;
-            let low = memory.load_word(board, address)?;
-            let high = memory.load_word(board, address.wrapping_add(4))?;
+            memory.check_alignment(address, 8)?;
+            let low = memory.load_word(bus, address)?;
+            let high = memory.load_word(bus, address.wrapping_add(4))?;
             cpu.set_register(op.rd, low);
             cpu.set_register(op.rd + 1, high);
             Ok(())
         }
         _ => {
-            memory.check_double_alignment(address)?;
+            memory.check_alignment(address, 8)?;
             let low = cpu.registers[usize::from(op.rd & 15)];
             let high = cpu.registers[usize::from((op.rd + 1) & 15)];
-            memory.store_word(board, address, low)?;
-            memory.store_word(board, address.wrapping_add(4), high)
+            memory.store_word(bus, address, low)?;
+            memory.store_word(bus, address.wrapping_add(4), high)
         }
     }
 }
 
 /// The loads and stores of addressing mode 3, with a constant offset and no write-back.
-pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let address = cpu.register(op.rn).wrapping_add(op.immediate);
-    match extra_at::<KIND>(cpu, board, op, address) {
+    match extra_at::<KIND>(cpu, bus, op, address) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
     }
 }
 
 /// The loads and stores of addressing mode 3 in any form.
-pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let offset = if op.is(modifier::REGISTER_OFFSET) { cpu.register(op.rm) } else { op.immediate };
     let (address, written) = addresses(cpu, op, offset);
     let saved_base = cpu.register(op.rn);
@@ -233,7 +229,7 @@ pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, board: &mut Board, op: Opera
     if let (Some(base), true) = (written, is_load) {
         cpu.set_register(op.rn, base);
     }
-    match extra_at::<KIND>(cpu, board, op, address) {
+    match extra_at::<KIND>(cpu, bus, op, address) {
         Ok(()) => {
             if let (Some(base), false) = (written, is_load) {
                 cpu.set_register(op.rn, base);
@@ -265,12 +261,12 @@ fn block_addresses(cpu: &Cpu, op: Operands) -> (u32, u32) {
 }
 
 /// LDM, with `^` in both its meanings (A4.1.20 to A4.1.22).
-pub fn load_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn load_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, special) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
     let mut loaded = [0; 16];
-    if let Err(fault) = cpu.memory.load_block(board, start, list, &mut loaded) {
+    if let Err(fault) = cpu.memory.load_block(bus, start, list, &mut loaded) {
         if write_back && cpu.base_updated_on_abort {
             cpu.set_register(op.rn, moved);
         }
@@ -293,13 +289,13 @@ pub fn load_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
     if list >> 15 == 0 {
         return Flow::Next;
     }
-    cpu.memory.spend(Cause::Branch, cpu.timing.load_pc_cycles);
+    cpu.memory.charge(Cause::Branch, cpu.timing.load_pc_cycles);
     cpu.written_pc();
     if special { cpu.return_from_exception(loaded[15]) } else { cpu.branch_loaded(loaded[15]) }
 }
 
 /// STM, with `^` for the registers of user mode (A4.1.97, A4.1.98).
-pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, user) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
@@ -316,7 +312,7 @@ pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
         };
         count += 1;
     }
-    match cpu.memory.store_block(board, start, &values[..count]) {
+    match cpu.memory.store_block(bus, start, &values[..count]) {
         Ok(()) => {
             if write_back {
                 cpu.set_register(op.rn, moved);
@@ -333,19 +329,19 @@ pub fn store_multiple(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
 }
 
 /// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by half.
-pub fn swap<const BYTE: bool>(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let address = cpu.register(op.rn);
     let value = cpu.register(op.rm);
     let swapped = if BYTE {
-        cpu.memory.check_store(board, address, 1).and_then(|()| {
-            let old = cpu.memory.load_byte(board, address)?;
-            cpu.memory.store_byte(board, address, value)?;
+        cpu.memory.check_store(bus, address, 1).and_then(|()| {
+            let old = cpu.memory.load_byte(bus, address)?;
+            cpu.memory.store_byte(bus, address, value)?;
             Ok(old)
         })
     } else {
-        cpu.memory.check_store(board, address, 4).and_then(|()| {
-            let old = cpu.memory.load_word(board, address)?;
-            cpu.memory.store_word(board, address, value)?;
+        cpu.memory.check_store(bus, address, 4).and_then(|()| {
+            let old = cpu.memory.load_word(bus, address)?;
+            cpu.memory.store_word(bus, address, value)?;
             Ok(old)
         })
     };
@@ -359,15 +355,15 @@ pub fn swap<const BYTE: bool>(cpu: &mut Cpu, board: &mut Board, op: Operands) ->
 }
 
 /// PLD. The ARM926EJ-S does no line fill for it (ARM DDI 0198D, 2.3); the XScale does.
-pub fn preload(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
-    if cpu.memory.preload_fills() {
+pub fn preload(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+    if cpu.core.preload_fills {
         let offset = if op.is(modifier::REGISTER_OFFSET) {
             shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0
         } else {
             op.immediate
         };
         let address = addresses(cpu, op, offset).0;
-        cpu.memory.preload(board, address);
+        cpu.memory.preload(bus, address);
     }
     Flow::Next
 }

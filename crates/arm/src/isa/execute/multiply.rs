@@ -1,9 +1,9 @@
 //! Multiplies, saturating arithmetic and the 40-bit accumulator of the XScale.
 
-use crate::board::Board;
-use crate::cpu::{Cpu, Flow, SATURATED};
+use crate::cpu::{Bus, Cpu, SATURATED};
 use crate::isa::op::{Operands, modifier};
-use crate::timing::Cause;
+use mmulab_system::Cause;
+use mmulab_system::core::Flow;
 
 /// Cycles that the early termination of a multiplier adds: it stops when the bits left are all
 /// zeros, or (signed) all ones.
@@ -16,13 +16,13 @@ fn early_termination(cpu: &mut Cpu, multiplier: u32, signed: bool) {
     let folded = if signed { multiplier ^ (multiplier as i32 >> 31) as u32 } else { multiplier };
     let significant = 32 - folded.leading_zeros();
     let extra = significant.div_ceil(step).max(1) - 1;
-    cpu.memory.spend(Cause::Multiply, extra as u8);
+    cpu.memory.charge(Cause::Multiply, extra as u8);
 }
 
 /// MUL and MLA (A4.1.34, A4.1.40). The carry is left alone, as from version 5 on.
 pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let multiplier = cpu.register(op.rs);
@@ -41,7 +41,7 @@ pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
 /// UMULL, UMLAL, SMULL, SMLAL. Rd is the high half, Rn the low one.
 pub fn multiply_long<const SIGNED: bool, const ACCUMULATE: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let (a, b) = (cpu.register(op.rm), cpu.register(op.rs));
@@ -85,7 +85,7 @@ fn wide_product<const Y: bool>(cpu: &Cpu, op: Operands) -> i32 {
 /// SMLAxy (A4.1.74).
 pub fn half_accumulate<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let product = product::<X, Y>(cpu, op);
@@ -94,14 +94,14 @@ pub fn half_accumulate<const X: bool, const Y: bool>(
 }
 
 /// SMLAWy (A4.1.79).
-pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     let product = wide_product::<Y>(cpu, op);
     add_product(cpu, op, product);
     Flow::Next
 }
 
 /// SMULWy (A4.1.88).
-pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     let product = wide_product::<Y>(cpu, op);
     cpu.set_register(op.rd, product as u32);
     Flow::Next
@@ -110,7 +110,7 @@ pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Board, op: Operands) 
 /// SMLALxy (A4.1.77).
 pub fn half_accumulate_long<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let old = u64::from(cpu.register(op.rd)) << 32 | u64::from(cpu.register(op.rn));
@@ -123,7 +123,7 @@ pub fn half_accumulate_long<const X: bool, const Y: bool>(
 /// SMULxy (A4.1.86).
 pub fn half_multiply<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let product = product::<X, Y>(cpu, op);
@@ -143,7 +143,7 @@ fn add_product(cpu: &mut Cpu, op: Operands, product: i32) {
 /// QADD, QSUB, QDADD, QDSUB (A4.1.46, 50, 51, 52).
 pub fn saturating<const DOUBLE: bool, const SUBTRACT: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     let a = cpu.register(op.rm) as i32;
@@ -173,8 +173,8 @@ fn forty_bits(value: i64) -> i64 {
 }
 
 /// MAR of the XScale (273473, 2.3.1.2).
-pub fn accumulator_write(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
-    if !cpu.memory.accumulator_enabled() {
+pub fn accumulator_write(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+    if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
     let value = u64::from(cpu.register(op.rn)) << 32 | u64::from(cpu.register(op.rd));
@@ -183,8 +183,8 @@ pub fn accumulator_write(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
 }
 
 /// MRA.
-pub fn accumulator_read(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
-    if !cpu.memory.accumulator_enabled() {
+pub fn accumulator_read(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+    if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
     let value = cpu.accumulator;
@@ -194,7 +194,7 @@ pub fn accumulator_read(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
 }
 
 fn add_to_accumulator(cpu: &mut Cpu, op: Operands, sum: fn(u32, u32) -> i64) -> Flow {
-    if !cpu.memory.accumulator_enabled() {
+    if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
     let sum = sum(cpu.register(op.rm), cpu.register(op.rs));
@@ -207,12 +207,12 @@ fn long_product(a: u32, x: bool, b: u32, y: bool) -> i64 {
 }
 
 /// MIA of the XScale (273473, 2.3.1.1).
-pub fn accumulate(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn accumulate(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| i64::from(a as i32) * i64::from(b as i32))
 }
 
 /// MIAPH: the products of the lower and of the upper halves.
-pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| {
         long_product(a, false, b, false) + long_product(a, true, b, true)
     })
@@ -221,7 +221,7 @@ pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
 /// MIAxy.
 pub fn accumulate_half<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
-    _: &mut Board,
+    _: &mut Bus,
     op: Operands,
 ) -> Flow {
     add_to_accumulator(cpu, op, |a, b| long_product(a, X, b, Y))

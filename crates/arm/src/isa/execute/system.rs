@@ -1,21 +1,20 @@
 //! Status registers, calls, breakpoints and coprocessor registers (ARM DDI 0100, A3.9, A3.15, A3.16).
 
-use crate::board::Board;
-use crate::coprocessor::Effect;
-use crate::cpu::{Architecture, Cpu, Exception, Flow, SATURATED, THUMB};
+use crate::cpu::{Architecture, Bus, Cpu, Exception, SATURATED, THUMB};
 use crate::isa::op::{Operands, modifier};
+use mmulab_system::core::Flow;
 
 use super::alu::IMMEDIATE;
 
 /// MRS.
-pub fn status_read(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn status_read(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     let value = if op.is(modifier::SAVED) { cpu.spsr() } else { cpu.cpsr() };
     cpu.set_register(op.rd, value);
     Flow::Next
 }
 
 /// MSR, with a register or an immediate (A4.1.39).
-pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: Operands) -> Flow {
+pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
     let value = if FORM == IMMEDIATE { op.immediate } else { cpu.register(op.rm) };
     let mut mask = 0;
     if op.shift & 1 != 0 {
@@ -48,11 +47,11 @@ pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Board, op: Operands) 
 }
 
 /// SVC, and the semihosting calls of privileged code (docs/board.md).
-pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn supervisor_call(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     let semihosting = if cpu.thumb() { 0xab } else { 0x12_3456 };
     if op.immediate == semihosting
         && cpu.privileged()
-        && let Some(flow) = crate::board::semihosting::call(cpu, board)
+        && let Some(flow) = crate::semihosting::call(cpu, bus)
     {
         return flow;
     }
@@ -62,18 +61,18 @@ pub fn supervisor_call(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
 }
 
 /// BKPT: with no debugger it is a prefetch abort (A4.1.7).
-pub fn breakpoint(cpu: &mut Cpu, _: &mut Board, _: Operands) -> Flow {
-    cpu.memory.record_breakpoint();
+pub fn breakpoint(cpu: &mut Cpu, _: &mut Bus, _: Operands) -> Flow {
+    cpu.record_breakpoint();
     cpu.take_exception(Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
     Flow::Jump
 }
 
 /// MRC.
-pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
+pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     if !cpu.privileged() {
         return cpu.undefined();
     }
-    match cpu.memory.coprocessor_read(board, op.into()) {
+    match cpu.coprocessor_read(bus, op.into()) {
         Some(value) if op.rd == 15 => {
             cpu.flags = value >> 28;
             Flow::Synchronise
@@ -87,29 +86,15 @@ pub fn coprocessor_read(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow 
 }
 
 /// MCR.
-pub fn coprocessor_write(cpu: &mut Cpu, board: &mut Board, op: Operands) -> Flow {
-    if !cpu.privileged() && !cpu.memory.open_to_users(op.into()) {
+pub fn coprocessor_write(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+    if !cpu.privileged() && !cpu.open_to_users(op.into()) {
         return cpu.undefined();
     }
     let value = cpu.register(op.rd);
-    match cpu.memory.coprocessor_write(board, op.into(), value) {
-        Some(Effect::None) => Flow::Synchronise,
-        Some(Effect::Wait) => {
-            cpu.waiting = true;
-            cpu.memory.request_attention();
-            Flow::Synchronise
-        }
-        Some(Effect::BranchBuffer) => {
-            if let Some(buffer) = &mut cpu.branch_buffer {
-                buffer.invalidate();
-            }
-            Flow::Synchronise
-        }
-        None => cpu.undefined(),
-    }
+    if cpu.coprocessor_write(bus, op.into(), value) { Flow::Synchronise } else { cpu.undefined() }
 }
 
 /// Anything that the core does not have.
-pub fn undefined(cpu: &mut Cpu, _: &mut Board, _: Operands) -> Flow {
+pub fn undefined(cpu: &mut Cpu, _: &mut Bus, _: Operands) -> Flow {
     cpu.undefined()
 }

@@ -1,4 +1,4 @@
-//! The reasons to spend cycles on an ARM machine.
+//! The reasons to spend cycles on a system machine.
 
 use mmulab_hardware::Cause as LedgerCause;
 

@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::board::Mark;
-use crate::memory::{Counters, Event, Space};
+use crate::core::{Core, Space};
+use crate::statistics::{Counters, Event};
 
 /// Cycles between two points of the counters.
 const COUNTER_CYCLES: u64 = 1 << 18;
@@ -116,8 +117,8 @@ impl Timeline {
         ));
     }
 
-    /// Draws what a core did.
-    pub fn draw(&mut self, core: usize, events: &[(u64, Event)]) {
+    /// Records what a core did.
+    pub fn record<C: Core>(&mut self, core: usize, events: &[(u64, Event)]) {
         for &(at, event) in events {
             match event {
                 Event::Space(space) => {
@@ -128,16 +129,18 @@ impl Timeline {
                     }
                 }
                 Event::Mode(mode) => {
-                    let next = Some((at, crate::cpu::mode::name(mode)));
+                    let next = Some((at, C::mode_name(mode)));
                     if let Some((since, name)) = std::mem::replace(&mut self.open[core].mode, next)
                     {
                         self.slice(core, MODES, name, since, at);
                     }
                 }
                 Event::Exception(exception) => {
-                    self.instant(core, EXCEPTIONS, exception.name(), at);
+                    self.instant(core, EXCEPTIONS, C::EXCEPTIONS[exception], at);
                 }
-                Event::Flush(name, cycles) => self.slice(core, FLUSHES, name, at, at + cycles),
+                Event::Maintenance(name, cycles) => {
+                    self.slice(core, FLUSHES, name, at, at + cycles)
+                }
             }
         }
     }
@@ -207,7 +210,7 @@ impl Timeline {
 }
 
 fn space_name(space: Space) -> String {
-    format!("table {:#x} PID {} domains {:#x}", space.table, space.process, space.domains)
+    space.describe().replace(", ", " ")
 }
 
 /// A guest's names go into JSON strings.

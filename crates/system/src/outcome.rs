@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::coprocessor::Lack;
-use crate::cpu::{Exception, THUMB};
+use crate::core::{Core, Decode, Space, Taken};
 use crate::system::{CauseRow, Stop, System};
 
 /// Events and cycles of a cause.
@@ -39,15 +38,12 @@ pub struct ModeCycles {
     pub cycles: u64,
 }
 
-/// Cycles in one address space: a combination of table base, process ID and domain access.
+/// Cycles in one address space: a combination of the registers that choose it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpaceCycles {
-    /// Translation table base.
-    pub table: u32,
-    /// Process ID.
-    pub process: u32,
-    /// Domain access control.
-    pub domains: u32,
+    /// The registers.
+    #[serde(flatten)]
+    pub space: Space,
     /// Cycles.
     pub cycles: u64,
 }
@@ -142,26 +138,27 @@ impl Stop {
             Stop::Interrupted => "interrupted",
             Stop::Hang => "hang",
             Stop::Deadlock => "deadlock",
-            Stop::VectorLoop { .. } => "vector-loop",
-            Stop::EmptyVector { .. } => "empty-vector",
+            Stop::VectorLoop(_) => "vector-loop",
+            Stop::EmptyVector(_) => "empty-vector",
             Stop::LostFetch { .. } => "lost-fetch",
             Stop::Debugger => "debugger",
         }
     }
 }
 
-impl System {
-    /// The name of an instruction that is undefined on this core, if it is one of another core.
-    fn lacking(&self, address: u32, thumb: bool) -> Option<String> {
-        let memory = &self.cores[0].memory;
-        let word = memory.peek_instruction(&self.board, address)?;
-        let word = if thumb { word >> (8 * (address & 2)) & 0xffff } else { word };
-        memory.fetch.decoder.lacking(word, thumb)
+impl<C: Core> System<C> {
+    /// The name of the instruction that was undefined on this core, if it is one of another core.
+    fn lacking(&self, taken: &Taken) -> Option<String> {
+        let narrow = taken.undefined?;
+        let memory = self.core(0).memory();
+        let word = memory.peek_instruction(&self.bus, taken.cause)?;
+        let word = if narrow { word >> (8 * (taken.cause & 2)) & 0xffff } else { word };
+        memory.fetch.decoder.lacking(word, narrow)
     }
 
     /// Why it ended, in a sentence with the PC.
     pub fn describe(&self, stop: Stop) -> String {
-        let pc = self.place(self.cores[0].pc());
+        let pc = self.place(self.core(0).memory().pc);
         match stop {
             Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
             Stop::Reboot => "the guest rebooted".to_owned(),
@@ -174,31 +171,21 @@ impl System {
                 "the guest waits at {pc} for an interrupt that cannot come: no timer runs, and \
                  nothing listens to the console"
             ),
-            Stop::VectorLoop { exception, vector } => format!(
-                "the guest is lost: the instruction at the vector {vector:#010x} causes the very \
+            Stop::VectorLoop(taken) => format!(
+                "the guest is lost: the instruction at the vector {:#010x} causes the very \
                  exception ({}) it should handle; is the vector page mapped and filled? The first \
                  such exception returned to {}",
-                exception.name(),
-                self.place(self.cores[0].registers[14])
+                taken.vector,
+                taken.exception,
+                self.place(taken.link)
             ),
-            Stop::EmptyVector { exception, vector } => {
-                let cpu = &self.cores[0];
-                let thumb = cpu.spsr() & THUMB != 0;
-                let back = match exception {
-                    Exception::DataAbort => 8,
-                    Exception::Undefined if thumb => 2,
-                    _ => 4,
-                };
-                let at = cpu.registers[14].wrapping_sub(back);
-                let lacking = match exception {
-                    Exception::Undefined => self.lacking(at, thumb),
-                    _ => None,
-                };
+            Stop::EmptyVector(taken) => {
+                let lacking = self.lacking(&taken);
                 format!(
-                    "the guest is lost: the {} at {} went to the vector {vector:#010x}, which holds \
-                     zero{}",
-                    exception.name(),
-                    self.place(at),
+                    "the guest is lost: the {} at {} went to the vector {:#010x}, which holds zero{}",
+                    taken.exception,
+                    self.place(taken.cause),
+                    taken.vector,
                     lacking
                         .map_or(String::new(), |name| format!("; this core does not have {name}"))
                 )
@@ -235,7 +222,7 @@ impl System {
             })
             .collect();
         Outcome {
-            machine: self.machine.name.clone(),
+            machine: self.platform.name.clone(),
             end: self.describe(stop),
             reason: stop.word(),
             exit: match stop {
@@ -245,7 +232,7 @@ impl System {
             },
             instructions: self.instructions(),
             cycles: self.cycles(),
-            clock_hz: self.machine.core.clock_hz,
+            clock_hz: self.platform.clock_hz,
             causes: costs(&self.causes()),
             phases,
             modes: self
@@ -256,18 +243,10 @@ impl System {
             spaces: self
                 .spaces()
                 .into_iter()
-                .map(|(space, cycles)| SpaceCycles {
-                    table: space.table,
-                    process: space.process,
-                    domains: space.domains,
-                    cycles,
-                })
+                .map(|(space, cycles)| SpaceCycles { space, cycles })
                 .collect(),
             events: self.events(),
-            checker: CheckerOutcome {
-                enabled: self.board.checker.is_some(),
-                reports: self.reports(),
-            },
+            checker: CheckerOutcome { enabled: self.checker().is_some(), reports: self.reports() },
             notes: self.notes(),
             seconds,
         }
@@ -275,8 +254,8 @@ impl System {
 
     fn events(&self) -> Events {
         let mut events = Events::default();
-        for cpu in &self.cores {
-            let counters = &cpu.memory.counters;
+        for core in self.cores() {
+            let counters = &core.memory().statistics.counters;
             events.space_switches += counters.space_switches;
             events.tlb_flushes += counters.tlb_flushes;
             events.tlb_entry_flushes += counters.tlb_entry_flushes;
@@ -288,8 +267,8 @@ impl System {
             events.icache_misses += counters.icache_misses;
             events.dcache_misses += counters.dcache_misses;
             events.write_backs += counters.write_backs;
-            for (exception, count) in crate::cpu::EXCEPTIONS.iter().zip(counters.exceptions) {
-                *events.exceptions.entry(exception.name()).or_default() += count;
+            for (exception, count) in C::EXCEPTIONS.iter().zip(counters.exceptions) {
+                *events.exceptions.entry(exception).or_default() += count;
             }
         }
         events
@@ -297,34 +276,22 @@ impl System {
 
     /// The checker's reports of all cores.
     pub fn reports(&self) -> Vec<crate::checker::Report> {
-        let reports = self.board.checker.iter().flat_map(|checker| &checker.reports);
+        let reports = self.checker().into_iter().flat_map(|checker| &checker.reports);
         reports.map(|report| report.with_places(&|address| self.place(address))).collect()
     }
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for &(page, pc) in &self.board.unassigned {
+        for &(page, pc) in &self.bus.board.unassigned {
             notes.push(format!(
                 "nothing is at physical {page:#010x}: reads gave 0, writes were lost (first at {})",
                 self.place(pc)
             ));
         }
-        for cpu in &self.cores {
-            let ignored = &cpu.memory.ignored;
-            for &(access, pc, lack) in &ignored.operations {
-                let why = match (lack, access.is_read()) {
-                    (Lack::Core, _) => "does not exist on this core and did nothing",
-                    (Lack::Model, true) => "is not modelled and read as zero",
-                    (Lack::Model, false) => "is not modelled, at least for the value written",
-                };
-                notes.push(format!("{access} {why} (first at {})", self.place(pc)));
-            }
-            if ignored.further > 0 {
-                notes.push(format!(
-                    "{} uses of further coprocessor operations did nothing",
-                    ignored.further
-                ));
-            }
+        for (placed, further) in self.cores().map(Core::notes) {
+            let placed = placed.into_iter();
+            notes.extend(placed.map(|(note, pc)| format!("{note} (first at {})", self.place(pc))));
+            notes.extend(further);
         }
         notes
     }

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
+use std::marker::PhantomData;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use gdbstub::target::ext::breakpoints::{
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
 use gdbstub::target::{Target, TargetResult};
 
+use crate::core::Core;
+use crate::observer::{Watchpoint, Watchpoints};
 use crate::system::{Host, Stop, System};
 
 /// Instructions between two looks at the connection.
@@ -35,38 +38,22 @@ const LONGEST_PACKET_BYTES: usize = 4096;
 /// The answer to a packet that the stub has acknowledged and cannot take.
 const ERROR_PACKET: &[u8] = b"$E01#a6";
 
-/// A watchpoint on modified virtual addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watchpoint {
-    /// First byte.
-    pub address: u32,
-    /// Bytes.
-    pub length: u32,
-    /// Stop at loads.
-    pub on_load: bool,
-    /// Stop at stores.
-    pub on_store: bool,
-}
-
-/// Registers that gdb shows: the core's, then the system control coprocessor's.
-const SYSTEM_REGISTERS: [&str; 9] =
-    ["spsr", "control", "table", "domains", "dfsr", "ifsr", "far", "pid", "context"];
-const CORE_REGISTERS: usize = 17;
-const ALL_REGISTERS: usize = CORE_REGISTERS + SYSTEM_REGISTERS.len();
-
 /// The values of all registers, in gdb's order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RegisterValues([u32; ALL_REGISTERS]);
+pub struct RegisterValues {
+    values: Vec<u32>,
+    program_counter: usize,
+}
 
 impl Registers for RegisterValues {
     type ProgramCounter = u32;
 
     fn pc(&self) -> u32 {
-        self.0[15]
+        self.values.get(self.program_counter).copied().unwrap_or(0)
     }
 
     fn gdb_serialize(&self, mut write_byte: impl FnMut(Option<u8>)) {
-        for value in self.0 {
+        for value in &self.values {
             for byte in value.to_le_bytes() {
                 write_byte(Some(byte));
             }
@@ -74,10 +61,10 @@ impl Registers for RegisterValues {
     }
 
     fn gdb_deserialize(&mut self, bytes: &[u8]) -> Result<(), ()> {
-        let mut words = bytes.chunks_exact(4);
-        for value in &mut self.0 {
-            *value = u32::from_le_bytes(words.next().ok_or(())?.try_into().map_err(|_| ())?);
-        }
+        let words = bytes.chunks_exact(4);
+        self.values = words
+            .map(|word| word.try_into().map(u32::from_le_bytes).map_err(|_| ()))
+            .collect::<Result<_, ()>>()?;
         Ok(())
     }
 }
@@ -92,31 +79,30 @@ impl RegId for NoSingleRegister {
     }
 }
 
-/// ARM as gdb is told of it.
-#[derive(Debug)]
-pub enum ArmWithSystemRegisters {}
+/// An instruction set as gdb is told of it.
+pub struct InstructionSet<C>(PhantomData<C>);
 
-impl Arch for ArmWithSystemRegisters {
+impl<C: Core> Arch for InstructionSet<C> {
     type Usize = u32;
     type Registers = RegisterValues;
     type BreakpointKind = usize;
     type RegId = NoSingleRegister;
 
     fn target_description_xml() -> Option<&'static str> {
-        Some(include_str!("gdb_target.xml"))
+        Some(C::TARGET_DESCRIPTION)
     }
 }
 
-struct Debuggee<'a> {
-    system: &'a mut System,
+struct Debuggee<'a, C: Core> {
+    system: &'a mut System<C>,
     host: &'a mut dyn Host,
     limit: u64,
     /// How the guest ended, if it did.
     ended: Option<Stop>,
 }
 
-impl Target for Debuggee<'_> {
-    type Arch = ArmWithSystemRegisters;
+impl<C: Core> Target for Debuggee<'_, C> {
+    type Arch = InstructionSet<C>;
     type Error = &'static str;
 
     fn base_ops(&mut self) -> BaseOps<'_, Self::Arch, Self::Error> {
@@ -132,39 +118,25 @@ impl Target for Debuggee<'_> {
     }
 }
 
-impl SingleThreadBase for Debuggee<'_> {
+impl<C: Core> SingleThreadBase for Debuggee<'_, C> {
     fn read_registers(&mut self, values: &mut RegisterValues) -> TargetResult<(), Self> {
-        let cpu = &self.system.cores[0];
-        let [core @ .., spsr] = cpu.visible();
-        values.0[..CORE_REGISTERS].copy_from_slice(&core);
-        let system = &cpu.memory.registers;
-        values.0[CORE_REGISTERS..].copy_from_slice(&[
-            spsr,
-            system.control,
-            system.table,
-            system.domains,
-            system.data_fault_status,
-            system.fetch_fault_status,
-            system.fault_address,
-            system.process >> 25,
-            system.context,
-        ]);
+        values.values = self.system.core(0).debug_registers();
+        values.program_counter = C::DEBUG_PROGRAM_COUNTER;
         Ok(())
     }
 
     fn write_registers(&mut self, values: &RegisterValues) -> TargetResult<(), Self> {
-        let cpu = &mut self.system.cores[0];
-        cpu.set_cpsr(values.0[16]);
-        cpu.registers[..15].copy_from_slice(&values.0[..15]);
-        cpu.memory.pc = values.0[15];
-        cpu.set_spsr(values.0[CORE_REGISTERS]);
+        if values.values.len() < self.system.core(0).debug_registers().len() {
+            return Err(().into());
+        }
+        self.system.core_mut(0).set_debug_registers(&values.values);
         Ok(())
     }
 
     fn read_addrs(&mut self, start: u32, data: &mut [u8]) -> TargetResult<usize, Self> {
-        let System { cores, board, .. } = &mut *self.system;
+        let memory = self.system.core(0).memory();
         for (offset, byte) in data.iter_mut().enumerate() {
-            match cores[0].memory.peek(board, start.wrapping_add(offset as u32)) {
+            match memory.peek(&self.system.bus, start.wrapping_add(offset as u32)) {
                 Some(value) => *byte = value,
                 None => return Ok(offset),
             }
@@ -173,12 +145,13 @@ impl SingleThreadBase for Debuggee<'_> {
     }
 
     fn write_addrs(&mut self, start: u32, data: &[u8]) -> TargetResult<(), Self> {
-        let System { cores, board, .. } = &mut *self.system;
-        for (offset, &byte) in data.iter().enumerate() {
-            let address = start.wrapping_add(offset as u32);
-            cores[0].memory.poke(board, address, byte).ok_or(())?;
-        }
-        Ok(())
+        self.system.with_core(0, |core, bus| {
+            for (offset, &byte) in data.iter().enumerate() {
+                let address = start.wrapping_add(offset as u32);
+                core.memory_mut().poke(bus, address, byte).ok_or(())?;
+            }
+            Ok(())
+        })
     }
 
     fn support_resume(&mut self) -> Option<SingleThreadResumeOps<'_, Self>> {
@@ -186,7 +159,7 @@ impl SingleThreadBase for Debuggee<'_> {
     }
 }
 
-impl SingleThreadResume for Debuggee<'_> {
+impl<C: Core> SingleThreadResume for Debuggee<'_, C> {
     fn resume(&mut self, _: Option<Signal>) -> Result<(), Self::Error> {
         self.system.debugging.step = false;
         Ok(())
@@ -197,14 +170,14 @@ impl SingleThreadResume for Debuggee<'_> {
     }
 }
 
-impl SingleThreadSingleStep for Debuggee<'_> {
+impl<C: Core> SingleThreadSingleStep for Debuggee<'_, C> {
     fn step(&mut self, _: Option<Signal>) -> Result<(), Self::Error> {
         self.system.debugging.step = true;
         Ok(())
     }
 }
 
-impl Breakpoints for Debuggee<'_> {
+impl<C: Core> Breakpoints for Debuggee<'_, C> {
     fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
         Some(self)
     }
@@ -214,7 +187,7 @@ impl Breakpoints for Debuggee<'_> {
     }
 }
 
-impl SwBreakpoint for Debuggee<'_> {
+impl<C: Core> SwBreakpoint for Debuggee<'_, C> {
     fn add_sw_breakpoint(&mut self, address: u32, _: usize) -> TargetResult<bool, Self> {
         self.system.debugging.breakpoints.push(address);
         Ok(true)
@@ -237,17 +210,15 @@ fn watchpoint(address: u32, length: u32, kind: WatchKind) -> Watchpoint {
     }
 }
 
-impl HwWatchpoint for Debuggee<'_> {
+impl<C: Core> HwWatchpoint for Debuggee<'_, C> {
     fn add_hw_watchpoint(
         &mut self,
         address: u32,
         length: u32,
         kind: WatchKind,
     ) -> TargetResult<bool, Self> {
-        let checking = self.system.board.checker.is_some();
-        let memory = &mut self.system.cores[0].memory;
-        memory.watchpoints.push(watchpoint(address, length, kind));
-        memory.update_watching(checking);
+        let new = watchpoint(address, length, kind);
+        self.system.change_observers(|observers| observers.watchpoints.points.push(new));
         Ok(true)
     }
 
@@ -257,16 +228,15 @@ impl HwWatchpoint for Debuggee<'_> {
         length: u32,
         kind: WatchKind,
     ) -> TargetResult<bool, Self> {
-        let checking = self.system.board.checker.is_some();
-        let memory = &mut self.system.cores[0].memory;
         let gone = watchpoint(address, length, kind);
-        memory.watchpoints.retain(|known| *known != gone);
-        memory.update_watching(checking);
+        self.system.change_observers(|observers| {
+            observers.watchpoints.points.retain(|known| *known != gone);
+        });
         Ok(true)
     }
 }
 
-impl MonitorCmd for Debuggee<'_> {
+impl<C: Core> MonitorCmd for Debuggee<'_, C> {
     fn handle_monitor_cmd(
         &mut self,
         command: &[u8],
@@ -278,8 +248,8 @@ impl MonitorCmd for Debuggee<'_> {
             let digits = text.trim_start_matches("0x");
             u32::from_str_radix(digits, 16).ok()
         };
-        let System { cores, board, .. } = &mut *self.system;
-        let memory = &mut cores[0].memory;
+        let bus = &self.system.bus;
+        let memory = self.system.core(0).memory();
         match words[..] {
             ["physical", address, ref rest @ ..] => {
                 let (Some(address), count) =
@@ -290,7 +260,7 @@ impl MonitorCmd for Debuggee<'_> {
                 };
                 for index in 0..count.min(1024) {
                     let at = (address & !3).wrapping_add(index * 4);
-                    match board.ram.get((at >> 2) as usize) {
+                    match bus.ram.get((at >> 2) as usize) {
                         Some(word) => gdbstub::outputln!(out, "{at:#010x}: {word:#010x}"),
                         None => gdbstub::outputln!(out, "{at:#010x}: not in RAM"),
                     }
@@ -298,7 +268,7 @@ impl MonitorCmd for Debuggee<'_> {
             }
             ["translate", address] => match number(&address) {
                 Some(address) => {
-                    gdbstub::outputln!(out, "{}", memory.describe_translation(board, address));
+                    gdbstub::outputln!(out, "{}", memory.describe_translation(bus, address));
                 }
                 None => gdbstub::outputln!(out, "monitor translate ADDRESS, in hexadecimal"),
             },
@@ -311,7 +281,7 @@ impl MonitorCmd for Debuggee<'_> {
                 out,
                 "{} cycles, {} instructions",
                 memory.now(),
-                memory.instructions()
+                memory.clock.instructions()
             ),
             _ => gdbstub::outputln!(
                 out,
@@ -411,17 +381,17 @@ enum End {
     Left,
 }
 
-type Session<'a, 'b> = GdbStubStateMachine<'a, Debuggee<'b>, TcpStream>;
+type Session<'a, 'b, C> = GdbStubStateMachine<'a, Debuggee<'b, C>, TcpStream>;
 
 /// What follows a step of a session.
-enum Turn<'a, 'b> {
-    GoOn(Session<'a, 'b>),
+enum Turn<'a, 'b, C: Core> {
+    GoOn(Session<'a, 'b, C>),
     End(End),
     /// The stub could not take a packet, and gave up.
     Refused,
 }
 
-impl Debuggee<'_> {
+impl<C: Core> Debuggee<'_, C> {
     /// Runs until the next look at the connection; why it stopped, if it did.
     fn run_slice(&mut self) -> Option<SingleThreadStopReason<u32>> {
         let until = self.limit.min(self.system.instructions() + SLICE_INSTRUCTIONS);
@@ -429,7 +399,7 @@ impl Debuggee<'_> {
         let step = self.system.debugging.step;
         Some(match stop {
             Stop::Limit if until < self.limit => return None,
-            Stop::Debugger => match self.system.cores[0].memory.watch_hit.take() {
+            Stop::Debugger => match self.system.take_watch_hit() {
                 Some((address, store)) => SingleThreadStopReason::Watch {
                     tid: (),
                     kind: if store { WatchKind::Write } else { WatchKind::Read },
@@ -448,11 +418,11 @@ impl Debuggee<'_> {
 }
 
 /// One step: a packet, a stretch of the guest, or a moment of waiting.
-fn take_turn<'a, 'b>(
-    session: Session<'a, 'b>,
-    target: &mut Debuggee<'b>,
+fn take_turn<'a, 'b, C: Core>(
+    session: Session<'a, 'b, C>,
+    target: &mut Debuggee<'b, C>,
     packets: &mut Packets,
-) -> Turn<'a, 'b> {
+) -> Turn<'a, 'b, C> {
     let running = matches!(session, GdbStubStateMachine::Running(_));
     let next = match session {
         GdbStubStateMachine::Disconnected(inner) => {
@@ -493,11 +463,11 @@ fn take_turn<'a, 'b>(
     }
 }
 
-fn feed<'a, 'b>(
-    mut session: Session<'a, 'b>,
-    target: &mut Debuggee<'b>,
+fn feed<'a, 'b, C: Core>(
+    mut session: Session<'a, 'b, C>,
+    target: &mut Debuggee<'b, C>,
     bytes: &[u8],
-) -> Result<Session<'a, 'b>, GdbStubError<&'static str, std::io::Error>> {
+) -> Result<Session<'a, 'b, C>, GdbStubError<&'static str, std::io::Error>> {
     for &byte in bytes {
         session = match session {
             GdbStubStateMachine::Idle(inner) => inner.incoming_data(target, byte)?,
@@ -510,7 +480,7 @@ fn feed<'a, 'b>(
 
 /// Talks with gdb until one of the two leaves. A packet that the stub cannot take is answered by an
 /// error, and a new stub goes on.
-fn converse(target: &mut Debuggee<'_>, packets: &mut Packets) -> std::io::Result<End> {
+fn converse<C: Core>(target: &mut Debuggee<'_, C>, packets: &mut Packets) -> std::io::Result<End> {
     loop {
         let stub = GdbStub::new(packets.stream.try_clone()?);
         let Ok(mut session) = stub.run_state_machine(target) else { return Ok(End::Left) };
@@ -555,8 +525,8 @@ fn accept(listener: &TcpListener, host: &mut dyn Host) -> std::io::Result<Option
 ///
 /// # Errors
 /// The port cannot be had; the message says so.
-pub fn serve(
-    system: &mut System,
+pub fn serve<C: Core>(
+    system: &mut System<C>,
     host: &mut dyn Host,
     port: u16,
     limit: u64,
@@ -571,9 +541,7 @@ pub fn serve(
     let end = converse(&mut debuggee, &mut packets).unwrap_or(End::Left);
     let Debuggee { system, host, .. } = debuggee;
     system.debugging = crate::system::Debugging::default();
-    system.cores[0].memory.watchpoints.clear();
-    let checking = system.board.checker.is_some();
-    system.cores[0].memory.update_watching(checking);
+    system.change_observers(|observers| observers.watchpoints = Watchpoints::default());
     Ok(match end {
         End::Stop(stop) => stop,
         End::Left => system.run(host, limit),

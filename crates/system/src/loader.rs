@@ -4,12 +4,20 @@ use object::{Object, ObjectSegment};
 
 use crate::device_tree;
 
-/// Where a raw binary goes (as on QEMU).
-const RAW_ADDRESS: u32 = 0x1_0000;
-/// Where the kernel's `Image` goes: behind its first page table.
-const KERNEL_ADDRESS: u32 = 0x8000;
-/// Offset and value of the magic number of a `zImage`.
-const ZIMAGE_MAGIC: (usize, u32) = (0x24, 0x016f_2818);
+/// What an instruction set's images are like.
+pub struct ImageRules {
+    /// The machine of its ELF files.
+    pub machine: object::Architecture,
+    /// What such a file is called in messages.
+    pub machine_name: &'static str,
+    /// Where a raw binary goes.
+    pub raw_address: u32,
+    /// Where the kernel's `Image` goes.
+    pub kernel_address: u32,
+    /// Offset and value of the magic number of a `zImage`, where there are such.
+    pub zimage_magic: Option<(usize, u32)>,
+}
+
 const PAGE_BYTES: u32 = 0x1000;
 
 /// Why an image cannot be run.
@@ -89,14 +97,14 @@ pub struct Loaded {
 ///
 /// # Errors
 /// A file is not what it should be, or does not fit.
-pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
+pub fn load(request: &Request, ram_bytes: u32, rules: &ImageRules) -> Result<Loaded, LoadError> {
     let Some(image) = &request.image else {
         return Err(LoadError::Image { name: "image".into(), message: "none given".into() });
     };
     let mut loaded = if image.bytes.starts_with(b"\x7fELF") {
-        load_elf(image, ram_bytes)?
+        load_elf(image, ram_bytes, rules)?
     } else {
-        load_raw(image, request.device_tree.is_some(), ram_bytes)?
+        load_raw(image, request.device_tree.is_some(), ram_bytes, rules)?
     };
     let image_end = loaded
         .segments
@@ -150,7 +158,12 @@ pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
     Ok(loaded)
 }
 
-fn load_raw(image: &File, for_linux: bool, ram_bytes: u32) -> Result<Loaded, LoadError> {
+fn load_raw(
+    image: &File,
+    for_linux: bool,
+    ram_bytes: u32,
+    rules: &ImageRules,
+) -> Result<Loaded, LoadError> {
     let bytes = &image.bytes;
     if bytes.len() < 4 {
         return Err(image.refuse("has less than one instruction"));
@@ -158,8 +171,9 @@ fn load_raw(image: &File, for_linux: bool, ram_bytes: u32) -> Result<Loaded, Loa
     let word_at = |offset: usize| -> Option<u32> {
         Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
     };
-    let is_zimage = word_at(ZIMAGE_MAGIC.0) == Some(ZIMAGE_MAGIC.1);
-    let address = if for_linux && !is_zimage { KERNEL_ADDRESS } else { RAW_ADDRESS };
+    let is_zimage = rules.zimage_magic.is_some_and(|(at, magic)| word_at(at) == Some(magic));
+    let linux = for_linux && !is_zimage;
+    let address = if linux { rules.kernel_address } else { rules.raw_address };
     if let (true, Some(start), Some(end)) = (is_zimage, word_at(0x28), word_at(0x2c)) {
         let wanted = u64::from(end.wrapping_sub(start));
         if wanted > bytes.len() as u64 {
@@ -176,13 +190,14 @@ fn load_raw(image: &File, for_linux: bool, ram_bytes: u32) -> Result<Loaded, Loa
     Ok(Loaded { segments: vec![(address, bytes.clone())], entry: address, ..Loaded::default() })
 }
 
-fn load_elf(image: &File, ram_bytes: u32) -> Result<Loaded, LoadError> {
+fn load_elf(image: &File, ram_bytes: u32, rules: &ImageRules) -> Result<Loaded, LoadError> {
     let file = object::File::parse(&*image.bytes)
         .map_err(|error| image.refuse(format!("is a damaged ELF file: {error}")))?;
-    if file.architecture() != object::Architecture::Arm {
+    if file.architecture() != rules.machine {
         return Err(image.refuse(format!(
-            "is an ELF file for {:?}; a 32-bit ARM one is needed",
-            file.architecture()
+            "is an ELF file for {:?}; a {} one is needed",
+            file.architecture(),
+            rules.machine_name
         )));
     }
     if !file.is_little_endian() {

@@ -6,17 +6,18 @@
 
 use std::collections::VecDeque;
 
-use mmulab_machine::{ArmBuffers, ArmMemory};
+use mmulab_hardware::Line;
+use mmulab_machine::{BufferShape, MemoryShape};
 
-/// What waits for memory: part of an aligned 32-byte line.
+/// What waits for memory: part of a line of the data cache.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Entry<L> {
     /// Physical address of the line.
     pub line: u32,
     /// The words.
-    pub data: [u32; 8],
+    pub data: L,
     /// Which bits of them are written.
-    pub mask: [u32; 8],
+    pub mask: L,
     /// How many words it takes of the buffer's capacity.
     words: u32,
     /// How many addresses it takes of the buffer's capacity.
@@ -30,21 +31,21 @@ pub struct Entry {
 }
 
 /// The queue.
-pub struct WriteBuffer {
-    queue: VecDeque<Entry>,
+pub struct WriteBuffer<L> {
+    queue: VecDeque<Entry<L>>,
     words: u32,
     stores: u32,
     write_backs: u32,
     /// When memory is free for the next transfer.
     memory_free_at: u64,
-    shape: ArmBuffers,
+    shape: BufferShape,
     write_first_cycles: u64,
     write_next_cycles: u64,
 }
 
-impl WriteBuffer {
+impl<L: Line> WriteBuffer<L> {
     /// An empty buffer.
-    pub fn new(shape: &ArmBuffers, memory: &ArmMemory) -> WriteBuffer {
+    pub fn new(shape: &BufferShape, memory: &MemoryShape) -> WriteBuffer<L> {
         WriteBuffer {
             queue: VecDeque::with_capacity(
                 (shape.write_entries + shape.write_back_entries) as usize,
@@ -66,7 +67,7 @@ impl WriteBuffer {
     }
 
     /// What waits, oldest first.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &Entry<L>> {
         self.queue.iter()
     }
 
@@ -87,7 +88,8 @@ impl WriteBuffer {
             self.stores -= entry.addresses;
         }
         let first = (entry.line >> 2) as usize;
-        for (offset, (&data, &mask)) in entry.data.iter().zip(&entry.mask).enumerate() {
+        let words = entry.data.as_ref().iter().zip(entry.mask.as_ref());
+        for (offset, (&data, &mask)) in words.enumerate() {
             if mask != 0 {
                 let word = &mut ram[first + offset];
                 *word = *word & !mask | data & mask;
@@ -131,7 +133,7 @@ impl WriteBuffer {
 
     /// Takes a store; there must be room.
     pub fn push_store(&mut self, now: u64, address: u32, data: u32, mask: u32, joins: bool) {
-        let word = (address >> 2 & 7) as usize;
+        let word = L::word(address);
         if self.can_join(address, joins) {
             let next = self.write_next_cycles;
             if let Some(entry) = self.queue.back_mut() {
@@ -148,9 +150,9 @@ impl WriteBuffer {
             }
         }
         let mut entry = Entry {
-            line: address & !31,
-            data: [0; 8],
-            mask: [0; 8],
+            line: L::base(address),
+            data: L::ZERO,
+            mask: L::ZERO,
             words: 1,
             addresses: 1,
             block: self.block_of(address),
@@ -186,15 +188,15 @@ impl WriteBuffer {
     }
 
     /// Takes the dirty halves (bit 0 the lower) of a line; there must be room.
-    pub fn push_line(&mut self, now: u64, line: u32, data: &[u32; 8], halves: u8) {
+    pub fn push_line(&mut self, now: u64, line: u32, data: &L, halves: u8) {
         let separate = self.shape.write_back_entries > 0;
-        let mut mask = [0; 8];
-        for (word, mask) in mask.iter_mut().enumerate() {
-            if halves >> (word / 4) & 1 != 0 {
-                *mask = !0;
+        let mut mask = L::ZERO;
+        for word in 0..L::WORDS {
+            if halves & L::half_of_word(word) != 0 {
+                mask[word] = !0;
             }
         }
-        let words = halves.count_ones() * 4;
+        let words = halves.count_ones() * (L::WORDS as u32 / 2);
         let cycles = self.write_first_cycles + u64::from(words - 1) * self.write_next_cycles;
         let ready_at = self.memory_free_at.max(now) + cycles;
         self.memory_free_at = ready_at;
@@ -226,7 +228,7 @@ impl WriteBuffer {
     pub fn line_ready_at(&self, now: u64, address: u32) -> u64 {
         self.queue
             .iter()
-            .rfind(|entry| entry.line == address & !31)
+            .rfind(|entry| entry.line == L::base(address))
             .map_or(now, |entry| entry.ready_at.max(now))
     }
 

@@ -1,4 +1,7 @@
-//! The lab block: measuring from within the guest (docs/board.md).
+//! The instrumentation device: measuring from within the guest (docs/board.md).
+
+use crate::core::Core;
+use crate::memory::CoreMemory;
 
 const NAME_LENGTH: usize = 64;
 
@@ -15,12 +18,12 @@ pub enum Mark {
     End(u32),
 }
 
-/// The block's registers.
-pub struct Lab {
+/// The device's registers.
+pub struct Instrumentation {
     clock_hz: u64,
     cores: usize,
     /// High half of the counter that was read last.
-    pub latch: u32,
+    latch: u32,
     /// Present phase.
     pub phase: u32,
     /// The phase changed, and the ledgers do not know yet.
@@ -43,10 +46,10 @@ fn name(names: &mut Vec<(u32, String)>, number: u32, name: String) {
     }
 }
 
-impl Lab {
-    /// The block after reset.
-    pub fn new(clock_hz: u64, cores: usize) -> Lab {
-        Lab {
+impl Instrumentation {
+    /// The device after reset.
+    pub fn new(clock_hz: u64, cores: usize) -> Instrumentation {
+        Instrumentation {
             clock_hz,
             cores,
             latch: 0,
@@ -80,22 +83,43 @@ impl Lab {
             .map_or_else(|| format!("event {number}"), |(_, name)| name.clone())
     }
 
-    /// A register that is the same for all cores.
-    pub fn read(&self, offset: u32) -> u32 {
-        match offset {
+    /// A register, as the core of `memory` reads it; `reports` is what the checker has found.
+    pub(crate) fn read<C: Core>(
+        &mut self,
+        physical: u32,
+        memory: &CoreMemory<C>,
+        reports: usize,
+    ) -> u32 {
+        let counters = &memory.statistics.counters;
+        match physical & 0xffc {
             0x00 => 0x4d4d_554c,
             0x04 => 1,
+            0x08 => self.low_half(memory.now()),
+            0x10 => self.low_half(memory.clock.instructions()),
             0x0c | 0x14 => self.latch,
             0x18 => self.phase,
+            0x38 => memory.number as u32,
             0x3c => self.cores as u32,
             0x40 => self.clock_hz as u32,
+            0x44 => reports as u32,
+            0x50 => counters.itlb_misses as u32,
+            0x54 => counters.dtlb_misses as u32,
+            0x58 => counters.icache_misses as u32,
+            0x5c => counters.dcache_misses as u32,
+            0x60 => counters.write_backs as u32,
             _ => 0,
         }
     }
 
+    /// The low half of a counter; the high one is kept for the next read.
+    fn low_half(&mut self, counter: u64) -> u32 {
+        self.latch = (counter >> 32) as u32;
+        counter as u32
+    }
+
     /// A register, written at time `now` by a core.
-    pub fn write(&mut self, offset: u32, value: u32, now: u64, core: usize) {
-        match offset {
+    pub fn write(&mut self, physical: u32, value: u32, now: u64, core: usize) {
+        match physical & 0xffc {
             0x18 => {
                 self.phase = value;
                 self.phase_changed = true;

@@ -1,32 +1,19 @@
-//! The board: RAM, devices and the lab block (docs/board.md). Shared by all cores.
+//! The board: devices, interrupt routing and the instrumentation device (docs/board.md).
 
-mod lab;
+mod instrumentation;
 mod pl011;
-pub mod semihosting;
 mod sp804;
 mod system_registers;
 mod vic;
 
 use std::collections::VecDeque;
 
-pub use lab::{Lab, Mark};
+use crate::core::InterruptLines;
+pub use instrumentation::{Instrumentation, Mark};
 use pl011::Pl011;
 use sp804::Sp804;
 use system_registers::SystemRegisters;
 use vic::Vic;
-
-/// What answers at a physical address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Region {
-    /// Memory.
-    Ram,
-    /// The SA-1100's zero bank.
-    Zero,
-    /// The lab block.
-    Lab,
-    /// A device, or nothing.
-    Device,
-}
 
 /// VIC line of the timers.
 const TIMER_LINE: u32 = 4;
@@ -35,10 +22,6 @@ const UART_LINE: u32 = 12;
 
 /// The board.
 pub struct Board {
-    /// RAM, in words, from physical address 0.
-    pub ram: Vec<u32>,
-    ram_bytes: u32,
-    zero_bank: bool,
     /// Core clock, which all device time derives from.
     pub clock_hz: u64,
     /// Time in core cycles, as far as devices know.
@@ -47,10 +30,8 @@ pub struct Board {
     timers: Sp804,
     vic: Vic,
     system: SystemRegisters,
-    /// The lab block.
-    pub lab: Lab,
-    /// The checker, with `--check`: it knows the newest value of all of RAM, so there is one.
-    pub checker: Option<Box<crate::checker::Checker>>,
+    /// The instrumentation device.
+    pub instrumentation: Instrumentation,
     /// Characters from the guest that nobody took yet.
     pub output: Vec<u8>,
     /// Characters for the guest.
@@ -67,19 +48,15 @@ pub struct Board {
 
 impl Board {
     /// A board after reset.
-    pub fn new(ram_bytes: u32, clock_hz: u64, cores: usize, zero_bank: bool) -> Board {
+    pub fn new(clock_hz: u64, cores: usize) -> Board {
         Board {
-            ram: vec![0; ram_bytes as usize / 4],
-            ram_bytes,
-            zero_bank,
             clock_hz,
             now: 0,
             uart: Pl011::new(),
             timers: Sp804::new(clock_hz),
             vic: Vic::default(),
             system: SystemRegisters::new(clock_hz),
-            lab: Lab::new(clock_hz, cores),
-            checker: None,
+            instrumentation: Instrumentation::new(clock_hz, cores),
             output: Vec::new(),
             input: VecDeque::new(),
             unassigned: Vec::new(),
@@ -89,34 +66,10 @@ impl Board {
         }
     }
 
-    /// What answers at a physical address.
+    /// Whether a physical address is the instrumentation device's.
     #[inline(always)]
-    pub fn region(&self, physical: u32) -> Region {
-        if physical < self.ram_bytes {
-            Region::Ram
-        } else if physical >> 12 == 0x101ff {
-            Region::Lab
-        } else if self.zero_bank && physical >> 27 == 0xe000_0000 >> 27 {
-            Region::Zero
-        } else {
-            Region::Device
-        }
-    }
-
-    /// Whether an address is in RAM.
-    pub fn is_ram(&self, physical: u32) -> bool {
-        physical < self.ram_bytes
-    }
-
-    /// RAM size.
-    pub fn ram_bytes(&self) -> u32 {
-        self.ram_bytes
-    }
-
-    /// A word of the translation tables; outside of RAM there is none.
-    #[inline]
-    pub fn read_table_word(&self, physical: u32) -> u32 {
-        self.ram.get((physical >> 2) as usize).copied().unwrap_or(0)
+    pub fn is_instrumentation(&self, physical: u32) -> bool {
+        physical >> 12 == 0x101ff
     }
 
     fn note_unassigned(&mut self, physical: u32, pc: u32) {
@@ -127,7 +80,7 @@ impl Board {
     }
 
     /// A load from a device, of the word around the address.
-    pub fn device_read(&mut self, physical: u32, _core: usize, pc: u32) -> u32 {
+    pub fn read(&mut self, physical: u32, pc: u32) -> u32 {
         let offset = physical & 0xfff;
         match physical >> 12 {
             0x10000 => self.system.read(offset, self.now),
@@ -149,7 +102,7 @@ impl Board {
     }
 
     /// A store to a device.
-    pub fn device_write(&mut self, physical: u32, value: u32, _core: usize, pc: u32) {
+    pub fn write(&mut self, physical: u32, value: u32, pc: u32) {
         let offset = physical & 0xfff;
         match physical >> 12 {
             0x10000 => {
@@ -183,8 +136,12 @@ impl Board {
         self.vic.set_line(UART_LINE, self.uart.interrupts());
     }
 
-    /// IRQ and FIQ at time `now`.
-    pub fn interrupts(&mut self, now: u64) -> (bool, bool) {
+    /// The interrupt inputs of a core at time `now`, as the controller routes them: a PL190 has outputs
+    /// for one processor, which is core 0.
+    pub fn interrupts(&mut self, core: usize, now: u64) -> InterruptLines {
+        if core != Vic::PROCESSOR {
+            return InterruptLines::default();
+        }
         self.now = now;
         self.update_lines();
         self.vic.outputs()
@@ -195,24 +152,13 @@ impl Board {
         self.timers.next_interrupt()
     }
 
+    /// Whether the interrupts of devices can wake a core.
+    pub fn interrupts_reach(&self, core: usize) -> bool {
+        core == Vic::PROCESSOR
+    }
+
     /// Whether input could still wake a waiting guest.
     pub fn listens(&self) -> bool {
         self.uart.listens()
-    }
-
-    /// Puts bytes into RAM; they must fit.
-    pub fn load(&mut self, address: u32, bytes: &[u8]) {
-        for (offset, &byte) in bytes.iter().enumerate() {
-            let at = address as usize + offset;
-            let shift = 8 * (at % 4);
-            let word = &mut self.ram[at / 4];
-            *word = *word & !(0xff << shift) | u32::from(byte) << shift;
-        }
-    }
-
-    /// A byte of RAM, for the debugger and semihosting.
-    pub fn byte(&self, address: u32) -> Option<u8> {
-        let word = self.ram.get((address >> 2) as usize)?;
-        Some((word >> (8 * (address & 3))) as u8)
     }
 }

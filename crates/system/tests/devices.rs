@@ -1,8 +1,8 @@
 //! The devices by their manuals, register by register: SP804 (ARM DDI 0271D), PL190 (ARM DDI 0181E),
 //! PL011 (ARM DDI 0183G).
 
-use mmulab_arm::board::Board;
 use mmulab_hardware::Random;
+use mmulab_system::board::Board;
 
 const TIMER: u32 = 0x101e_2000;
 const LOAD: u32 = TIMER;
@@ -30,15 +30,21 @@ struct Devices(Board);
 
 impl Devices {
     fn new() -> Devices {
-        Devices(Board::new(1 << 20, TICK * 1_000_000, 1, false))
+        Devices(Board::new(TICK * 1_000_000, 1))
+    }
+
+    /// IRQ and FIQ at a time.
+    fn interrupts(&mut self, now: u64) -> (bool, bool) {
+        let lines = self.0.interrupts(0, now);
+        (lines.irq, lines.fiq)
     }
 
     fn read(&mut self, address: u32) -> u32 {
-        self.0.device_read(address, 0, 0)
+        self.0.read(address, 0)
     }
 
     fn write(&mut self, address: u32, value: u32) {
-        self.0.device_write(address, value, 0, 0);
+        self.0.write(address, value, 0);
     }
 
     fn go_to(&mut self, tick: u64) {
@@ -50,7 +56,7 @@ impl Devices {
     fn interrupts_until(&mut self, last_tick: u64, late_cycles: u64) -> Vec<u64> {
         let mut ticks = Vec::new();
         while let Some(next) = self.0.next_event().filter(|&next| next <= last_tick * TICK) {
-            let (irq, _) = self.0.interrupts(next);
+            let (irq, _) = self.interrupts(next);
             assert!(irq, "the machine was woken at {next} for nothing");
             ticks.push(next / TICK);
             self.0.now = next + late_cycles;
@@ -283,11 +289,11 @@ fn interrupts_are_enabled_forced_and_sent_to_fiq() {
     devices.write(VIC + 0x10, 0x11);
     devices.write(VIC + 0x0c, 0x10);
     assert_eq!((devices.read(VIC), devices.read(VIC + 4)), (0x01, 0x10));
-    assert_eq!(devices.0.interrupts(0), (true, true));
+    assert_eq!(devices.interrupts(0), (true, true));
     devices.write(VIC + 0x14, 0x01); // enable clear
     devices.write(VIC + 0x1c, 0x10); // soft clear
     assert_eq!((devices.read(VIC + 0x10), devices.read(VIC + 0x18)), (0x10, 0x21));
-    assert_eq!(devices.0.interrupts(0), (false, false));
+    assert_eq!(devices.interrupts(0), (false, false));
 }
 
 #[test]
@@ -301,9 +307,9 @@ fn vectors_are_served_by_priority_and_hold_back_the_lower_ones() {
     }
     devices.write(VIC + 0x18, 1 << 2); // no vector of its own
     assert_eq!(devices.read(VIC + 0x30), 0xdef0);
-    assert_eq!(devices.0.interrupts(0), (false, false), "in service");
+    assert_eq!(devices.interrupts(0), (false, false), "in service");
     devices.write(VIC + 0x18, 1 << 1);
-    assert_eq!(devices.0.interrupts(0), (true, false));
+    assert_eq!(devices.interrupts(0), (true, false));
     assert_eq!(devices.read(VIC + 0x30), 0x1001);
     // Reading again changes nothing: what is pending is not of higher priority.
     assert_eq!(devices.read(VIC + 0x30), 0x1001);
@@ -311,11 +317,11 @@ fn vectors_are_served_by_priority_and_hold_back_the_lower_ones() {
     assert_eq!(devices.read(VIC + 0x30), 0x1003);
     devices.write(VIC + 0x1c, 1 << 3 | 1 << 1);
     devices.write(VIC + 0x30, 0); // end of line 3's
-    assert_eq!(devices.0.interrupts(0), (false, false));
+    assert_eq!(devices.interrupts(0), (false, false));
     devices.write(VIC + 0x30, 0); // of line 1's
-    assert_eq!(devices.0.interrupts(0), (false, false), "line 2's is still in service");
+    assert_eq!(devices.interrupts(0), (false, false), "line 2's is still in service");
     devices.write(VIC + 0x30, 0);
-    assert_eq!(devices.0.interrupts(0), (true, false));
+    assert_eq!(devices.interrupts(0), (true, false));
 }
 
 #[test]
@@ -327,12 +333,12 @@ fn the_receiver_interrupts_at_its_level_and_at_the_timeout() {
     devices.write(UART + 0x38, RECEIVE);
     devices.write(UART + 0x2c, 0x70); // FIFOs on; the level is a half, eight characters
     devices.0.input.extend([b'a'; 7]);
-    assert_eq!(devices.0.interrupts(0), (false, false));
+    assert_eq!(devices.interrupts(0), (false, false));
     assert_eq!(devices.read(UART + 0x3c), TIMEOUT);
     devices.0.input.push_back(b'b');
-    assert_eq!(devices.0.interrupts(0), (true, false));
+    assert_eq!(devices.interrupts(0), (true, false));
     assert_eq!(devices.read(UART), u32::from(b'a'));
-    assert_eq!((devices.0.interrupts(0), devices.read(UART + 0x3c)), ((false, false), TIMEOUT));
+    assert_eq!((devices.interrupts(0), devices.read(UART + 0x3c)), ((false, false), TIMEOUT));
     for _ in 0..6 {
         devices.read(UART);
     }
@@ -341,7 +347,7 @@ fn the_receiver_interrupts_at_its_level_and_at_the_timeout() {
     // Without FIFOs one character is all there is room for.
     devices.write(UART + 0x2c, 0x60);
     devices.0.input.extend(b"xy");
-    assert_eq!(devices.0.interrupts(0), (true, false));
+    assert_eq!(devices.interrupts(0), (true, false));
     assert_eq!(devices.read(UART + 0x18), 0xc0, "full");
     devices.write(UART + 0x44, RECEIVE | TIMEOUT);
     assert_eq!(devices.read(UART + 0x3c), 0);

@@ -1,5 +1,7 @@
 //! PL190 vectored interrupt controller (ARM DDI 0181E).
 
+use crate::core::InterruptLines;
+
 /// Lower than any priority.
 const LOWEST: u32 = 17;
 
@@ -20,6 +22,9 @@ pub struct Vic {
 }
 
 impl Vic {
+    /// The core that its outputs are wired to.
+    pub const PROCESSOR: usize = 0;
+
     /// Sets the level of an input.
     pub fn set_line(&mut self, line: u32, level: bool) {
         self.lines = self.lines & !(1 << line) | u32::from(level) << line;
@@ -34,11 +39,11 @@ impl Vic {
     }
 
     /// IRQ and FIQ. A vectored interrupt in service holds back those of no higher priority.
-    pub fn outputs(&self) -> (bool, bool) {
+    pub fn outputs(&self) -> InterruptLines {
         let pending = self.pending_irq();
         let limit = self.in_service.last().copied().unwrap_or(LOWEST);
         let irq = pending != 0 && self.highest(pending) < limit;
-        (irq, self.raw() & self.enabled & self.fast != 0)
+        InterruptLines { irq, fiq: self.raw() & self.enabled & self.fast != 0 }
     }
 
     fn highest(&self, pending: u32) -> u32 {

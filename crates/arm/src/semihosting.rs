@@ -1,8 +1,9 @@
 //! The few semihosting calls that end a run or print (ARM DUI 0203, semihosting), so that one image
 //! ends on QEMU and here.
 
-use crate::board::Board;
-use crate::cpu::{Cpu, Flow};
+use mmulab_system::core::Flow;
+
+use crate::cpu::{Bus, Cpu};
 
 const WRITE_CHARACTER: u32 = 0x03;
 const WRITE_STRING: u32 = 0x04;
@@ -16,19 +17,19 @@ const LONGEST_STRING: usize = 1 << 16;
 
 /// Serves the call in R0, or returns `None` for one that is not served. Arguments are read as the
 /// core would load them, with the cost of these loads.
-pub fn call(cpu: &mut Cpu, board: &mut Board) -> Option<Flow> {
+pub fn call(cpu: &mut Cpu, bus: &mut Bus) -> Option<Flow> {
     let argument = cpu.registers[1];
     match cpu.registers[0] {
-        EXIT => board.exit = Some(u8::from(argument != APPLICATION_EXIT)),
+        EXIT => bus.board.exit = Some(u8::from(argument != APPLICATION_EXIT)),
         EXIT_EXTENDED => {
-            let reason = cpu.memory.load_word(board, argument).ok()?;
-            let status = cpu.memory.load_word(board, argument.wrapping_add(4)).ok()?;
-            board.exit = Some(if reason == APPLICATION_EXIT { status as u8 } else { 1 });
+            let reason = cpu.memory.load_word(bus, argument).ok()?;
+            let status = cpu.memory.load_word(bus, argument.wrapping_add(4)).ok()?;
+            bus.board.exit = Some(if reason == APPLICATION_EXIT { status as u8 } else { 1 });
         }
         GET_COMMAND_LINE => {
-            let buffer = cpu.memory.load_word(board, argument).ok()?;
-            let size = cpu.memory.load_word(board, argument.wrapping_add(4)).ok()?;
-            let mut text = board.command_line.clone().into_bytes();
+            let buffer = cpu.memory.load_word(bus, argument).ok()?;
+            let size = cpu.memory.load_word(bus, argument.wrapping_add(4)).ok()?;
+            let mut text = bus.board.command_line.clone().into_bytes();
             text.push(0);
             if text.len() > size as usize {
                 cpu.registers[0] = !0;
@@ -36,28 +37,28 @@ pub fn call(cpu: &mut Cpu, board: &mut Board) -> Option<Flow> {
             }
             for (offset, &character) in text.iter().enumerate() {
                 let at = buffer.wrapping_add(offset as u32);
-                cpu.memory.store_byte(board, at, u32::from(character)).ok()?;
+                cpu.memory.store_byte(bus, at, u32::from(character)).ok()?;
             }
             let length = text.len() as u32 - 1;
-            cpu.memory.store_word(board, argument.wrapping_add(4), length).ok()?;
+            cpu.memory.store_word(bus, argument.wrapping_add(4), length).ok()?;
             cpu.registers[0] = 0;
             return Some(Flow::Synchronise);
         }
         WRITE_CHARACTER => {
-            let character = cpu.memory.load_byte(board, argument).ok()?;
-            board.output.push(character as u8);
+            let character = cpu.memory.load_byte(bus, argument).ok()?;
+            bus.board.output.push(character as u8);
         }
         WRITE_STRING => {
             for offset in 0..LONGEST_STRING {
                 let at = argument.wrapping_add(offset as u32);
-                match cpu.memory.load_byte(board, at) {
+                match cpu.memory.load_byte(bus, at) {
                     Ok(0) | Err(_) => break,
-                    Ok(character) => board.output.push(character as u8),
+                    Ok(character) => bus.board.output.push(character as u8),
                 }
             }
         }
         _ => return None,
     }
-    cpu.memory.request_attention();
+    cpu.memory.request_exit();
     Some(Flow::Synchronise)
 }

@@ -1,0 +1,50 @@
+//! ARM920T: Technical Reference Manual, ARM DDI 0151C.
+
+use mmulab_system::core::{MaintenanceNames, Side};
+
+use super::{CoreDescription, plain_memory_type};
+use crate::cp15::{ANY, Operation::*, Register, Row, rows};
+
+const ROWS: &[Row] = &[
+    // 2.3.2.
+    Row::read(0, 0, 0, 1, CacheType),
+    Row::read(0, ANY, 0, ANY, MainId),
+    Row::both(5, 0, 0, 1, Held(Register::InstructionFaultStatus)),
+    // 2.3.11.
+    Row::write(8, 5, ANY, 1, InvalidateTranslation { instructions: true, data: false }),
+    Row::write(8, 6, ANY, 1, InvalidateTranslation { instructions: false, data: true }),
+    // 2.3.10: base and victim. Ways below stay, and the next fill of each segment takes this one.
+    Row::both(9, 0, ANY, 0, CacheLockdownBase(Side::Data)),
+    Row::both(9, 0, ANY, 1, CacheLockdownBase(Side::Instruction)),
+    // 2.3.13: base in bits 31 to 26, victim in 25 to 20, P in bit 0.
+    Row::both(10, 0, ANY, 0, TlbLockdownBase(Side::Data)),
+    Row::both(10, 0, ANY, 1, TlbLockdownBase(Side::Instruction)),
+];
+
+/// The core.
+pub static CORE: CoreDescription = CoreDescription {
+    rows: &[ROWS, rows::BY_INDEX, rows::COMMON],
+    // Test registers.
+    exists: |place| place.n == 15,
+    has_power_control: false,
+    has_accumulator: false,
+    preload_fills: false,
+    extended_pages: false,
+    clears_branch_buffer: false,
+    control_not_modelled: 0x80,
+    writable_dfsr: 0xff,
+    fetch_fault_in_dfsr: None,
+    zero_bank: None,
+    memory_type: plain_memory_type,
+    adjusted_type: |page, _| page,
+    instruction_fills: |_| true,
+    maintenance: MaintenanceNames {
+        invalidate_data_translation: rows::INVALIDATE_DATA_TRANSLATION_NAME,
+        invalidate_fetch_translation: rows::INVALIDATE_FETCH_TRANSLATION_NAME,
+        clean_line: rows::CLEAN_LINE_NAME,
+        invalidate_line: rows::INVALIDATE_LINE_NAME,
+        invalidate_instructions: rows::INVALIDATE_INSTRUCTION_LINE_NAME,
+        drain: rows::DRAIN_NAME,
+        empty_read_buffer: "",
+    },
+};

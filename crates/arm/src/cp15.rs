@@ -1,0 +1,655 @@
+//! The system control coprocessor, CP15: tables of registers and operations, and what each does.
+//!
+//! Which core has which is in [`crate::cores`]. Sources: Intel SA-1100 Developer's Manual 278088-004,
+//! chapter 5; Intel IXP42X Developer's Manual 252480-006, 3.5; ARM920T TRM, ARM DDI 0151C, 2.3;
+//! ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or that is not
+//! modelled, does nothing and is listed at the end of the run: no write is swallowed without a note.
+
+use mmulab_machine::{ArmRegisters, SystemMachine};
+use mmulab_system::core::Side;
+use mmulab_system::maintenance::LineOperation;
+
+use crate::cores::CoreDescription;
+use crate::cpu::{Bus, Cpu};
+use crate::isa::CoprocessorAccess;
+use crate::mmu::{Registers, control};
+
+/// What a coprocessor instruction names: CRn, CRm, opcode 1, opcode 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// CRn.
+    pub n: u8,
+    /// CRm.
+    pub m: u8,
+    /// Opcode 1.
+    pub opcode_1: u8,
+    /// Opcode 2.
+    pub opcode_2: u8,
+}
+
+impl Place {
+    fn of(access: CoprocessorAccess) -> Place {
+        let (n, m, opcode_1, opcode_2) = access.fields();
+        let [n, m, opcode_1, opcode_2] = [n, m, opcode_1, opcode_2].map(|field| field as u8);
+        Place { n, m, opcode_1, opcode_2 }
+    }
+
+    fn index(self) -> usize {
+        let high = usize::from(self.n) << 10 | usize::from(self.m) << 6;
+        high | usize::from(self.opcode_1) << 3 | usize::from(self.opcode_2)
+    }
+}
+
+/// Different places.
+const PLACES: usize = 1 << 14;
+
+/// In a row: any value of the field.
+pub const ANY: u8 = 0xff;
+/// In a row, with a number in the low bits: any value up to it.
+pub const UP_TO: u8 = 0x40;
+
+/// One row of a core's table: a register, or an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    n: u8,
+    m: u8,
+    opcode_1: u8,
+    opcode_2: u8,
+    reads: bool,
+    writes: bool,
+    operation: Operation,
+}
+
+impl Row {
+    const fn new(place: [u8; 4], reads: bool, writes: bool, operation: Operation) -> Row {
+        let [n, m, opcode_1, opcode_2] = place;
+        Row { n, m, opcode_1, opcode_2, reads, writes, operation }
+    }
+
+    /// What MRC does.
+    pub const fn read(n: u8, m: u8, opcode_1: u8, opcode_2: u8, operation: Operation) -> Row {
+        Row::new([n, m, opcode_1, opcode_2], true, false, operation)
+    }
+
+    /// What MCR does.
+    pub const fn write(n: u8, m: u8, opcode_1: u8, opcode_2: u8, operation: Operation) -> Row {
+        Row::new([n, m, opcode_1, opcode_2], false, true, operation)
+    }
+
+    /// A register that MRC reads and MCR writes.
+    pub const fn both(n: u8, m: u8, opcode_1: u8, opcode_2: u8, operation: Operation) -> Row {
+        Row::new([n, m, opcode_1, opcode_2], true, true, operation)
+    }
+
+    fn fits(&self, place: Place) -> bool {
+        let fits = |field: u8, value: u8| match field {
+            ANY => true,
+            field if field & UP_TO != 0 => value <= field & 15,
+            field => value == field,
+        };
+        fits(self.n, place.n)
+            && fits(self.m, place.m)
+            && fits(self.opcode_1, place.opcode_1)
+            && fits(self.opcode_2, place.opcode_2)
+    }
+}
+
+/// A register that just holds what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    /// Instruction fault status.
+    InstructionFaultStatus,
+    /// Fault address.
+    FaultAddress,
+    /// Context ID.
+    ContextId,
+    /// Coprocessor access of the XScale.
+    CoprocessorAccess,
+}
+
+/// What a row does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Gives the main ID register.
+    MainId,
+    /// Gives the cache type register.
+    CacheType,
+    /// Gives zero.
+    Zero,
+    /// The control register.
+    Control,
+    /// The auxiliary control register of the XScale.
+    AuxiliaryControl,
+    /// The translation table base.
+    TableBase,
+    /// Domain access control.
+    Domains,
+    /// The fault status of data accesses.
+    DataFaultStatus,
+    /// The FCSE process ID.
+    ProcessId,
+    /// The cache debug control register of the ARM926EJ-S.
+    CacheDebug,
+    /// A register that just holds what is written.
+    Held(Register),
+    /// Invalidates the TLBs.
+    InvalidateTranslations {
+        /// Of instruction fetches.
+        instructions: bool,
+        /// Of data.
+        data: bool,
+    },
+    /// Invalidates the TLB entries of a modified virtual address.
+    InvalidateTranslation {
+        /// Of instruction fetches.
+        instructions: bool,
+        /// Of data.
+        data: bool,
+    },
+    /// Invalidates the instruction cache.
+    InvalidateInstructions {
+        /// The data caches too.
+        data: bool,
+    },
+    /// Invalidates an instruction cache line by modified virtual address.
+    InvalidateInstructionLine,
+    /// The same by set and way.
+    InvalidateInstructionSlot,
+    /// Brings an instruction cache line in.
+    PrefetchInstructionLine,
+    /// Empties the branch target buffer.
+    InvalidateBranchBuffer,
+    /// Invalidates the data caches.
+    InvalidateData,
+    /// Does something to a data cache line by modified virtual address.
+    Line(LineOperation),
+    /// The same by set and way.
+    Slot(LineOperation),
+    /// Cleans one dirty line, and gives in bit 30 whether there was none.
+    TestAndClean {
+        /// Invalidates the data cache once it is clean.
+        invalidate: bool,
+    },
+    /// Takes a line of the data cache without reading memory.
+    AllocateLine,
+    /// Drains the write buffer.
+    Drain,
+    /// Waits for an interrupt.
+    Wait,
+    /// Empties the read buffer.
+    EmptyReadBuffer,
+    /// Empties the entry of the read buffer that CRm names.
+    EmptyReadBufferEntry,
+    /// Fetches 1, 4 or 8 words into an entry of the read buffer; CRm says which and how many.
+    ReadAhead,
+    /// Whether user mode may use the read buffer.
+    OpenReadBuffer(bool),
+    /// Lock bits of a cache, one a way.
+    CacheLockdownWays(Side),
+    /// Base and victim of a cache.
+    CacheLockdownBase(Side),
+    /// Victim and P of the TLB part for locked-down entries.
+    TlbLockdownPart,
+    /// Base, victim and P of a TLB.
+    TlbLockdownBase(Side),
+    /// Walks for an address and locks the entry.
+    LockTranslation(Side),
+    /// Unlocks a TLB.
+    UnlockTranslations(Side),
+    /// Does nothing for a value with bit 0 clear, and is not modelled for others.
+    UnlockOnly,
+    /// Rightly does nothing.
+    Nothing,
+    /// Is there and not modelled.
+    NotModelled,
+}
+
+/// Rows and names that several cores share.
+pub mod rows {
+    use mmulab_system::maintenance::LineOperation;
+
+    use super::{ANY, Operation::*, Register, Row};
+
+    /// Rows of all cores, after their own.
+    pub const COMMON: &[Row] = &[
+        Row::both(1, 0, 0, 0, Control),
+        Row::both(2, ANY, ANY, ANY, TableBase),
+        Row::both(3, ANY, ANY, ANY, Domains),
+        Row::both(5, ANY, ANY, ANY, DataFaultStatus),
+        Row::both(6, ANY, ANY, ANY, Held(Register::FaultAddress)),
+        Row::write(7, 5, 0, 0, InvalidateInstructions { data: false }),
+        Row::write(7, 7, 0, 0, InvalidateInstructions { data: true }),
+        Row::write(7, 6, 0, 0, InvalidateData),
+        Row::write(7, 6, 0, 1, Line(LineOperation::Invalidate)),
+        Row::write(7, 10, 0, 1, Line(LineOperation::Clean)),
+        Row::write(7, 10, 0, 4, Drain),
+        Row::write(8, 5, ANY, 0, InvalidateTranslations { instructions: true, data: false }),
+        Row::write(8, 6, ANY, 0, InvalidateTranslations { instructions: false, data: true }),
+        Row::write(8, 7, ANY, 0, InvalidateTranslations { instructions: true, data: true }),
+        Row::both(13, 0, 0, 0, ProcessId),
+    ];
+
+    /// Operations that the ARM920T and the ARM926EJ-S share: waiting, prefetching, by set and way.
+    pub const BY_INDEX: &[Row] = &[
+        Row::write(7, 0, 0, 4, Wait),
+        Row::write(7, 5, 0, 1, InvalidateInstructionLine),
+        Row::write(7, 5, 0, 2, InvalidateInstructionSlot),
+        Row::write(7, 6, 0, 2, Slot(LineOperation::Invalidate)),
+        Row::write(7, 10, 0, 2, Slot(LineOperation::Clean)),
+        Row::write(7, 13, 0, 1, PrefetchInstructionLine),
+        Row::write(7, 14, 0, 1, Line(LineOperation::CleanAndInvalidate)),
+        Row::write(7, 14, 0, 2, Slot(LineOperation::CleanAndInvalidate)),
+    ];
+
+    /// Name of c8, c6.
+    pub const INVALIDATE_DATA_TRANSLATION_NAME: &str =
+        "invalidate the data TLB entry (c8, c6, 1) or TLB (c8, c6, 0)";
+    /// Name of c8, c5.
+    pub const INVALIDATE_FETCH_TRANSLATION_NAME: &str =
+        "invalidate the instruction TLB entry (c8, c5, 1) or TLB (c8, c5, 0)";
+    /// Name of c7, c10, 1.
+    pub const CLEAN_LINE_NAME: &str = "clean the data cache line (c7, c10, 1), or the whole cache";
+    /// Name of c7, c6, 1.
+    pub const INVALIDATE_LINE_NAME: &str = "invalidate the data cache line of {line} (c7, c6, 1)";
+    /// Name of c7, c5, 1.
+    pub const INVALIDATE_INSTRUCTION_LINE_NAME: &str =
+        "invalidate the instruction cache line of {line} (c7, c5, 1)";
+    /// Name of c7, c10, 4.
+    pub const DRAIN_NAME: &str = "drain the write buffer (c7, c10, 4)";
+}
+
+/// Why a coprocessor operation did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// The core does not have it.
+    Core,
+    /// The core has it, the model does not.
+    Model,
+}
+
+/// Different operations that are listed at the end of the run; of the rest, the number.
+const LISTED_OPERATIONS: usize = 32;
+
+/// Operations that did nothing.
+#[derive(Debug, Default)]
+pub struct Ignored {
+    /// The first of each kind: the access, its PC, and why.
+    pub operations: Vec<(CoprocessorAccess, u32, Lack)>,
+    /// How many uses of further kinds there were.
+    pub further: u64,
+}
+
+impl Ignored {
+    fn note(&mut self, access: CoprocessorAccess, pc: u32, lack: Lack) {
+        if self.operations.iter().any(|&(known, ..)| known == access) {
+            return;
+        }
+        if self.operations.len() < LISTED_OPERATIONS {
+            self.operations.push((access, pc, lack));
+        } else {
+            self.further += 1;
+        }
+    }
+}
+
+/// The memo of a place that was not looked up yet, and of one that has no row.
+const NOT_LOOKED_UP: u8 = 0xff;
+const NO_ROW: u8 = 0xfe;
+
+/// The system control coprocessor of a core.
+pub struct Cp15 {
+    rows: Vec<Row>,
+    /// The row of each place, for MRC and MCR, once it was looked up.
+    memo: [Box<[u8]>; 2],
+    main_id: u32,
+    cache_type_class: u32,
+    bits: ArmRegisters,
+    process_mask: u32,
+    write_coalesces: bool,
+    /// Operations that did nothing.
+    pub ignored: Ignored,
+}
+
+impl Cp15 {
+    /// The coprocessor of a machine's core.
+    pub fn new(machine: &SystemMachine, core: &'static CoreDescription) -> Cp15 {
+        let rows: Vec<Row> = core.rows.iter().copied().flatten().copied().collect();
+        debug_assert!(rows.len() < usize::from(NO_ROW));
+        Cp15 {
+            rows,
+            memo: [0, 1].map(|_| vec![NOT_LOOKED_UP; PLACES].into()),
+            main_id: machine.core.main_id,
+            cache_type_class: machine.core.cache_type_class,
+            bits: machine.registers.clone(),
+            process_mask: if machine.core.pid_bits == 6 { 0x7e00_0000 } else { 0xfe00_0000 },
+            write_coalesces: machine.buffers.write_coalesces,
+            ignored: Ignored::default(),
+        }
+    }
+
+    fn find(&mut self, place: Place, writes: bool) -> Option<Operation> {
+        let memo = &mut self.memo[usize::from(writes)][place.index()];
+        if *memo == NOT_LOOKED_UP {
+            let of_this_kind = |row: &Row| if writes { row.writes } else { row.reads };
+            let found = self.rows.iter().position(|row| of_this_kind(row) && row.fits(place));
+            *memo = found.map_or(NO_ROW, |row| row as u8);
+        }
+        self.rows.get(usize::from(*memo)).map(|row| row.operation)
+    }
+}
+
+impl Cpu {
+    fn note(&mut self, access: CoprocessorAccess, lack: Lack) {
+        self.cp15.ignored.note(access, self.memory.pc, lack);
+    }
+
+    /// A place without a row exists and is not modelled, or does not exist.
+    fn note_no_row(&mut self, access: CoprocessorAccess) {
+        let exists = (self.core.exists)(Place::of(access));
+        self.note(access, if exists { Lack::Model } else { Lack::Core });
+    }
+
+    fn registers(&mut self) -> &mut Registers {
+        &mut self.memory.mmu.registers
+    }
+
+    /// Whether user mode may execute a coprocessor instruction: only uses of the SA-1100's read buffer,
+    /// while the system permits them.
+    pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
+        let place = Place::of(access);
+        let store = !access.is_read() && access.coprocessor() == 15;
+        self.memory.read_buffer.open_to_users
+            && store
+            && (place.n, place.opcode_1) == (9, 0)
+            && matches!(place.opcode_2, 0..=2)
+    }
+
+    /// Whether coprocessor 0 may be used (c15, c1, bit 0 of the XScale).
+    pub fn accumulator_enabled(&self) -> bool {
+        self.memory.mmu.registers.coprocessor_access & 1 != 0
+    }
+
+    /// MRC; `None` is undefined.
+    pub fn coprocessor_read(&mut self, bus: &mut Bus, access: CoprocessorAccess) -> Option<u32> {
+        match access.coprocessor() {
+            15 => {}
+            // Performance counters and debug registers are not modelled and read as zero.
+            14 if self.core.has_power_control => {
+                self.note(access, Lack::Model);
+                return Some(0);
+            }
+            _ => return None,
+        }
+        let Some(operation) = self.cp15.find(Place::of(access), false) else {
+            self.note_no_row(access);
+            return Some(0);
+        };
+        let held = self.memory.mmu.registers;
+        Some(match operation {
+            Operation::MainId => self.cp15.main_id,
+            Operation::CacheType => self.cache_type(),
+            Operation::Control => held.sctlr,
+            Operation::AuxiliaryControl => held.actlr,
+            Operation::TableBase => held.ttbr,
+            Operation::Domains => held.dacr,
+            Operation::DataFaultStatus => held.dfsr,
+            Operation::ProcessId => held.fcse_pid,
+            Operation::CacheDebug => held.cache_debug,
+            Operation::Held(register) => *self.held(register),
+            Operation::TestAndClean { invalidate } => {
+                u32::from(self.memory.clean_next_line(bus, invalidate)) << 30
+            }
+            Operation::CacheLockdownWays(side) | Operation::CacheLockdownBase(side) => {
+                held.cache_lockdown[side as usize]
+            }
+            Operation::TlbLockdownPart => self
+                .memory
+                .itlb
+                .lockdown_part()
+                .map_or(0, |(victim, fills)| victim << 26 | u32::from(fills)),
+            Operation::TlbLockdownBase(side) => {
+                let (base, victim, preserve) = self.memory.tlb(side).lockdown();
+                base << 26 | victim << 20 | u32::from(preserve)
+            }
+            _ => 0,
+        })
+    }
+
+    fn held(&mut self, register: Register) -> &mut u32 {
+        let registers = self.registers();
+        match register {
+            Register::InstructionFaultStatus => &mut registers.ifsr,
+            Register::FaultAddress => &mut registers.far,
+            Register::ContextId => &mut registers.context_id,
+            Register::CoprocessorAccess => &mut registers.coprocessor_access,
+        }
+    }
+
+    /// MCR; `false` is undefined.
+    pub fn coprocessor_write(
+        &mut self,
+        bus: &mut Bus,
+        access: CoprocessorAccess,
+        value: u32,
+    ) -> bool {
+        match access.coprocessor() {
+            15 => {}
+            14 if self.core.has_power_control => {
+                // c7: power mode; 1 is idle, until an interrupt (252480-006, 3.5.3).
+                if access.fields().0 == 7 && value & 3 == 1 {
+                    self.wait_for_interrupt();
+                } else {
+                    self.note(access, Lack::Model);
+                }
+                return true;
+            }
+            _ => return false,
+        }
+        let place = Place::of(access);
+        match self.cp15.find(place, true) {
+            Some(operation) => self.write(bus, operation, place, access, value),
+            None => self.note_no_row(access),
+        }
+        true
+    }
+
+    fn write(
+        &mut self,
+        bus: &mut Bus,
+        operation: Operation,
+        place: Place,
+        access: CoprocessorAccess,
+        value: u32,
+    ) {
+        let memory = &mut self.memory;
+        match operation {
+            Operation::Control => self.write_control(bus, access, value),
+            Operation::AuxiliaryControl => self.write_auxiliary(value),
+            Operation::TableBase => self.write_table_base(bus, value),
+            Operation::Domains => self.write_domains(value),
+            Operation::DataFaultStatus => {
+                memory.mmu.registers.dfsr = value & self.core.writable_dfsr;
+            }
+            Operation::ProcessId => self.write_process(value),
+            Operation::CacheDebug => {
+                memory.mmu.registers.cache_debug = value & 7;
+                memory.renew_pages();
+            }
+            Operation::Held(register) => self.write_held(register, value),
+            Operation::InvalidateTranslations { instructions, data } => {
+                memory.invalidate_translations(bus, instructions, data);
+            }
+            // These operations take the modified virtual address: the process ID is not applied.
+            Operation::InvalidateTranslation { instructions, data } => {
+                memory.invalidate_translation(bus, value, instructions, data);
+            }
+            Operation::InvalidateInstructions { data } => {
+                memory.invalidate_instructions(bus, data);
+                if self.core.clears_branch_buffer {
+                    self.clear_branch_buffer();
+                }
+            }
+            Operation::InvalidateInstructionLine => memory.invalidate_instruction_line(bus, value),
+            Operation::InvalidateInstructionSlot => memory.invalidate_instruction_slot(value),
+            Operation::PrefetchInstructionLine => memory.prefetch_instruction_line(bus, value),
+            Operation::InvalidateBranchBuffer => self.clear_branch_buffer(),
+            Operation::InvalidateData => memory.invalidate_data(bus),
+            Operation::Line(operation) => memory.operate_on_line(bus, value, operation),
+            Operation::Slot(operation) => memory.operate_on_slot(bus, value, operation),
+            Operation::AllocateLine => memory.allocate_line(bus, value),
+            Operation::Drain => memory.drain_write_buffer(bus),
+            Operation::Wait => self.wait_for_interrupt(),
+            Operation::EmptyReadBuffer => memory.read_buffer.drop_all(),
+            Operation::EmptyReadBufferEntry => memory.read_buffer.drop_entry(place.m.into()),
+            Operation::ReadAhead => {
+                let words = [1, 4, 8][usize::from(place.m >> 2)];
+                memory.read_ahead(bus, usize::from(place.m & 3), words, value);
+            }
+            Operation::OpenReadBuffer(open) => memory.read_buffer.open_to_users = open,
+            Operation::CacheLockdownWays(side) => {
+                // To lock all ways is unpredictable; here the lock bits then stay as they were.
+                if memory.cache(side).lock_ways(u64::from(value & 15)).is_ok() {
+                    self.registers().cache_lockdown[side as usize] = 0xfff0 | value & 15;
+                } else {
+                    self.note(access, Lack::Model);
+                }
+            }
+            Operation::CacheLockdownBase(side) => {
+                let base = value >> 26;
+                let cache = memory.cache(side);
+                if cache.lock_ways((1 << base) - 1).is_ok() {
+                    cache.aim_next_fill(base);
+                    self.registers().cache_lockdown[side as usize] = base << 26;
+                } else {
+                    self.note(access, Lack::Model);
+                }
+            }
+            Operation::TlbLockdownPart => {
+                memory.itlb.set_lockdown_part(value >> 26 & 7, value & 1 != 0);
+            }
+            Operation::TlbLockdownBase(side) => {
+                let tlb = memory.tlb_mut(side);
+                if tlb.set_lockdown(value >> 26, value >> 20 & 63, value & 1 != 0).is_err() {
+                    self.note(access, Lack::Core);
+                }
+            }
+            Operation::LockTranslation(side) => {
+                let address = memory.relocated(value);
+                if memory.lock_translation(bus, address, side).is_err() {
+                    self.note(access, Lack::Core);
+                }
+            }
+            Operation::UnlockTranslations(side) => memory.tlb_mut(side).unlock(),
+            Operation::UnlockOnly if value & 1 == 0 => {}
+            Operation::UnlockOnly | Operation::NotModelled => self.note(access, Lack::Model),
+            Operation::Nothing
+            | Operation::MainId
+            | Operation::CacheType
+            | Operation::Zero
+            | Operation::TestAndClean { .. } => {}
+        }
+    }
+
+    fn write_held(&mut self, register: Register, value: u32) {
+        let bits = self.cp15.bits.coprocessor_access.unwrap_or_default();
+        *self.held(register) = match register {
+            Register::InstructionFaultStatus => value & 0xff,
+            Register::CoprocessorAccess => bits.written(value),
+            Register::FaultAddress | Register::ContextId => value,
+        };
+    }
+
+    fn wait_for_interrupt(&mut self) {
+        self.requests.waiting = true;
+        self.memory.request_exit();
+    }
+
+    fn clear_branch_buffer(&mut self) {
+        if let Some(buffer) = &mut self.branch_buffer {
+            buffer.invalidate();
+        }
+    }
+
+    /// The cache type register: the class of the core, separate caches, and the shape of each.
+    fn cache_type(&mut self) -> u32 {
+        let data = cache_shape(self.memory.cache(Side::Data));
+        let instructions = cache_shape(self.memory.cache(Side::Instruction));
+        self.cp15.cache_type_class << 25 | 1 << 24 | data << 12 | instructions
+    }
+
+    fn write_control(&mut self, bus: &mut Bus, access: CoprocessorAccess, value: u32) {
+        let old = self.registers().sctlr;
+        if value & !old & self.core.control_not_modelled != 0 {
+            self.note(access, Lack::Model);
+        }
+        let new = self.cp15.bits.control.written(value);
+        // Linux writes the same value on every system call.
+        if old == new {
+            return;
+        }
+        self.registers().sctlr = new;
+        let translating = control::MMU
+            | control::DATA_CACHE
+            | control::INSTRUCTION_CACHE
+            | control::SYSTEM
+            | control::ROM;
+        if (old ^ new) & control::ROUND_ROBIN != 0 {
+            // ARM DDI 0151C, 4.2 and 4.3; ARM DDI 0198D, 2.3.3.
+            self.memory.choose_replacement(new & control::ROUND_ROBIN != 0);
+        }
+        if (old ^ new) & translating != 0 {
+            self.memory.renew_pages();
+            self.memory.tables_changed(bus);
+        }
+    }
+
+    /// The auxiliary control register of the XScale: K keeps stores from joining in the write buffer,
+    /// MD is the policy of the mini data cache (252480-006, 3.5.1.3). P says something to the bus.
+    fn write_auxiliary(&mut self, value: u32) {
+        let value = self.cp15.bits.auxiliary_control.unwrap_or_default().written(value);
+        self.registers().actlr = value;
+        self.memory.set_write_coalescing(self.cp15.write_coalesces && value & 1 == 0);
+        self.memory.renew_pages();
+    }
+
+    fn write_table_base(&mut self, bus: &mut Bus, value: u32) {
+        let value = value & 0xffff_c000;
+        if value != self.registers().ttbr {
+            self.registers().ttbr = value;
+            self.memory.space_changed(true);
+            self.memory.tables_changed(bus);
+        }
+    }
+
+    fn write_domains(&mut self, value: u32) {
+        if value != self.registers().dacr {
+            self.registers().dacr = value;
+            self.memory.update_contexts();
+            self.memory.space_changed(false);
+        }
+    }
+
+    fn write_process(&mut self, value: u32) {
+        let value = value & self.cp15.process_mask;
+        if value != self.registers().fcse_pid {
+            self.registers().fcse_pid = value;
+            self.memory.fetch.forget_page();
+            self.memory.space_changed(true);
+        }
+        if self.core.clears_branch_buffer {
+            self.clear_branch_buffer();
+        }
+    }
+}
+
+/// One half of the cache type register: size, associativity and line length, with the bit M for one
+/// and a half times of what the first two say (ARM DDI 0100I, B6.5.1; ARM DDI 0198D, 2.3.2).
+fn cache_shape(cache: &mmulab_hardware::Cache) -> u32 {
+    let ways = cache.ways();
+    let by_half = u32::from(ways.is_multiple_of(3));
+    let whole_ways = if by_half == 1 { ways / 3 * 2 } else { ways };
+    let bytes = (whole_ways * cache.sets()) << cache.line_shift();
+    let associativity = if ways == 1 { 0 } else { whole_ways.trailing_zeros() };
+    // A size of 512 bytes is 0, a line of 8 bytes is 0.
+    (bytes.trailing_zeros() - 9) << 6 | associativity << 3 | by_half << 2 | (cache.line_shift() - 3)
+}

@@ -1,0 +1,89 @@
+//! What system machines have around their instruction set: TLBs, buffers, memory.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Cache, Replacement, Ways};
+
+/// A system machine without its instruction set: what the system's simulator needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Platform {
+    /// The machine's name.
+    pub name: String,
+    /// Cores; they share the board.
+    pub cores: u32,
+    /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
+    pub interleave_cycles: u32,
+    /// Clock of the cores.
+    pub clock_hz: u64,
+    /// Instruction cache of each core.
+    pub icache: Cache,
+    /// Data cache of each core.
+    pub dcache: Cache,
+    /// A second, small data cache for pages that ask for it.
+    pub mini_dcache: Option<Cache>,
+    /// The TLB of instruction fetches; of data too where there is no `dtlb`.
+    pub itlb: TlbShape,
+    /// The TLB of data accesses, where it is one of its own.
+    pub dtlb: Option<TlbShape>,
+    /// The buffers between a core and memory.
+    pub buffers: BufferShape,
+    /// Memory and what stands on the bus.
+    pub memory: MemoryShape,
+    /// A maintenance operation on one line or one TLB entry.
+    pub line_operation_cycles: u8,
+    /// A maintenance operation on a whole cache or TLB.
+    pub whole_operation_cycles: u8,
+}
+
+/// One TLB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlbShape {
+    /// Entries, less those of `lockdown_entries`.
+    pub entries: u32,
+    /// Entries a set; "full" is fully associative.
+    pub ways: Ways,
+    /// Which entry of a set gives way.
+    pub replacement: Replacement,
+    /// Entries of a fully associative part that only locked-down translations take.
+    pub lockdown_entries: u32,
+}
+
+/// The buffers between core and memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BufferShape {
+    /// Addresses the write buffer holds.
+    pub write_entries: u32,
+    /// Words the write buffer holds in all.
+    pub write_words: u32,
+    /// Words one address of it covers, as an aligned block.
+    pub write_entry_words: u32,
+    /// Whether a store joins an entry of the same block that an earlier instruction made.
+    pub write_coalesces: bool,
+    /// Lines that a separate write-back buffer holds; 0 where write-backs go through the write buffer.
+    pub write_back_entries: u32,
+    /// Lines of the software-controlled read buffer; 0 for none.
+    pub read_entries: u32,
+}
+
+/// Memory and what stands on the bus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryShape {
+    /// RAM, from physical address 0.
+    pub size_bytes: u64,
+    /// A line fill, from the miss to the end of the stall.
+    pub line_fill_cycles: u32,
+    /// One descriptor read by the table walk.
+    pub walk_read_cycles: u32,
+    /// A read of one word that no cache serves.
+    pub word_read_cycles: u32,
+    /// The first word of a write at the memory.
+    pub write_first_cycles: u32,
+    /// Each following word of the same burst.
+    pub write_next_cycles: u32,
+    /// A line fill from a bank that reads as zero, which the SA-1100 has at 0xe0000000.
+    pub zero_bank_fill_cycles: u32,
+}

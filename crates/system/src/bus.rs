@@ -1,0 +1,113 @@
+//! What the cores share: memory, the board, and each other.
+
+use crate::board::Board;
+use crate::core::Core;
+use crate::memory::CoreMemory;
+use crate::observer::Observers;
+
+/// What answers at a physical address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Memory.
+    Ram,
+    /// A bank that reads as zero.
+    Zero,
+    /// The instrumentation device.
+    Instrumentation,
+    /// Another device, or nothing.
+    Device,
+}
+
+/// The bus, with all that is on it.
+pub struct Bus<C: Core> {
+    /// RAM, in words, from physical address 0.
+    pub ram: Vec<u32>,
+    ram_bytes: u32,
+    zero_bank: std::ops::Range<u32>,
+    /// The devices.
+    pub board: Board,
+    /// The cores. The one that runs is taken out for its turn, so that it can be changed while it
+    /// looks into the others.
+    pub(crate) cores: Vec<Option<Box<C>>>,
+    /// Who looks on, if anybody does.
+    pub(crate) observers: Option<Box<Observers<C>>>,
+}
+
+impl<C: Core> Bus<C> {
+    pub(crate) fn new(
+        ram_bytes: u32,
+        zero_bank: Option<std::ops::Range<u32>>,
+        board: Board,
+        cores: Vec<C>,
+    ) -> Bus<C> {
+        Bus {
+            ram: vec![0; ram_bytes as usize / 4],
+            ram_bytes,
+            zero_bank: zero_bank.unwrap_or(0..0),
+            board,
+            cores: cores.into_iter().map(|core| Some(Box::new(core))).collect(),
+            observers: None,
+        }
+    }
+
+    /// What answers at a physical address.
+    #[inline(always)]
+    pub fn region(&self, physical: u32) -> Region {
+        if physical < self.ram_bytes {
+            Region::Ram
+        } else if self.board.is_instrumentation(physical) {
+            Region::Instrumentation
+        } else if self.zero_bank.contains(&physical) {
+            Region::Zero
+        } else {
+            Region::Device
+        }
+    }
+
+    /// Whether an address is in RAM.
+    pub fn is_ram(&self, physical: u32) -> bool {
+        physical < self.ram_bytes
+    }
+
+    /// RAM size.
+    pub fn ram_bytes(&self) -> u32 {
+        self.ram_bytes
+    }
+
+    /// A word of the translation tables; outside of RAM there is none.
+    #[inline]
+    pub fn read_table_word(&self, physical: u32) -> u32 {
+        self.ram.get((physical >> 2) as usize).copied().unwrap_or(0)
+    }
+
+    /// The memory sides of the other cores, for who snoops or checks while one runs.
+    pub fn peers(&self) -> impl Iterator<Item = &CoreMemory<C>> {
+        self.cores.iter().flatten().map(|core| core.memory())
+    }
+
+    /// Whether anybody looks on.
+    #[inline(always)]
+    pub fn is_observed(&self) -> bool {
+        self.observers.is_some()
+    }
+
+    /// A register of the instrumentation device, as the core of `memory` reads it.
+    pub(crate) fn read_instrumentation(&mut self, memory: &CoreMemory<C>, physical: u32) -> u32 {
+        let reports = self
+            .observers
+            .as_ref()
+            .and_then(|observers| observers.checker.as_ref())
+            .map_or(0, |checker| checker.reports.len());
+        self.board.instrumentation.read(physical, memory, reports)
+    }
+
+    /// Puts bytes into RAM; they must fit.
+    pub fn load(&mut self, address: u32, bytes: &[u8]) {
+        for (offset, &byte) in bytes.iter().enumerate() {
+            let at = address as usize + offset;
+            let shift = 8 * (at % 4);
+            let word = &mut self.ram[at / 4];
+            *word = *word & !(0xff << shift) | u32::from(byte) << shift;
+        }
+    }
+}

@@ -1,0 +1,795 @@
+//! The checker: beside every access, would a coherent machine have given the same answer?
+//!
+//! It keeps what no cache can spoil: the newest value of each word of RAM, with the instruction and
+//! the address that stored it. A fetch, load, store or table walk is compared with what a machine
+//! would do that walks the current tables through the newest values, holds no stale translation and
+//! has one copy of each word. docs/checker.md tells what counts and what does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use mmulab_hardware::{HeldLine, Line};
+
+use crate::bus::Bus;
+use crate::core::{Core, Mmu, Side, Space, Translation, Walk};
+use crate::memory::CoreMemory;
+use crate::observer::{Access, Load, Observer, Source, Store};
+
+/// Tables are noted by blocks of this size.
+const BLOCK_SHIFT: u32 = 10;
+const VERIFIED: usize = 256;
+/// What became of lost data is noted for pieces of memory of this size.
+const LOST_BYTES: u32 = 32;
+/// Reports kept; a guest that is wrong everywhere is told so often enough.
+const MOST_REPORTS: usize = 1000;
+
+/// What was stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A TLB entry disagrees with the tables.
+    StaleTlbEntry,
+    /// The MMU refused what the tables permit.
+    SpuriousFault,
+    /// A data cache line belongs to another physical address.
+    DataHomonym,
+    /// A data cache line is older than memory.
+    StaleDataLine,
+    /// A word of the read buffer is older than memory.
+    StaleReadBuffer,
+    /// Memory was read while newer data sat in a cache line or buffer, or after it was lost.
+    StaleMemory,
+    /// An instruction cache line belongs to another physical address.
+    InstructionHomonym,
+    /// An instruction cache line, or the memory it came from, holds old code.
+    StaleInstruction,
+    /// A table walk read an old descriptor.
+    StaleWalk,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// An instruction was fetched.
+    Fetch,
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// A table walk.
+    Walk,
+}
+
+/// Where the newer value is that an access missed, or what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Newer {
+    /// In memory: the copy that was used is old.
+    Memory,
+    /// In a dirty line with this modified virtual address.
+    DirtyLine(u32),
+    /// In a dirty line of another core: which core, and the line's address there.
+    DirtyElsewhere(usize, u32),
+    /// In the write buffer.
+    Buffer,
+    /// In the write buffer of another core.
+    BufferElsewhere(usize),
+    /// Dropped by an invalidate at this PC.
+    Dropped(u32),
+    /// Overwritten in memory by an older dirty line that was written back (its address).
+    Overwritten(u32),
+    /// Not found.
+    Unknown,
+}
+
+/// One finding, kept once for each cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What was stale.
+    pub kind: Kind,
+    /// What used it.
+    pub access: AccessKind,
+    /// Which core.
+    pub core: usize,
+    /// The instruction that used it.
+    pub pc: u32,
+    /// The same with symbol and source line.
+    pub pc_place: String,
+    /// Modified virtual address of the access.
+    pub address: u32,
+    /// Physical address that a coherent machine would have used.
+    pub physical: u32,
+    /// The address space at the time: its registers.
+    #[serde(flatten)]
+    pub space: Space,
+    /// What was stale, in words.
+    pub stale: String,
+    /// The store or register write since which it has been stale; 0 if unknown.
+    pub since: u32,
+    /// The core that did it.
+    pub since_core: usize,
+    /// The same with symbol and source line.
+    pub since_place: String,
+    /// The operation that would have prevented it.
+    pub missing: String,
+    /// Cycle of the first use.
+    pub cycle: u64,
+    /// Uses in all.
+    pub times: u64,
+    /// All of it in words.
+    pub text: String,
+}
+
+impl Report {
+    /// The report with the names of its places.
+    pub fn with_places(&self, place: &dyn Fn(u32) -> String) -> Report {
+        let mut report = self.clone();
+        report.pc_place = place(self.pc);
+        let since = match self.since {
+            0 => String::new(),
+            pc => {
+                report.since_place = place(pc);
+                let core = match self.since_core {
+                    core if core == self.core => String::new(),
+                    core => format!(" on core {core}"),
+                };
+                format!(", since {}{core}", report.since_place)
+            }
+        };
+        let access = match self.access {
+            AccessKind::Fetch => "fetch",
+            AccessKind::Load => "load",
+            AccessKind::Store => "store",
+            AccessKind::Walk => "table walk",
+        };
+        let times = if self.times == 1 { "once".into() } else { format!("{} times", self.times) };
+        report.text = format!(
+            "{access} of {:#010x} at {} (core {}, {}): {}{since}; missing: {} ({times})",
+            self.address,
+            report.pc_place,
+            self.core,
+            self.space.describe(),
+            self.stale,
+            self.missing
+        );
+        report
+    }
+}
+
+/// Who stored a word last.
+#[derive(Clone, Copy, Default)]
+struct Writer {
+    pc: u32,
+    address: u32,
+    core: usize,
+}
+
+/// A page whose TLB entry agreed with the tables.
+#[derive(Clone, Copy, Default)]
+struct Verified {
+    epoch: u64,
+    tag: u32,
+    side: u8,
+    core: u8,
+    physical: u32,
+}
+
+/// What is used at the moment: enough to judge and to report.
+struct Use {
+    access: AccessKind,
+    address: u32,
+    side: Side,
+    write: bool,
+}
+
+impl Use {
+    fn new(access: Access, address: u32) -> Use {
+        let (access, side, write) = match access {
+            Access::Fetch => (AccessKind::Fetch, Side::Instruction, false),
+            Access::Load => (AccessKind::Load, Side::Data, false),
+            Access::Store => (AccessKind::Store, Side::Data, true),
+        };
+        Use { access, address, side, write }
+    }
+}
+
+/// The checker's memory.
+pub struct Checker {
+    /// Newest value of each word of RAM.
+    words: Vec<u32>,
+    /// Who stored each word last: PC and address. Arrays of integers are allocated as zero pages.
+    writers: Vec<[u32; 2]>,
+    /// On which core; empty while only core 0 has stored.
+    writer_cores: Vec<u8>,
+    /// Blocks of RAM that hold descriptors, and when one of them was last written.
+    tables: Vec<bool>,
+    table_written_at: Vec<u64>,
+    /// Grows whenever a verified page may not be right any more.
+    epoch: u64,
+    verified: Vec<Verified>,
+    /// The instruction line that was verified last, with the slot, the context and the core it was for.
+    verified_line: (u64, u32, usize, u32, usize),
+    /// Last write of each core's table base or control register: time and PC.
+    table_registers: Vec<(u64, u32)>,
+    /// Lines of RAM whose newest data is lost: by what.
+    lost: BTreeMap<u32, Newer>,
+    /// Pages whose TLB entry came from a walk that was reported, and since when the descriptor was stale:
+    /// the entry has no other cause.
+    stale_walks: BTreeSet<(u32, u32)>,
+    causes: BTreeMap<(Kind, u32, u32), usize>,
+    /// What was found, in order.
+    pub reports: Vec<Report>,
+}
+
+impl Checker {
+    /// A checker for a machine whose memory holds `ram` and whose caches are empty.
+    pub fn new(ram: &[u32]) -> Checker {
+        let blocks = (ram.len() * 4) >> BLOCK_SHIFT;
+        // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
+        let mut words = vec![0; ram.len()];
+        for (to, from) in words.chunks_mut(1024).zip(ram.chunks(1024)) {
+            if from.iter().any(|&word| word != 0) {
+                to.copy_from_slice(from);
+            }
+        }
+        Checker {
+            words,
+            writers: vec![[0; 2]; ram.len()],
+            writer_cores: Vec::new(),
+            tables: vec![false; blocks + 1],
+            table_written_at: vec![0; blocks + 1],
+            epoch: 1,
+            verified: vec![Verified::default(); VERIFIED],
+            verified_line: (0, 0, 0, 0, 0),
+            table_registers: Vec::new(),
+            lost: BTreeMap::new(),
+            stale_walks: BTreeSet::new(),
+            causes: BTreeMap::new(),
+            reports: Vec::new(),
+        }
+    }
+
+    fn word(&self, physical: u32) -> Option<u32> {
+        self.words.get((physical >> 2) as usize).copied()
+    }
+
+    fn writer(&self, physical: u32) -> Writer {
+        let index = (physical >> 2) as usize;
+        let [pc, address] = self.writers.get(index).copied().unwrap_or_default();
+        let core = self.writer_cores.get(index).copied().unwrap_or_default();
+        Writer { pc, address, core: usize::from(core) }
+    }
+
+    /// The walk that a coherent machine would do; its descriptors are tables from here on.
+    fn walk<C: Core>(&mut self, core: &CoreMemory<C>, address: u32) -> Walk {
+        let found = core.mmu.walk(address, |at| self.word(at).unwrap_or(0));
+        self.note_tables(&found);
+        found
+    }
+
+    /// The blocks that a walk read hold tables from here on.
+    fn note_tables(&mut self, found: &Walk) {
+        for (at, _) in found.descriptors() {
+            if let Some(block) = self.tables.get_mut((at >> BLOCK_SHIFT) as usize) {
+                *block = true;
+            }
+        }
+    }
+
+    fn store(&mut self, physical: u32, value: u32, mask: u32, writer: Writer, now: u64) {
+        let index = (physical >> 2) as usize;
+        let Some(word) = self.words.get_mut(index) else { return };
+        *word = *word & !mask | value & mask;
+        self.writers[index] = [writer.pc, writer.address];
+        if writer.core != 0 && self.writer_cores.is_empty() {
+            self.writer_cores = vec![0; self.words.len()];
+        }
+        if let Some(core) = self.writer_cores.get_mut(index) {
+            *core = writer.core as u8;
+        }
+        let block = (physical >> BLOCK_SHIFT) as usize;
+        if self.tables[block] {
+            self.table_written_at[block] = now;
+            self.epoch += 1;
+        }
+        if !self.lost.is_empty() {
+            // What is written anew is not lost any more; the line's other words may be, but a report
+            // on them finds its cause without this record.
+            self.lost.remove(&(physical & !(LOST_BYTES - 1)));
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        let key = (report.kind, report.since, if report.since == 0 { report.pc } else { 0 });
+        if let Some(&index) = self.causes.get(&key) {
+            self.reports[index].times += 1;
+            return;
+        }
+        if self.reports.len() < MOST_REPORTS {
+            self.causes.insert(key, self.reports.len());
+            self.reports.push(report);
+        }
+    }
+}
+
+/// What last changed a translation, or stored a word.
+#[derive(Clone, Copy)]
+struct Origin {
+    pc: u32,
+    core: usize,
+}
+
+fn new_report<C: Core>(core: &CoreMemory<C>, kind: Kind, used: &Use, physical: u32) -> Report {
+    Report {
+        kind,
+        access: used.access,
+        core: core.number,
+        pc: core.pc,
+        pc_place: String::new(),
+        address: used.address,
+        physical,
+        space: core.mmu.space(),
+        stale: String::new(),
+        since: 0,
+        since_core: core.number,
+        since_place: String::new(),
+        missing: String::new(),
+        cycle: core.now(),
+        times: 1,
+        text: String::new(),
+    }
+}
+
+impl Report {
+    fn since(&mut self, origin: Origin) {
+        self.since = origin.pc;
+        self.since_core = origin.core;
+    }
+}
+
+fn entry_now<C: Core>(core: &CoreMemory<C>, used: &Use) -> Option<Translation> {
+    let entry = core.tlb(used.side).peek(used.address, core.mmu.asid());
+    entry.map(|entry| entry.payload)
+}
+
+fn invalidate_translation_name<C: Core>(core: &CoreMemory<C>, side: Side) -> &'static str {
+    let names = core.mmu.maintenance();
+    match side {
+        Side::Data => names.invalidate_data_translation,
+        Side::Instruction => names.invalidate_fetch_translation,
+    }
+}
+
+/// An operation's name with the address of the line that it is for.
+fn on_line(name: &str, address: u32) -> String {
+    name.replace("{line}", &format!("{address:#010x}"))
+}
+
+/// A dirty line with the newest value of a word: its tag.
+fn dirty_line<C: Core>(core: &CoreMemory<C>, physical: u32, newest: u32) -> Option<u32> {
+    let word = C::DataLine::word(physical);
+    core.dcache.copies(physical).filter_map(|slot| core.dcache.held(slot)).find_map(|line| {
+        let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
+        (dirty && line.words[word] == newest).then_some(line.tag)
+    })
+}
+
+fn is_buffered<C: Core>(core: &CoreMemory<C>, physical: u32) -> bool {
+    let (line, word) = (C::DataLine::base(physical), C::DataLine::word(physical));
+    core.write_buffer.entries().any(|entry| entry.line == line && entry.mask[word] != 0)
+}
+
+impl Checker {
+    /// Compares what the TLB said with the tables; gives the physical address that a coherent
+    /// machine would use.
+    fn check_translation<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        used: &Use,
+        physical: u32,
+    ) -> u32 {
+        if !core.mmu.is_on() {
+            return used.address;
+        }
+        let address = used.address;
+        let tag = address & !0xfff | core.context();
+        let side = u8::from(used.side == Side::Instruction) | u8::from(used.write) << 1;
+        let index = ((address >> 12) as usize % VERIFIED) ^ (usize::from(side) << 6);
+        let number = core.number as u8;
+        let verified = self.verified[index];
+        let known = (verified.epoch, verified.tag, verified.side, verified.core);
+        if known == (self.epoch, tag, side, number) {
+            let right = verified.physical | address & 0xfff;
+            if right == physical {
+                return right;
+            }
+        }
+        let found = self.walk(core, address);
+        let entry = entry_now(core, used);
+        let (stale, right) = match (&found.result, &entry) {
+            (Err(_), _) => (Some("the tables have no translation".to_owned()), physical),
+            (Ok(right), entry) => {
+                let right_physical = right.physical_of(address);
+                let reason = if right_physical != physical
+                    && entry.is_none_or(|entry| entry.physical_of(address) != right_physical)
+                {
+                    Some(format!("the tables say physical {right_physical:#010x}"))
+                } else if entry.is_some_and(|entry| entry.domain != right.domain) {
+                    Some(format!("the tables say domain {}", right.domain))
+                } else if entry.is_some_and(|entry| entry.attributes != right.attributes) {
+                    Some("the tables say other cacheable and bufferable bits".to_owned())
+                } else if core.refusal(right, address, used.write).is_some() {
+                    Some("the tables forbid the access".to_owned())
+                } else {
+                    None
+                };
+                if reason.is_none() && core.mmu.is_uniform(right) && right_physical == physical {
+                    self.verified[index] = Verified {
+                        epoch: self.epoch,
+                        tag,
+                        side,
+                        core: number,
+                        physical: right_physical & !0xfff,
+                    };
+                }
+                (reason, right_physical)
+            }
+        };
+        if let Some(reason) = stale {
+            let held = entry.map_or_else(
+                || format!("physical {physical:#010x}"),
+                |entry| {
+                    format!(
+                        "physical {:#010x}, domain {}",
+                        entry.physical_of(address),
+                        entry.domain
+                    )
+                },
+            );
+            let mut report = new_report(core, Kind::StaleTlbEntry, used, right);
+            report.stale = format!("the TLB holds {held}, but {reason}");
+            report.since(self.table_change(core, &found));
+            if entry.is_some_and(|held| {
+                self.stale_walks.contains(&(held.first_of_page(address), report.since))
+            }) {
+                return right;
+            }
+            report.missing = invalidate_translation_name(core, used.side).to_owned();
+            if core.tlb(used.side).is_locked(address, core.mmu.asid()) {
+                report.missing = format!(
+                    "{}; the entry is locked down and survives the invalidation of all",
+                    report.missing
+                );
+            }
+            self.report(report);
+        }
+        right
+    }
+
+    /// What last changed a translation: the write of a descriptor, or of the table base.
+    fn table_change<C: Core>(&self, core: &CoreMemory<C>, found: &Walk) -> Origin {
+        let descriptors = found.descriptors().iter().map(|&(at, _)| {
+            let block = (at >> BLOCK_SHIFT) as usize;
+            let writer = self.writer(at);
+            (self.table_written_at.get(block).copied().unwrap_or(0), writer.pc, writer.core)
+        });
+        let register = self.table_registers.get(core.number).copied().unwrap_or_default();
+        let register = (register.0, register.1, core.number);
+        let (_, pc, core) = descriptors.chain([register]).max().unwrap_or(register);
+        Origin { pc, core }
+    }
+
+    /// Where the newest value of a word is, when an access got an older one.
+    fn find_newer<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        physical: u32,
+        newest: u32,
+    ) -> Newer {
+        if let Some(tag) = dirty_line(core, physical, newest) {
+            return Newer::DirtyLine(tag);
+        }
+        if is_buffered(core, physical) {
+            return Newer::Buffer;
+        }
+        for peer in bus.peers() {
+            if let Some(tag) = dirty_line(peer, physical, newest) {
+                return Newer::DirtyElsewhere(peer.number, tag);
+            }
+            if is_buffered(peer, physical) {
+                return Newer::BufferElsewhere(peer.number);
+            }
+        }
+        if bus.ram.get((physical >> 2) as usize) == Some(&newest) {
+            return Newer::Memory;
+        }
+        self.lost.get(&(physical & !(LOST_BYTES - 1))).copied().unwrap_or(Newer::Unknown)
+    }
+
+    /// Fills in why an access got an old word.
+    fn explain<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        report: &mut Report,
+        newer: Newer,
+        physical: u32,
+        copy: &str,
+        drop: &str,
+    ) {
+        let writer = self.writer(physical);
+        report.since(Origin { pc: writer.pc, core: writer.core });
+        let stored = if writer.pc == 0 {
+            "what the loader put there".to_owned()
+        } else {
+            format!("what was stored through {:#010x}", writer.address)
+        };
+        let names = core.mmu.maintenance();
+        let (clean, drain) = (names.clean_line, names.drain);
+        let (place, missing) = match newer {
+            Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
+            Newer::DirtyLine(tag) => (
+                format!("is in the dirty line {tag:#010x}"),
+                if drop.is_empty() {
+                    format!("{clean} of {tag:#010x} and {drain}")
+                } else {
+                    format!("{clean} of {tag:#010x}, then {drop}")
+                },
+            ),
+            Newer::DirtyElsewhere(other, tag) => (
+                format!("is in the dirty line {tag:#010x} of core {other}"),
+                if drop.is_empty() {
+                    format!("{clean} of {tag:#010x} and {drain} on core {other}")
+                } else {
+                    format!("{clean} of {tag:#010x} on core {other}, then {drop}")
+                },
+            ),
+            Newer::Buffer => ("is in the write buffer".to_owned(), drain.to_owned()),
+            Newer::BufferElsewhere(other) => (
+                format!("is in the write buffer of core {other}"),
+                format!("{drain} on core {other}"),
+            ),
+            Newer::Dropped(pc) => (
+                "was dropped by an invalidate".to_owned(),
+                format!("{clean} before the invalidate at {pc:#010x}"),
+            ),
+            Newer::Overwritten(tag) => (
+                format!("was overwritten by the older dirty line {tag:#010x}"),
+                format!("clean and invalidate {tag:#010x} before the store"),
+            ),
+            Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),
+        };
+        report.stale = format!("{copy} is older than {stored}, which {place}");
+        report.missing = missing;
+    }
+
+    /// Whether the line that serves an access is one of another physical address.
+    fn check_line_address<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        used: &Use,
+        right: u32,
+    ) -> bool {
+        let Some(held) = core.line_held_for(used.address, right) else { return false };
+        // Lines of devices and of the zero bank have no newest word to be compared with.
+        if held == C::DataLine::base(right) || !bus.is_ram(right) {
+            return false;
+        }
+        let mut report = new_report(core, Kind::DataHomonym, used, right);
+        report.stale = format!(
+            "the data cache line is of physical {held:#010x}, the address is now physical {:#010x}",
+            C::DataLine::base(right)
+        );
+        let found = self.walk(core, used.address);
+        report.since(self.table_change(core, &found));
+        report.missing = format!(
+            "clean and invalidate the data cache line of {:#010x} at the change of its mapping",
+            C::DataLine::base(used.address)
+        );
+        self.report(report);
+        true
+    }
+
+    #[inline(never)]
+    fn check_fetch<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        address: u32,
+        physical: u32,
+        slot: usize,
+        length: u32,
+    ) {
+        let used = Use::new(Access::Fetch, address);
+        let right = self.check_translation(core, &used, physical);
+        let missing = on_line(core.mmu.maintenance().invalidate_instructions, address);
+        if right != physical {
+            let entry = entry_now(core, &used);
+            if entry.is_some_and(|entry| entry.physical_of(address) == right) {
+                let mut report = new_report(core, Kind::InstructionHomonym, &used, right);
+                report.stale = format!(
+                    "the instruction cache line is of physical {:#010x}, the address is now \
+                     physical {:#010x}",
+                    C::FetchLine::base(physical),
+                    C::FetchLine::base(right)
+                );
+                let found = self.walk(core, address);
+                report.since(self.table_change(core, &found));
+                report.missing = missing;
+                self.report(report);
+            }
+        } else if let Some(newest) = self.word(right) {
+            let word = core.fetch.lines[slot][C::FetchLine::word(address)];
+            let mask = byte_mask(address, length);
+            if (newest ^ word) & mask != 0 {
+                let newer = self.find_newer(core, bus, right, newest);
+                let mut report = new_report(core, Kind::StaleInstruction, &used, right);
+                let copy = "the instruction that was fetched";
+                self.explain(core, &mut report, newer, right, copy, &missing);
+                self.report(report);
+            } else {
+                let line = C::FetchLine::base(address);
+                self.verified_line = (self.epoch, line, slot, core.context(), core.number);
+            }
+        }
+    }
+}
+
+impl<C: Core> Observer<C> for Checker {
+    #[inline]
+    fn fetched(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, slot: usize, length: u32) {
+        let address = core.relocated(core.pc);
+        let offset = address & (C::FetchLine::BYTES - 1);
+        let physical = core.fetch.line_physical[slot] | offset;
+        let line = address - offset;
+        if self.verified_line == (self.epoch, line, slot, core.context(), core.number) {
+            let word = core.fetch.lines[slot][C::FetchLine::word(address)];
+            let same = |newest| (newest ^ word) & byte_mask(address, length) == 0;
+            if self.word(physical).is_none_or(same) {
+                return;
+            }
+        }
+        self.check_fetch(core, bus, address, physical, slot, length);
+    }
+
+    fn loaded(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, load: &Load) {
+        let &Load { address, physical, source, size, word } = load;
+        let used = Use::new(Access::Load, address);
+        let right = self.check_translation(core, &used, physical);
+        let reported = right != physical
+            || source == Source::DataCache && self.check_line_address(core, bus, &used, right);
+        let (Some(newest), false) = (self.word(right), reported) else { return };
+        if (newest ^ word) & byte_mask(address, size) == 0 {
+            return;
+        }
+        let mut newer = self.find_newer(core, bus, right, newest);
+        if (source, newer) == (Source::ReadBuffer, Newer::Buffer) {
+            // On its way to memory, where a new fetch finds it.
+            newer = Newer::Memory;
+        }
+        let names = core.mmu.maintenance();
+        let (kind, copy, drop) = match (source, newer) {
+            (Source::ReadBuffer, _) => {
+                (Kind::StaleReadBuffer, "the read buffer", names.empty_read_buffer.to_owned())
+            }
+            (
+                Source::DataCache,
+                Newer::Memory
+                | Newer::DirtyLine(_)
+                | Newer::Buffer
+                | Newer::DirtyElsewhere(..)
+                | Newer::BufferElsewhere(_),
+            ) => (
+                Kind::StaleDataLine,
+                "the data cache line",
+                on_line(names.invalidate_line, address),
+            ),
+            _ => (Kind::StaleMemory, "memory", String::new()),
+        };
+        let mut report = new_report(core, kind, &used, right);
+        self.explain(core, &mut report, newer, right, copy, &drop);
+        self.report(report);
+    }
+
+    fn storing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
+        let &Store { address, physical, cached, value, mask } = store;
+        let used = Use::new(Access::Store, address);
+        let right = self.check_translation(core, &used, physical);
+        if right == physical && cached {
+            self.check_line_address(core, bus, &used, right);
+        }
+        let writer = Writer { pc: core.pc, address, core: core.number };
+        self.store(right, value, mask, writer, core.now());
+    }
+
+    fn refused(&mut self, core: &CoreMemory<C>, _: &Bus<C>, access: Access, address: u32) {
+        let used = Use::new(access, address);
+        let found = self.walk(core, address);
+        // A stale walk has its own report; here it is the entry that is old.
+        if let Ok(right) = &found.result
+            && core.refusal(right, address, used.write).is_none()
+            && entry_now(core, &used).is_some()
+        {
+            let physical = right.physical_of(address);
+            let mut report = new_report(core, Kind::SpuriousFault, &used, physical);
+            report.stale = "the TLB entry forbids what the tables permit".to_owned();
+            report.since(self.table_change(core, &found));
+            report.missing = invalidate_translation_name(core, used.side).to_owned();
+            self.report(report);
+        }
+    }
+
+    fn walked(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, found: &Walk, address: u32) {
+        self.epoch += 1;
+        self.note_tables(found);
+        let used = Use { access: AccessKind::Walk, ..Use::new(Access::Load, address) };
+        for &(at, value) in found.descriptors() {
+            let Some(newest) = self.word(at) else { continue };
+            if newest != value {
+                let newer = self.find_newer(core, bus, at, newest);
+                let mut report = new_report(core, Kind::StaleWalk, &used, at);
+                let copy = format!("the descriptor at physical {at:#010x}");
+                self.explain(core, &mut report, newer, at, &copy, "");
+                if let Ok(entered) = &found.result {
+                    self.stale_walks.insert((entered.first_of_page(address), report.since));
+                }
+                self.report(report);
+                break;
+            }
+        }
+    }
+
+    /// If memory is newer than what is written back, remember who spoilt it.
+    fn writing_back(&mut self, _: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
+        for (word, &held) in line.words.as_ref().iter().enumerate() {
+            let index = (line.physical >> 2) as usize + word;
+            let (Some(&newest), Some(&now)) = (self.words.get(index), bus.ram.get(index)) else {
+                continue;
+            };
+            let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
+            if dirty && held != newest && now == newest {
+                let piece = (index as u32 * 4) & !(LOST_BYTES - 1);
+                self.lost.insert(piece, Newer::Overwritten(line.tag));
+            }
+        }
+    }
+
+    fn dropping(&mut self, core: &CoreMemory<C>, _: &Bus<C>, line: &HeldLine<C::DataLine>) {
+        if line.dirty != 0 {
+            for offset in (0..C::DataLine::BYTES).step_by(LOST_BYTES as usize) {
+                let piece = (line.physical + offset) & !(LOST_BYTES - 1);
+                self.lost.insert(piece, Newer::Dropped(core.pc));
+            }
+        }
+    }
+
+    fn translations_changed(&mut self, _: &CoreMemory<C>, _: &Bus<C>) {
+        self.epoch += 1;
+    }
+
+    fn tables_changed(&mut self, core: &CoreMemory<C>, _: &Bus<C>) {
+        self.epoch += 1;
+        if self.table_registers.len() <= core.number {
+            self.table_registers.resize(core.number + 1, (0, 0));
+        }
+        self.table_registers[core.number] = (core.now(), core.pc);
+    }
+
+    fn written_from_outside(&mut self, physical: u32, word: u32) {
+        if let Some(known) = self.words.get_mut((physical >> 2) as usize) {
+            *known = word;
+            self.epoch += 1;
+        }
+    }
+}
+
+/// The bits of an aligned word that an access of `size` bytes reads.
+fn byte_mask(address: u32, size: u32) -> u32 {
+    match size {
+        1 => 0xff << (8 * (address & 3)),
+        2 => 0xffff << (8 * (address & 2)),
+        _ => !0,
+    }
+}

@@ -1,0 +1,418 @@
+//! The instruction side: the instruction cache with its words and their decoded form.
+//!
+//! A line that comes in brings its words only; each instruction is decoded when it is first
+//! executed. Decoding depends on nothing but the words of the line, so the decoded forms of lines
+//! are kept in a pool, where a line that comes back with the same words finds them again. What
+//! executes is always what the cache line holds: old code in a line that nobody invalidated is
+//! executed as old code.
+
+use mmulab_hardware::{Cache, Line};
+
+use crate::bus::{Bus, Region};
+use crate::cause::Cause;
+use crate::core::{CacheAddress, Core, Decode, Fault, MemoryType, Mmu, Side};
+use crate::memory::CoreMemory;
+use crate::observer::{Access, Observer};
+
+const LINE_HINTS: usize = 2048;
+const PAGES: usize = 64;
+/// Lines whose decoded form is kept.
+const POOL_LINES: usize = 16384;
+const NO_SLOT: u32 = u32::MAX;
+
+/// What is known of fetching from a 4 KB page in some context.
+#[derive(Clone, Copy)]
+struct Page {
+    tag: u32,
+    physical: u32,
+    memory_type: MemoryType,
+}
+
+const EMPTY_PAGE: Page = Page { tag: 0, physical: 0, memory_type: MemoryType::STRONGLY_ORDERED };
+
+/// The instruction cache and what is decoded.
+pub struct InstructionSide<C: Core> {
+    pub(crate) cache: Cache,
+    pub(crate) decoder: C::Decoder,
+    /// Address of the line in each slot, with bit 0 set, while its place in the pool is its own; 0 if
+    /// it is empty, or another line has taken the place.
+    line_tags: Box<[u32]>,
+    pub(crate) line_physical: Box<[u32]>,
+    pub(crate) lines: Box<[C::FetchLine]>,
+    /// The pool of decoded lines, the words that each was decoded from, and the slot that uses it.
+    decoded: Box<[C::Op]>,
+    pool_words: Box<[C::FetchLine]>,
+    pool_users: Box<[u32]>,
+    /// The line of the pool that each slot uses.
+    pool_places: Box<[u32]>,
+    /// Decoded narrow instructions by slot, and whether they are of the line that is there now.
+    narrow: Box<[C::Op]>,
+    narrow_ready: Box<[bool]>,
+    hints: Box<[u16; LINE_HINTS]>,
+    pages: Box<[Page; PAGES]>,
+    /// The page that the last fetch was in, with its context; 0 for unknown.
+    page: u32,
+    page_physical: u32,
+    page_type: MemoryType,
+    /// What the last instruction of the line that execution just left at its end delivers late.
+    pub late: Option<<C::Decoder as Decode>::Late>,
+    /// Where words from uncached memory are decoded: one more slot.
+    scratch: usize,
+}
+
+/// Set in the place of a half-word, to tell it from that of a word.
+const NARROW_PLACE: u32 = 1 << 31;
+
+impl<C: Core> InstructionSide<C> {
+    const WORDS: usize = C::FetchLine::WORDS;
+    const HALVES: usize = 2 * C::FetchLine::WORDS;
+
+    /// An empty instruction cache.
+    pub fn new(cache: Cache, decoder: C::Decoder) -> InstructionSide<C> {
+        let slots = cache.slots() as usize + 1;
+        let narrow_slots = if C::HAS_NARROW { slots } else { 0 };
+        InstructionSide {
+            decoder,
+            line_tags: vec![0; slots].into(),
+            line_physical: vec![0; slots].into(),
+            lines: vec![C::FetchLine::ZERO; slots].into(),
+            decoded: (0..(POOL_LINES + 1) * Self::WORDS)
+                .map(|place| C::Decoder::undecoded(place as u32))
+                .collect(),
+            pool_words: vec![C::FetchLine::ZERO; POOL_LINES + 1].into(),
+            pool_users: vec![NO_SLOT; POOL_LINES + 1].into(),
+            // The scratch slot has the last line for itself.
+            pool_places: vec![POOL_LINES as u32; slots].into(),
+            narrow_ready: vec![true; slots].into(),
+            narrow: (0..narrow_slots * Self::HALVES)
+                .map(|place| C::Decoder::undecoded(place as u32 | NARROW_PLACE))
+                .collect(),
+            hints: Box::new([0; LINE_HINTS]),
+            pages: Box::new([EMPTY_PAGE; PAGES]),
+            page: 0,
+            page_physical: 0,
+            page_type: MemoryType::STRONGLY_ORDERED,
+            late: None,
+            scratch: slots - 1,
+            cache,
+        }
+    }
+
+    /// The next fetch must look at TLB and permissions again.
+    #[inline]
+    pub fn forget_page(&mut self) {
+        self.page = 0;
+    }
+
+    /// As above, for all pages.
+    pub fn forget_pages(&mut self) {
+        self.page = 0;
+        self.pages.fill(EMPTY_PAGE);
+    }
+
+    /// As above, for the page of an address.
+    pub fn forget_pages_of(&mut self, address: u32) {
+        self.page = 0;
+        self.pages[(address >> 12) as usize % PAGES] = EMPTY_PAGE;
+    }
+
+    /// Where the decoded instructions of a slot begin. It stays while execution does not leave the line.
+    #[inline(always)]
+    pub(crate) fn decoded_line(&self, slot: usize) -> usize {
+        self.pool_places[slot] as usize * Self::WORDS
+    }
+
+    /// The decoded instruction at a word of a line.
+    #[inline(always)]
+    pub(crate) fn op(&self, line: usize, word: usize) -> C::Op {
+        self.decoded[line + (word & (Self::WORDS - 1))]
+    }
+
+    /// Makes the narrow instructions of a slot those of its line.
+    #[inline(always)]
+    pub(crate) fn prepare_narrow(&mut self, slot: usize) {
+        if !self.narrow_ready[slot] {
+            self.narrow_ready[slot] = true;
+            for half in slot * Self::HALVES..(slot + 1) * Self::HALVES {
+                self.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_PLACE);
+            }
+        }
+    }
+
+    /// The decoded instruction at a half-word of a slot.
+    #[inline(always)]
+    pub(crate) fn narrow_op(&self, slot: usize, half: usize) -> C::Op {
+        self.narrow[slot * Self::HALVES + (half & (Self::HALVES - 1))]
+    }
+
+    fn half(&self, place: usize) -> u16 {
+        let word = self.lines[place / Self::HALVES][place % Self::HALVES / 2];
+        (word >> (16 * (place & 1))) as u16
+    }
+
+    /// Decodes the instruction that has this place.
+    pub fn decode(&mut self, place: u32) {
+        if place & NARROW_PLACE != 0 {
+            let place = (place & !NARROW_PLACE) as usize;
+            let slot = place / Self::HALVES;
+            let alone = place % Self::HALVES == Self::HALVES - 1 || slot == self.scratch;
+            let following = (!alone).then(|| self.half(place + 1));
+            self.narrow[place] = self.decoder.half(self.half(place), following);
+        } else {
+            let place = place as usize;
+            let (line, word) = (place / Self::WORDS, place % Self::WORDS);
+            let words = &self.pool_words[line];
+            let alone = word == Self::WORDS - 1 || line == POOL_LINES;
+            let following = (!alone).then(|| words[(word + 1) % Self::WORDS]);
+            self.decoded[place] = self.decoder.word(words[word], following);
+        }
+    }
+
+    #[inline(always)]
+    fn by(kind: CacheAddress, address: u32, physical: u32) -> u32 {
+        match kind {
+            CacheAddress::Virtual => address,
+            CacheAddress::Physical => physical,
+        }
+    }
+
+    #[inline(always)]
+    fn hint_of(address: u32) -> usize {
+        (address / C::FetchLine::BYTES) as usize % LINE_HINTS
+    }
+
+    /// Fills a slot with the line of an address.
+    fn install(&mut self, slot: usize, address: u32, physical: u32, words: C::FetchLine) {
+        self.line_physical[slot] = C::FetchLine::base(physical);
+        self.lines[slot] = words;
+        self.narrow_ready[slot] = false;
+        self.take_pool_line(slot, address, physical);
+    }
+
+    /// Gives a slot its place in the pool; a line of other words that had it will decode anew.
+    #[inline(never)]
+    fn take_pool_line(&mut self, slot: usize, address: u32, physical: u32) {
+        // The same code relocated to several processes has one place for each.
+        let spread = (address >> 25).wrapping_mul(0x9e5);
+        let line = self.line_physical[slot] / C::FetchLine::BYTES;
+        let place = (line ^ spread) as usize % POOL_LINES;
+        let user = self.pool_users[place];
+        if user != slot as u32 {
+            if let Some(tag) = self.line_tags.get_mut(user as usize)
+                && self.pool_places[user as usize] == place as u32
+            {
+                *tag = 0;
+            }
+            self.pool_users[place] = slot as u32;
+        }
+        if self.pool_words[place].as_ref() != self.lines[slot].as_ref() {
+            self.pool_words[place] = self.lines[slot];
+            for word in place * Self::WORDS..(place + 1) * Self::WORDS {
+                self.decoded[word] = C::Decoder::undecoded(word as u32);
+            }
+        }
+        self.pool_places[slot] = place as u32;
+        let tag = Self::by(C::FETCH_TAG, address, physical);
+        self.line_tags[slot] = C::FetchLine::base(tag) | 1;
+        self.hints[Self::hint_of(address)] = slot as u16;
+    }
+
+    /// Index and tag of the cache, for the line of an address.
+    fn keys(&self, address: u32, physical: u32) -> (u32, u64) {
+        let index = Self::by(C::FETCH_INDEX, address, physical);
+        let tag = Self::by(C::FETCH_TAG, address, physical);
+        (self.cache.set_of(u64::from(index)), u64::from(C::FetchLine::base(tag)))
+    }
+
+    fn find(&mut self, address: u32, physical: u32) -> Option<usize> {
+        let (set, line) = self.keys(address, physical);
+        let slot = self.cache.find_in_set(set, line)? as usize;
+        if self.line_tags[slot] == 0 {
+            self.take_pool_line(slot, address, physical);
+        }
+        self.hints[Self::hint_of(address)] = slot as u16;
+        Some(slot)
+    }
+
+    /// The slot for a line that is to come in.
+    fn allocate(&mut self, address: u32, physical: u32) -> usize {
+        let (set, line) = self.keys(address, physical);
+        let slot = self.cache.victim_in_set(set);
+        self.cache.replace(slot, line);
+        slot as usize
+    }
+
+    /// Changes a word in every copy of a line, for the debugger.
+    pub(crate) fn poke(&mut self, line: u32, index: usize, put: impl Fn(&mut u32)) {
+        // The scratch slot compares its word with memory at each fetch.
+        for slot in 0..self.scratch {
+            if self.line_physical[slot] == line {
+                put(&mut self.lines[slot][index]);
+                self.narrow_ready[slot] = false;
+                // Its decoded form is taken anew when it is next fetched.
+                self.line_tags[slot] = 0;
+            }
+        }
+    }
+
+    /// Empties the slot of an address.
+    pub(crate) fn invalidate(&mut self, address: u32, physical: u32) {
+        if let Some(slot) = self.find(address, physical) {
+            self.invalidate_slot(slot);
+        }
+    }
+
+    pub(crate) fn invalidate_slot(&mut self, slot: usize) {
+        self.line_tags[slot] = 0;
+        self.cache.invalidate_slot(slot as u32);
+    }
+
+    /// Empties the cache.
+    pub(crate) fn invalidate_all(&mut self) {
+        self.line_tags.fill(0);
+        self.cache.invalidate_all();
+    }
+
+    /// The stall of the instruction at `pc`, in `slot`, for the last one of the line before, whose
+    /// result decoding that line could not see used.
+    #[inline(never)]
+    pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, narrow: bool) -> u8 {
+        let Some(late) = self.late.take() else { return 0 };
+        let word = self.lines[slot][C::FetchLine::word(pc)];
+        let word = if narrow { word >> (8 * (pc & 2)) & 0xffff } else { word };
+        self.decoder.stall(late, word, narrow)
+    }
+}
+
+impl<C: Core> CoreMemory<C> {
+    /// The slot that holds the instruction at `pc`.
+    #[inline(always)]
+    pub(crate) fn fetch_slot(&mut self, bus: &mut Bus<C>, pc: u32) -> Result<usize, Fault> {
+        let address = self.relocated(pc);
+        let side = &self.fetch;
+        if side.page == address & !0xfff | self.context() {
+            let slot = usize::from(side.hints[InstructionSide::<C>::hint_of(address)]);
+            let physical = side.page_physical | address & 0xfff;
+            let tag = InstructionSide::<C>::by(C::FETCH_TAG, address, physical);
+            if side.line_tags[slot] == C::FetchLine::base(tag) | 1 {
+                return Ok(slot);
+            }
+        }
+        self.fetch_slow(bus, address)
+    }
+
+    #[inline(never)]
+    fn fetch_slow(&mut self, bus: &mut Bus<C>, address: u32) -> Result<usize, Fault> {
+        let tag = address & !0xfff | self.context();
+        if self.fetch.page != tag {
+            let entry = self.fetch.pages[(address >> 12) as usize % PAGES];
+            if entry.tag == tag {
+                self.fetch.page = tag;
+                self.fetch.page_physical = entry.physical;
+                self.fetch.page_type = entry.memory_type;
+            } else {
+                let (physical, memory_type, uniform) = self.translate_fetch(bus, address)?;
+                self.fetch.page = 0; // what follows is of this page
+                self.fetch.page_physical = physical & !0xfff;
+                self.fetch.page_type = memory_type;
+                if uniform && memory_type.is_cached() {
+                    self.fetch.page = tag;
+                    self.fetch.pages[(address >> 12) as usize % PAGES] =
+                        Page { tag, physical: physical & !0xfff, memory_type };
+                }
+                // An unknown page is looked up at every line.
+            }
+        }
+        let physical = self.fetch.page_physical | address & 0xfff;
+        if bus.region(physical) == Region::Device {
+            self.lost_fetch = Some((address, physical));
+            self.request_exit();
+        }
+        if !self.fetch.page_type.is_cached() {
+            return Ok(self.fetch_uncached(bus, address, physical));
+        }
+        let fills = self.fetch.page_type.fills();
+        Ok(self.instruction_line(bus, address, physical, fills))
+    }
+
+    /// Brings a line into the instruction cache before it is executed, as for locking it down. A fault
+    /// is ignored.
+    pub(crate) fn prefetch_instructions(&mut self, bus: &mut Bus<C>, address: u32) {
+        let Ok((physical, memory_type, _)) = self.translate_fetch(bus, address) else { return };
+        if memory_type.is_cached() && bus.region(physical) == Region::Ram {
+            self.instruction_line(bus, address, physical, memory_type.fills());
+        }
+    }
+
+    /// The slot of a cacheable line, which comes in if it is not here and `fills`.
+    fn instruction_line(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        physical: u32,
+        fills: bool,
+    ) -> usize {
+        if let Some(slot) = self.fetch.find(address, physical) {
+            return slot;
+        }
+        if !fills {
+            return self.fetch_uncached(bus, address, physical);
+        }
+        self.statistics.counters.icache_misses += 1;
+        let words = self.read_line(bus, physical, Cause::InstructionMiss);
+        let slot = self.fetch.allocate(address, physical);
+        self.fetch.install(slot, address, physical, words);
+        slot
+    }
+
+    /// Physical address, memory type, and whether the whole 4 KB page is alike.
+    fn translate_fetch(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+    ) -> Result<(u32, MemoryType, bool), Fault> {
+        let side = Side::Instruction;
+        if !self.mmu.is_on() {
+            return Ok((address, self.mmu.untranslated_type(side), true));
+        }
+        let translation = self.translation(bus, address, side)?;
+        if let Some(status) = self.refusal(&translation, address, false) {
+            self.observe(bus, |observer, core, bus| {
+                observer.refused(core, bus, Access::Fetch, address);
+            });
+            return Err(Fault { address, status });
+        }
+        let memory_type = self.mmu.effective_type(translation.memory_type, side);
+        let uniform = self.mmu.is_uniform(&translation);
+        Ok((translation.physical_of(address), memory_type, uniform))
+    }
+
+    /// Reads one word into the scratch slot. Its decoded form is kept if the word is the same as
+    /// last time: decoding depends on nothing else.
+    fn fetch_uncached(&mut self, bus: &mut Bus<C>, address: u32, physical: u32) -> usize {
+        let word = self.read_uncached(bus, physical & !3);
+        let side = &mut self.fetch;
+        let slot = side.scratch;
+        let place = C::FetchLine::word(address);
+        side.line_physical[slot] = C::FetchLine::base(physical);
+        if side.lines[slot][place] != word {
+            side.lines[slot][place] = word;
+            side.pool_words[POOL_LINES][place] = word;
+            let decoded = POOL_LINES * C::FetchLine::WORDS + place;
+            side.decoded[decoded] = C::Decoder::undecoded(decoded as u32);
+            if C::HAS_NARROW {
+                for half in 0..2 {
+                    let half = (slot * C::FetchLine::WORDS + place) * 2 + half;
+                    side.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_PLACE);
+                }
+            }
+        }
+        slot
+    }
+
+    /// Whether a slot is the one for uncached fetches, which holds one instruction.
+    #[inline(always)]
+    pub(crate) fn is_scratch(&self, slot: usize) -> bool {
+        slot == self.fetch.scratch
+    }
+}

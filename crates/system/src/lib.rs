@@ -1,0 +1,34 @@
+//! A machine that executes a kernel, whatever its instruction set: cores with their caches, TLBs and
+//! buffers, the bus with memory and devices, the run loop, and who looks on.
+//!
+//! An instruction set is a type that implements [`core::Core`]: it decodes and executes, and its
+//! [`core::Mmu`] walks its tables. Nothing here names one.
+
+pub mod board;
+pub mod bus;
+pub mod cause;
+pub mod checker;
+pub mod clock;
+pub mod core;
+pub mod device_tree;
+pub mod fetch;
+pub mod gdb;
+mod inspect;
+pub mod loader;
+pub mod maintenance;
+pub mod memory;
+pub mod observer;
+pub mod outcome;
+pub mod read_buffer;
+pub mod statistics;
+mod symbols;
+pub mod system;
+pub mod timeline;
+pub mod tlb;
+mod write_buffer;
+
+pub use cause::Cause;
+pub use loader::{File, ImageRules, LoadError, Loaded, Request, load};
+pub use outcome::Outcome;
+pub use symbols::Symbols;
+pub use system::{Host, Stop, System, Transcript};

@@ -1,0 +1,254 @@
+//! Observers look on and change nothing: the checker, watchpoints, and what a caller attaches.
+//!
+//! With none attached a core takes its fast paths, where no observer is asked; the slow paths then ask
+//! once whether there is any. With one, every access takes the slow path. Events with their numbers
+//! (time by mode and space, counts) are [`crate::statistics`]', which are always kept.
+
+use mmulab_hardware::HeldLine;
+
+use crate::bus::Bus;
+use crate::checker::Checker;
+use crate::core::{Core, Walk};
+use crate::memory::CoreMemory;
+
+/// What an access is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// An instruction is fetched.
+    Fetch,
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+}
+
+/// What a load got its word from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A line of the data cache or the mini data cache.
+    DataCache,
+    /// The read buffer that software controls.
+    ReadBuffer,
+    /// Memory.
+    Memory,
+}
+
+/// A load that was done. Addresses are as the MMU sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its address.
+    pub address: u32,
+    /// Where translation sent it.
+    pub physical: u32,
+    /// What it got its word from.
+    pub source: Source,
+    /// Bytes.
+    pub size: u32,
+    /// The aligned word that it got.
+    pub word: u32,
+}
+
+/// A store that will be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// Its address.
+    pub address: u32,
+    /// Where translation sends it.
+    pub physical: u32,
+    /// Whether caches hold the page.
+    pub cached: bool,
+    /// The aligned word, of which the masked bits are stored.
+    pub value: u32,
+    /// Which bits.
+    pub mask: u32,
+}
+
+/// Looks on. `core` is the core where it happens, `bus` the rest of the machine, with the other cores.
+pub trait Observer<C: Core> {
+    /// An access will be translated. Whether the run is to stop after the instruction.
+    fn accessing(&mut self, _core: &CoreMemory<C>, _address: u32, _size: u32, _: Access) -> bool {
+        false
+    }
+    /// The instruction of `length` bytes at the PC will execute, from `slot` of the instruction cache.
+    fn fetched(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _slot: usize, _length: u32) {}
+    /// A load was done.
+    fn loaded(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Load) {}
+    /// A store will be done.
+    fn storing(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Store) {}
+    /// The MMU refused an access.
+    fn refused(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: Access, _address: u32) {}
+    /// The tables were walked for an address.
+    fn walked(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Walk, _address: u32) {}
+    /// Dirty halves of a line go towards memory.
+    fn writing_back(
+        &mut self,
+        _core: &CoreMemory<C>,
+        _bus: &Bus<C>,
+        _line: &HeldLine<C::DataLine>,
+    ) {
+    }
+    /// A line of the data cache is emptied without being written back.
+    fn dropping(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _line: &HeldLine<C::DataLine>) {}
+    /// Software invalidated TLB entries.
+    fn translations_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
+    /// Other tables count from here on, or translation was turned on or off.
+    fn tables_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
+    /// Something outside of the cores wrote a word of memory.
+    fn written_from_outside(&mut self, _physical: u32, _word: u32) {}
+}
+
+/// A watchpoint on addresses as the MMU sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watchpoint {
+    /// First byte.
+    pub address: u32,
+    /// Bytes.
+    pub length: u32,
+    /// Stop at loads.
+    pub on_load: bool,
+    /// Stop at stores.
+    pub on_store: bool,
+}
+
+/// The debugger's watchpoints on one core.
+#[derive(Default)]
+pub struct Watchpoints {
+    /// The core that the debugger shows.
+    pub core: usize,
+    /// The watchpoints.
+    pub points: Vec<Watchpoint>,
+    /// The address that was hit, and whether by a store.
+    pub hit: Option<(u32, bool)>,
+}
+
+impl<C: Core> Observer<C> for Watchpoints {
+    fn accessing(&mut self, core: &CoreMemory<C>, address: u32, size: u32, access: Access) -> bool {
+        let store = access == Access::Store;
+        let wanted = |point: &&Watchpoint| {
+            (if store { point.on_store } else { point.on_load })
+                && (address.wrapping_sub(point.address) < point.length
+                    || point.address.wrapping_sub(address) < size)
+        };
+        if core.number != self.core || !self.points.iter().any(|point| wanted(&point)) {
+            return false;
+        }
+        self.hit = Some((address, store));
+        true
+    }
+}
+
+/// All that look on.
+pub struct Observers<C: Core> {
+    /// The staleness checker.
+    pub checker: Option<Checker>,
+    /// The debugger's watchpoints.
+    pub watchpoints: Watchpoints,
+    /// Others.
+    pub attached: Vec<Box<dyn Observer<C> + Send>>,
+}
+
+impl<C: Core> Default for Observers<C> {
+    fn default() -> Self {
+        Observers { checker: None, watchpoints: Watchpoints::default(), attached: Vec::new() }
+    }
+}
+
+impl<C: Core> Observers<C> {
+    /// Whether anybody looks.
+    pub(crate) fn any(&self) -> bool {
+        self.checker.is_some() || !self.watchpoints.points.is_empty() || !self.attached.is_empty()
+    }
+
+    fn each(&mut self, mut tell: impl FnMut(&mut dyn Observer<C>)) {
+        if let Some(checker) = &mut self.checker {
+            tell(checker);
+        }
+        for observer in &mut self.attached {
+            tell(&mut **observer);
+        }
+    }
+}
+
+/// Tells each of them.
+impl<C: Core> Observer<C> for Observers<C> {
+    fn accessing(&mut self, core: &CoreMemory<C>, address: u32, size: u32, access: Access) -> bool {
+        let mut stop = self.watchpoints.accessing(core, address, size, access);
+        self.each(|observer| stop |= observer.accessing(core, address, size, access));
+        stop
+    }
+
+    #[inline]
+    fn fetched(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, slot: usize, length: u32) {
+        if let Some(checker) = &mut self.checker {
+            checker.fetched(core, bus, slot, length);
+        }
+        for observer in &mut self.attached {
+            observer.fetched(core, bus, slot, length);
+        }
+    }
+
+    fn loaded(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, load: &Load) {
+        self.each(|observer| observer.loaded(core, bus, load));
+    }
+
+    fn storing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
+        self.each(|observer| observer.storing(core, bus, store));
+    }
+
+    fn refused(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, access: Access, address: u32) {
+        self.each(|observer| observer.refused(core, bus, access, address));
+    }
+
+    fn walked(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, walk: &Walk, address: u32) {
+        self.each(|observer| observer.walked(core, bus, walk, address));
+    }
+
+    fn writing_back(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
+        self.each(|observer| observer.writing_back(core, bus, line));
+    }
+
+    fn dropping(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
+        self.each(|observer| observer.dropping(core, bus, line));
+    }
+
+    fn translations_changed(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
+        self.each(|observer| observer.translations_changed(core, bus));
+    }
+
+    fn tables_changed(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
+        self.each(|observer| observer.tables_changed(core, bus));
+    }
+
+    fn written_from_outside(&mut self, physical: u32, word: u32) {
+        self.each(|observer| observer.written_from_outside(physical, word));
+    }
+}
+
+impl<C: Core> CoreMemory<C> {
+    /// Tells whoever looks on. Meanwhile the bus has no observers.
+    #[inline(always)]
+    pub(crate) fn observe(
+        &mut self,
+        bus: &mut Bus<C>,
+        tell: impl FnOnce(&mut Observers<C>, &CoreMemory<C>, &Bus<C>),
+    ) {
+        let Some(mut observers) = bus.observers.take() else { return };
+        tell(&mut observers, self, bus);
+        bus.observers = Some(observers);
+    }
+
+    /// An access begins: somebody may want the run to stop after it.
+    #[inline(always)]
+    pub(crate) fn observe_access(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        size: u32,
+        access: Access,
+    ) {
+        let Some(observers) = &mut bus.observers else { return };
+        if observers.accessing(self, address, size, access) {
+            self.request_exit();
+        }
+    }
+}

@@ -1,0 +1,655 @@
+//! The whole machine: cores and board, and the loop that runs them.
+
+use std::time::Duration;
+
+use mmulab_hardware::{Account, Cause as _, GeometryError, Line};
+use mmulab_machine::Platform;
+
+use crate::board::Board;
+use crate::bus::Bus;
+use crate::cause::Cause;
+use crate::checker::Checker;
+use crate::clock::{Clock, Cost};
+use crate::core::{Core, Flow, Space, Taken};
+use crate::loader::Loaded;
+use crate::memory::CoreMemory;
+use crate::observer::{Observer, Observers};
+use crate::symbols::Symbols;
+use crate::timeline::Timeline;
+
+/// Cycles between two looks at the host.
+const HOST_CYCLES: u64 = 1 << 21;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The guest ended with a status.
+    Exit(u8),
+    /// The guest rebooted.
+    Reboot,
+    /// The instruction limit was reached.
+    Limit,
+    /// The user wants it to end.
+    Interrupted,
+    /// A branch to itself with all interrupts masked.
+    Hang,
+    /// Waiting for an interrupt that cannot come.
+    Deadlock,
+    /// The instruction at an exception vector causes that exception.
+    VectorLoop(Taken),
+    /// An exception was taken whose vector holds zero: nobody put a handler there.
+    EmptyVector(Taken),
+    /// Instructions were fetched from where nothing is.
+    LostFetch {
+        /// Modified virtual address.
+        address: u32,
+        /// Physical address.
+        physical: u32,
+    },
+    /// The debugger wants to look (breakpoint, step or watchpoint).
+    Debugger,
+}
+
+/// What the world outside of the machine offers.
+pub trait Host {
+    /// The guest printed.
+    fn output(&mut self, bytes: &[u8]);
+    /// Characters typed since last time.
+    fn input(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+    /// The machine waits and nothing but input can wake it: waits for some. `false` if none can come.
+    fn wait_for_input(&mut self) -> bool {
+        false
+    }
+    /// The machine waits until its next event, for `length` of its time. Returns how much of that has
+    /// passed when it shall look for input: all, and at once, for a host without a clock.
+    fn idle(&mut self, length: Duration) -> Duration {
+        length
+    }
+    /// Whether the run shall end.
+    fn interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+/// A host that keeps what the guest prints.
+#[derive(Default)]
+pub struct Transcript {
+    /// All output.
+    pub text: Vec<u8>,
+}
+
+impl Host for Transcript {
+    fn output(&mut self, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+    }
+}
+
+/// Breakpoints and single steps, for the debugger.
+#[derive(Clone, Debug, Default)]
+pub struct Debugging {
+    /// Addresses to stop before.
+    pub breakpoints: Vec<u32>,
+    /// Stop after one instruction.
+    pub step: bool,
+}
+
+/// Cycles and counts of one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CauseRow {
+    /// Name of the cause.
+    pub cause: &'static str,
+    /// Events and cycles.
+    pub account: Account,
+}
+
+/// The machine.
+pub struct System<C: Core> {
+    /// The description it was built from, less the instruction set.
+    pub platform: Platform,
+    /// Memory, board and cores.
+    pub bus: Bus<C>,
+    /// For the debugger.
+    pub debugging: Debugging,
+    /// Names for addresses.
+    pub symbols: Option<Symbols>,
+    /// The timeline being recorded.
+    timeline: Option<Timeline>,
+    /// No instruction was executed since the run began: it may start at a breakpoint.
+    fresh: bool,
+    host_at: u64,
+}
+
+impl<C: Core> System<C> {
+    /// A machine out of reset, with nothing loaded.
+    ///
+    /// # Errors
+    /// A cache or TLB has an impossible shape.
+    pub fn new(
+        description: &C::Description,
+        platform: Platform,
+    ) -> Result<System<C>, GeometryError> {
+        let count = platform.cores as usize;
+        let cores = (0..count)
+            .map(|number| C::new(description, &platform, number))
+            .collect::<Result<Vec<_>, _>>()?;
+        let board = Board::new(platform.clock_hz, count);
+        let ram_bytes = platform.memory.size_bytes as u32;
+        Ok(System {
+            bus: Bus::new(ram_bytes, C::zero_bank(description), board, cores),
+            platform,
+            debugging: Debugging::default(),
+            symbols: None,
+            timeline: None,
+            fresh: true,
+            host_at: 0,
+        })
+    }
+
+    // ---- Cores and observers ---------------------------------------------------------------
+
+    /// The cores.
+    pub fn cores(&self) -> impl Iterator<Item = &C> {
+        self.bus.cores.iter().flatten().map(|core| &**core)
+    }
+
+    fn cores_mut(&mut self) -> impl Iterator<Item = &mut C> {
+        self.bus.cores.iter_mut().flatten().map(|core| &mut **core)
+    }
+
+    /// One core.
+    ///
+    /// # Panics
+    /// There is none of this number.
+    pub fn core(&self, number: usize) -> &C {
+        self.bus.cores[number].as_ref().expect("between turns every core is in its place")
+    }
+
+    /// One core.
+    ///
+    /// # Panics
+    /// There is none of this number.
+    pub fn core_mut(&mut self, number: usize) -> &mut C {
+        self.bus.cores[number].as_mut().expect("between turns every core is in its place")
+    }
+
+    /// Takes a core out of its place, so that it can be changed together with the bus.
+    pub fn with_core<T>(
+        &mut self,
+        number: usize,
+        work: impl FnOnce(&mut C, &mut Bus<C>) -> T,
+    ) -> T {
+        let mut core =
+            self.bus.cores[number].take().expect("between turns every core is in its place");
+        let result = work(&mut core, &mut self.bus);
+        self.bus.cores[number] = Some(core);
+        result
+    }
+
+    /// Changes who looks on.
+    pub fn change_observers(&mut self, change: impl FnOnce(&mut Observers<C>)) {
+        let mut observers = self.bus.observers.take().unwrap_or_default();
+        change(&mut observers);
+        let watched = observers.any();
+        self.bus.observers = watched.then_some(observers);
+        for core in self.cores_mut() {
+            core.memory_mut().set_watched(watched);
+        }
+    }
+
+    /// Attaches an observer from here on.
+    pub fn attach(&mut self, observer: Box<dyn Observer<C> + Send>) {
+        self.change_observers(|observers| observers.attached.push(observer));
+    }
+
+    /// Turns the checker on, on all cores.
+    pub fn start_checking(&mut self) {
+        let checker = Checker::new(&self.bus.ram);
+        self.change_observers(|observers| observers.checker = Some(checker));
+    }
+
+    /// The checker, if it is on.
+    pub fn checker(&self) -> Option<&Checker> {
+        self.bus.observers.as_ref()?.checker.as_ref()
+    }
+
+    fn watch_hit(&self) -> Option<(u32, bool)> {
+        self.bus.observers.as_ref()?.watchpoints.hit
+    }
+
+    /// The watchpoint that was hit: address, and whether by a store.
+    pub(crate) fn take_watch_hit(&mut self) -> Option<(u32, bool)> {
+        self.bus.observers.as_mut()?.watchpoints.hit.take()
+    }
+
+    /// Puts an image into memory and the cores at its entry.
+    pub fn load(&mut self, image: &Loaded) {
+        for (address, bytes) in &image.segments {
+            self.bus.load(*address, bytes);
+        }
+        self.bus.board.command_line.clone_from(&image.command_line);
+        for core in self.cores_mut() {
+            core.start(image.entry, image.device_tree);
+        }
+        if self.checker().is_some() {
+            self.start_checking();
+        }
+    }
+
+    /// Instructions executed by all cores.
+    pub fn instructions(&self) -> u64 {
+        self.cores().map(|core| core.memory().clock.instructions()).sum()
+    }
+
+    /// The time of the core that is ahead.
+    pub fn cycles(&self) -> u64 {
+        self.cores().map(|core| core.memory().now()).max().unwrap_or(0)
+    }
+
+    // ---- The run loop ------------------------------------------------------------------------
+
+    /// Runs until something ends it; `limit` is in instructions of all cores together.
+    pub fn run(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
+        self.fresh = true;
+        let stop = self.run_until_stop(host, limit);
+        for core in self.cores_mut() {
+            core.memory_mut().clock.flush_pending();
+        }
+        if !self.bus.board.output.is_empty() {
+            host.output(&self.bus.board.output);
+            self.bus.board.output.clear();
+        }
+        stop
+    }
+
+    fn run_until_stop(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
+        let mut executed = self.instructions();
+        loop {
+            let number = self.next_core();
+            let Some(mut core) = self.bus.cores[number].take() else { continue };
+            let left = limit.saturating_sub(executed);
+            let ran = self.take_turn(host, &mut core, left);
+            self.bus.cores[number] = Some(core);
+            match ran {
+                Ok(instructions) => executed += instructions,
+                Err(stop) => return stop,
+            }
+        }
+    }
+
+    /// The core that is furthest behind.
+    fn next_core(&self) -> usize {
+        if self.bus.cores.len() == 1 {
+            return 0;
+        }
+        let times = self.cores().map(|core| core.memory().now()).enumerate();
+        times.min_by_key(|&(number, now)| (now, number)).map_or(0, |(number, _)| number)
+    }
+
+    /// Runs a core, which has been taken out of its place, until it has to be looked after; gives the
+    /// instructions that it executed.
+    fn take_turn(&mut self, host: &mut dyn Host, core: &mut C, left: u64) -> Result<u64, Stop> {
+        match self.service(host, core) {
+            Some(stop) => return Err(stop),
+            None if left == 0 => return Err(Stop::Limit),
+            None => {}
+        }
+        let deadline = self.deadline(core);
+        let memory = core.memory_mut();
+        memory.clock.set_deadline(deadline);
+        let before = memory.clock.pending_instructions();
+        let debugged = self.debugging.step || !self.debugging.breakpoints.is_empty();
+        // An instruction takes a cycle at least, so that the limit is not passed before the end of
+        // the longest run.
+        let run = if memory.watched || debugged || left < Clock::LONGEST_RUN_CYCLES {
+            run_core::<C, true>
+        } else {
+            run_core::<C, false>
+        };
+        run(core, &mut self.bus, left, &self.debugging, &mut self.fresh);
+        Ok(core.memory().clock.pending_instructions() - before)
+    }
+
+    /// Until when a core may run without being looked after.
+    fn deadline(&self, core: &C) -> u64 {
+        let now = core.memory().now();
+        let mut deadline = now + Clock::LONGEST_RUN_CYCLES;
+        if let Some(event) = self.bus.board.next_event() {
+            deadline = deadline.min(event.max(now + 1));
+        }
+        if self.bus.cores.len() > 1 {
+            deadline = deadline.min(now + u64::from(self.platform.interleave_cycles));
+        }
+        deadline
+    }
+
+    /// Why the run has to end, if it has to.
+    fn wanted_stop(&mut self, core: &mut C) -> Option<Stop> {
+        if let Some(stop) = core.requests().stop.take() {
+            return Some(stop);
+        }
+        if let Some(taken) = core.requests().entered_vector.take()
+            && core.memory().peek_instruction(&self.bus, taken.vector) == Some(0)
+        {
+            return Some(Stop::EmptyVector(taken));
+        }
+        if self.watch_hit().is_some() {
+            return Some(Stop::Debugger);
+        }
+        if let Some((address, physical)) = core.memory_mut().lost_fetch.take() {
+            return Some(Stop::LostFetch { address, physical });
+        }
+        let board = &self.bus.board;
+        if board.rebooted {
+            return Some(Stop::Reboot);
+        }
+        board.exit.or(board.instrumentation.exit).map(Stop::Exit)
+    }
+
+    /// Everything between two runs of instructions: ends, phases, the host, interrupts, waiting.
+    fn service(&mut self, host: &mut dyn Host, core: &mut C) -> Option<Stop> {
+        let number = core.memory().number;
+        loop {
+            core.memory_mut().clock.flush_pending();
+            let now = core.memory().now();
+            self.record_timeline(core);
+            if let Some(stop) = self.wanted_stop(core) {
+                return Some(stop);
+            }
+            self.enter_phase(core);
+            if now >= self.host_at {
+                self.host_at = now + HOST_CYCLES;
+                self.poll_host(host);
+                if host.interrupted() {
+                    return Some(Stop::Interrupted);
+                }
+            }
+            let lines = self.bus.board.interrupts(number, now);
+            if lines.irq || lines.fiq {
+                core.requests().waiting = false;
+            }
+            if core.requests().waiting {
+                match self.wait(host, core, now) {
+                    Wait::Again => continue,
+                    Wait::NextCore => return None,
+                    Wait::Stop(stop) => return Some(stop),
+                }
+            }
+            core.interrupt(lines);
+            return None;
+        }
+    }
+
+    /// A core waits for an interrupt: lets its time pass.
+    fn wait(&mut self, host: &mut dyn Host, core: &mut C, now: u64) -> Wait {
+        let reached = self.bus.board.interrupts_reach(core.memory().number);
+        if let Some(event) = self.bus.board.next_event().filter(|_| reached) {
+            let left = event.saturating_sub(now).max(1);
+            let clock_hz = self.bus.board.clock_hz as f64;
+            if !self.bus.board.output.is_empty() {
+                self.poll_host(host);
+            }
+            let length = Duration::from_secs_f64(left as f64 / clock_hz);
+            let passed = host.idle(length);
+            if passed < length {
+                self.host_at = now;
+                let cycles = (passed.as_secs_f64() * clock_hz) as u64;
+                core.memory_mut().charge(Cause::Idle, cycles.clamp(1, left));
+            } else {
+                core.memory_mut().charge(Cause::Idle, left);
+            }
+            return Wait::Again;
+        }
+        let others_wait = self.cores_mut().all(|peer| peer.requests().waiting);
+        let others_have_events = self.bus.board.next_event().is_some();
+        if !others_wait || others_have_events {
+            core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);
+            return Wait::NextCore;
+        }
+        self.poll_host(host);
+        if !self.bus.board.input.is_empty() && self.bus.board.listens() {
+            return if reached { Wait::Again } else { self.pass_idle(core) };
+        }
+        if self.bus.board.listens() && host.wait_for_input() {
+            return if reached { Wait::Again } else { self.pass_idle(core) };
+        }
+        Wait::Stop(if host.interrupted() { Stop::Interrupted } else { Stop::Deadlock })
+    }
+
+    fn pass_idle(&mut self, core: &mut C) -> Wait {
+        core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);
+        Wait::NextCore
+    }
+
+    fn enter_phase(&mut self, core: &mut C) {
+        let instrumentation = &mut self.bus.board.instrumentation;
+        if std::mem::take(&mut instrumentation.phase_changed) {
+            let name = instrumentation.phase_name(instrumentation.phase);
+            core.memory_mut().clock.enter_phase(&name);
+            for peer in self.cores_mut() {
+                peer.memory_mut().clock.enter_phase(&name);
+            }
+        }
+    }
+
+    fn poll_host(&mut self, host: &mut dyn Host) {
+        let board = &mut self.bus.board;
+        if !board.output.is_empty() {
+            host.output(&board.output);
+            board.output.clear();
+        }
+        board.input.extend(host.input());
+    }
+
+    // ---- The timeline --------------------------------------------------------------------------
+
+    /// Hands what happened to the timeline.
+    fn record_timeline(&mut self, core: &mut C) {
+        let instrumentation = &mut self.bus.board.instrumentation;
+        let Some(timeline) = &mut self.timeline else {
+            instrumentation.marks.clear();
+            return;
+        };
+        let memory = core.memory_mut();
+        timeline.record::<C>(memory.number, &memory.statistics.take_log());
+        for (at, core, mark) in std::mem::take(&mut instrumentation.marks) {
+            let name = instrumentation.mark_name(mark);
+            timeline.mark(at, core, mark, &name);
+        }
+        timeline.count(memory.number, memory.now(), &memory.statistics.counters);
+    }
+
+    /// Records a timeline from here on.
+    pub fn start_timeline(&mut self, timeline: Timeline) {
+        for core in self.cores_mut() {
+            core.memory_mut().statistics.start_log();
+        }
+        self.timeline = Some(timeline);
+    }
+
+    /// Completes the timeline, if one is recorded.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn finish_timeline(&mut self) -> std::io::Result<()> {
+        for number in 0..self.bus.cores.len() {
+            let Some(mut core) = self.bus.cores[number].take() else { continue };
+            core.memory_mut().statistics.end_line_loop();
+            self.record_timeline(&mut core);
+            self.bus.cores[number] = Some(core);
+        }
+        let now = self.cycles();
+        self.timeline.take().map_or(Ok(()), |timeline| timeline.finish(now))
+    }
+
+    // ---- Sums over the cores ---------------------------------------------------------------------
+
+    /// The causes of all cores, in the ledger's order.
+    pub fn causes(&self) -> Vec<CauseRow> {
+        self.sum_causes(|memory, cause| memory.clock.account(cause))
+    }
+
+    fn sum_causes(&self, account: impl Fn(&CoreMemory<C>, Cause) -> Account) -> Vec<CauseRow> {
+        Cause::ALL
+            .iter()
+            .map(|&cause| {
+                let mut sum = Account::default();
+                for core in self.cores() {
+                    let one = account(core.memory(), cause);
+                    sum.count += one.count;
+                    sum.cycles += one.cycles;
+                }
+                CauseRow { cause: cause.name(), account: sum }
+            })
+            .collect()
+    }
+
+    /// The phases in order of first entry, with their causes. What came before the first is "0".
+    pub fn phases(&self) -> Vec<(String, Vec<CauseRow>)> {
+        let names = self.core(0).memory().clock.phases();
+        names
+            .map(|name| {
+                let rows = self.sum_causes(|memory, cause| memory.clock.account_in(name, cause));
+                (if name.is_empty() { "0" } else { name }.to_owned(), rows)
+            })
+            .collect()
+    }
+
+    /// Cycles by processor mode, over all cores.
+    pub fn modes(&self) -> Vec<(&'static str, u64)> {
+        sum_by_key(self.cores().flat_map(|core| {
+            let memory = core.memory();
+            let modes = memory.statistics.cycles_by_mode(memory.now());
+            modes.into_iter().map(|(mode, cycles)| (C::mode_name(mode), cycles))
+        }))
+    }
+
+    /// Cycles by address space, over all cores.
+    pub fn spaces(&self) -> Vec<(Space, u64)> {
+        sum_by_key(self.cores().flat_map(|core| {
+            let memory = core.memory();
+            memory.statistics.cycles_by_space(memory.now())
+        }))
+    }
+}
+
+/// What a waiting core's turn came to.
+enum Wait {
+    /// Time passed: look again.
+    Again,
+    /// Time passed: another core is next.
+    NextCore,
+    /// The run ends.
+    Stop(Stop),
+}
+
+/// Sums by key, in order of first appearance.
+fn sum_by_key<K: PartialEq>(rows: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+    let mut sums: Vec<(K, u64)> = Vec::new();
+    for (key, value) in rows {
+        match sums.iter_mut().find(|(known, _)| *known == key) {
+            Some(place) => place.1 += value,
+            None => sums.push((key, value)),
+        }
+    }
+    sums
+}
+
+/// Runs one core until it has to be looked after. With `WATCHED`, each instruction is looked at: for
+/// observers, the debugger, and the last run before the instruction limit.
+fn run_core<C: Core, const WATCHED: bool>(
+    core: &mut C,
+    bus: &mut Bus<C>,
+    left: u64,
+    debugging: &Debugging,
+    first: &mut bool,
+) {
+    while !core.memory().clock.is_due() {
+        let memory = core.memory_mut();
+        if WATCHED && memory.clock.pending_instructions() >= left {
+            return;
+        }
+        let slot = match memory.fetch_slot(bus, memory.pc) {
+            Ok(slot) => slot,
+            Err(fault) => {
+                core.abort_fetch(fault);
+                continue;
+            }
+        };
+        if memory.fetch.late.is_some() {
+            let narrow = core.is_narrow();
+            let memory = core.memory_mut();
+            let stall = memory.fetch.stall_across(slot, memory.pc, narrow);
+            memory.clock.issue(Cost::stall(stall));
+        }
+        if C::HAS_NARROW && core.is_narrow() {
+            run_line::<C, WATCHED, true>(core, bus, slot, left, debugging, first);
+        } else {
+            run_line::<C, WATCHED, false>(core, bus, slot, left, debugging, first);
+        }
+    }
+}
+
+/// Executes instructions of one line, until one leaves it.
+#[inline(always)]
+fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
+    core: &mut C,
+    bus: &mut Bus<C>,
+    slot: usize,
+    left: u64,
+    debugging: &Debugging,
+    first: &mut bool,
+) {
+    let (length, shift) = if NARROW { (2, 1) } else { (4, 2) };
+    let per_line = C::FetchLine::BYTES as usize >> shift;
+    let memory = core.memory_mut();
+    let mut place = (memory.pc >> shift) as usize & (per_line - 1);
+    let one_only = memory.is_scratch(slot);
+    if NARROW {
+        memory.fetch.prepare_narrow(slot);
+    }
+    let line = memory.fetch.decoded_line(slot);
+    let mut was_first = false;
+    loop {
+        let memory = core.memory_mut();
+        let op =
+            if NARROW { memory.fetch.narrow_op(slot, place) } else { memory.fetch.op(line, place) };
+        // A device was written, or the like: what that starts comes before the next instruction.
+        if memory.clock.exit_requested() {
+            return;
+        }
+        if WATCHED {
+            if memory.clock.pending_instructions() >= left {
+                return;
+            }
+            if !*first && (debugging.step || debugging.breakpoints.contains(&memory.pc)) {
+                memory.request_exit();
+                core.requests().stop = Some(Stop::Debugger);
+                return;
+            }
+            was_first = std::mem::take(first);
+            memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, length));
+        }
+        match core.execute::<NARROW>(bus, &op) {
+            Flow::Next => {}
+            Flow::Jump => return,
+            Flow::Synchronise => {
+                let memory = core.memory_mut();
+                memory.pc = memory.pc.wrapping_add(length);
+                return;
+            }
+            Flow::Decoded => {
+                // It was not executed yet.
+                *first |= was_first;
+                continue;
+            }
+        }
+        let memory = core.memory_mut();
+        memory.pc = memory.pc.wrapping_add(length);
+        place += 1;
+        if place == per_line || one_only {
+            return;
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One TLB of a core, with the parts that software locks down.
+
+use mmulab_hardware::{GeometryError, Partition, Random, Replacement, Slot, Tlb, TlbGeometry};
+use mmulab_machine::{Replacement as ReplacementWord, TlbShape};
+
+use crate::core::Translation;
+
+/// An entry: a page, its address space, and what it is translated to.
+pub type Entry = mmulab_hardware::TlbEntry<Translation>;
+
+/// The model's replacement for the machine file's word.
+pub fn replacement(word: ReplacementWord) -> Replacement {
+    match word {
+        ReplacementWord::Random => Replacement::Random,
+        ReplacementWord::RoundRobin => Replacement::RoundRobin,
+        ReplacementWord::Lru => Replacement::Lru,
+        ReplacementWord::Plru => Replacement::TreePseudoLru,
+    }
+}
+
+/// One TLB of a core: the main part, and the part that only locked-down entries take, if the core
+/// has one of its own for them (ARM DDI 0198D, 3.5).
+pub struct TranslationBuffer {
+    main: Tlb<Translation>,
+    locked: Option<Tlb<Translation>>,
+    /// Which slot of the locked-down part is next, and whether walks fill it.
+    lock_next: (Slot, bool),
+    /// Entries of the main part that the invalidation of all spares.
+    preserved: Box<[bool]>,
+    /// Where the next entry goes, once software has set it (c10 of the ARM920T), and whether it is
+    /// to be preserved.
+    victim: Option<(Slot, bool)>,
+}
+
+impl TranslationBuffer {
+    /// An empty TLB.
+    pub fn new(
+        shape: &TlbShape,
+        page_shifts: &[u32],
+        random: Random,
+    ) -> Result<TranslationBuffer, GeometryError> {
+        let ways = shape.ways.count(u64::from(shape.entries)) as u32;
+        let main = Tlb::new(
+            &TlbGeometry {
+                entries: shape.entries,
+                ways,
+                page_shifts: page_shifts.to_vec(),
+                protected_ways: 0,
+            },
+            replacement(shape.replacement),
+            random.clone(),
+        )?;
+        let locked = if shape.lockdown_entries == 0 {
+            None
+        } else {
+            let entries = shape.lockdown_entries;
+            let page_shifts = page_shifts.to_vec();
+            let geometry = TlbGeometry { entries, ways: entries, page_shifts, protected_ways: 0 };
+            Some(Tlb::new(&geometry, Replacement::RoundRobin, random)?)
+        };
+        let preserved = vec![false; main.slots() as usize].into();
+        Ok(TranslationBuffer { main, locked, lock_next: (0, false), preserved, victim: None })
+    }
+
+    /// The entry for an address in an address space; counts as a use.
+    pub fn lookup(&mut self, address: u32, asid: u16) -> Option<&Entry> {
+        if let Some(locked) = &mut self.locked
+            && let Some(slot) = locked.find(u64::from(address), asid)
+        {
+            return locked.entry(slot);
+        }
+        let slot = self.main.lookup(u64::from(address), asid)?;
+        self.main.entry(slot)
+    }
+
+    /// The same for who only looks: nothing changes.
+    pub fn peek(&self, address: u32, asid: u16) -> Option<&Entry> {
+        let address = u64::from(address);
+        if let Some(locked) = &self.locked
+            && let Some(slot) = locked.peek(address, asid)
+        {
+            return locked.entry(slot);
+        }
+        self.main.entry(self.main.peek(address, asid)?)
+    }
+
+    /// Enters a translation; returns the entry that left.
+    pub fn insert(&mut self, address: u32, asid: u16, translation: Translation) -> Option<Entry> {
+        let shift = u32::from(translation.page_shift);
+        let entry = Entry {
+            virtual_address: u64::from(address >> shift << shift),
+            page_shift: shift,
+            asid,
+            global: translation.global,
+            payload: translation,
+        };
+        if let (Some(locked), (slot, true)) = (&mut self.locked, self.lock_next) {
+            let slot = slot % locked.slots();
+            self.lock_next.0 = (slot + 1) % locked.slots();
+            return locked.insert_at(slot, entry);
+        }
+        let Some((slot, preserve)) = self.victim else {
+            let (slot, left) = self.main.insert(entry, Partition::Normal);
+            self.preserved[slot as usize] = false;
+            return left;
+        };
+        let next = slot + 1;
+        let next = if next == self.main.slots() { self.main.protected_ways() } else { next };
+        self.victim = Some((next, preserve));
+        self.preserved[slot as usize] = preserve;
+        self.main.insert_at(slot, entry)
+    }
+
+    /// Removes what translates an address, a locked-down entry too; returns the base-two logarithm
+    /// of the largest page removed, or 0.
+    pub fn invalidate(&mut self, address: u32, asid: u16) -> u32 {
+        let mut largest = 0;
+        for tlb in self.locked.iter_mut().chain([&mut self.main]) {
+            while let Some(slot) = tlb.find(u64::from(address), asid) {
+                let left = tlb.invalidate_slot(slot);
+                largest = left.map_or(largest, |entry| largest.max(entry.page_shift));
+            }
+        }
+        largest
+    }
+
+    /// Whether the invalidation of all spares the entry of an address.
+    pub fn is_locked(&self, address: u32, asid: u16) -> bool {
+        let address = u64::from(address);
+        self.locked.as_ref().is_some_and(|locked| locked.peek(address, asid).is_some())
+            || self.main.peek(address, asid).is_some_and(|slot| self.preserved[slot as usize])
+    }
+
+    /// Empties the TLB except for what is locked down.
+    pub fn invalidate_all(&mut self) {
+        if self.preserved.contains(&true) {
+            let preserved = &self.preserved;
+            self.main.invalidate_where(|slot, _| !preserved[slot as usize]);
+        } else {
+            self.main.invalidate_all();
+        }
+    }
+
+    /// Removes what an address space has, except for what is locked down.
+    pub fn invalidate_asid(&mut self, asid: u16) {
+        let preserved = &self.preserved;
+        self.main.invalidate_where(|slot, entry| {
+            !entry.global && entry.asid == asid && !preserved[slot as usize]
+        });
+    }
+
+    /// The slot of the locked-down part that is next, and whether walks fill it.
+    pub fn set_lockdown_part(&mut self, victim: u32, fills: bool) {
+        self.lock_next = (victim, fills);
+    }
+
+    /// As set, the slot advanced by the walks since; `None` without a locked-down part.
+    pub fn lockdown_part(&self) -> Option<(u32, bool)> {
+        self.locked.as_ref().map(|_| self.lock_next)
+    }
+
+    /// Base, victim and whether the next entry is preserved, as set or advanced by the walks since.
+    pub fn lockdown(&self) -> (u32, u32, bool) {
+        let (victim, preserve) = self.victim.unwrap_or((self.main.next_fill(), false));
+        (self.main.protected_ways(), victim, preserve)
+    }
+
+    /// The ARM920T's lockdown register: entries below `base` stay, the next one goes to `victim`, and
+    /// with `preserve` the invalidation of all spares it.
+    ///
+    /// # Errors
+    /// No entry would be left.
+    pub fn set_lockdown(
+        &mut self,
+        base: u32,
+        victim: u32,
+        preserve: bool,
+    ) -> Result<(), GeometryError> {
+        self.main.protect_ways(base)?;
+        self.victim = Some((victim.min(self.main.slots() - 1), preserve));
+        Ok(())
+    }
+
+    /// The XScale's lock operation: puts a translation into the lowest entry that is not locked.
+    ///
+    /// # Errors
+    /// All but the last are locked.
+    pub fn lock(
+        &mut self,
+        address: u32,
+        asid: u16,
+        translation: Translation,
+    ) -> Result<Option<Entry>, GeometryError> {
+        let slot = self.main.protected_ways();
+        self.main.protect_ways(slot + 1)?;
+        self.victim = Some((slot, true));
+        let left = self.insert(address, asid, translation);
+        self.victim = None;
+        Ok(left)
+    }
+
+    /// Nothing is locked any more.
+    pub fn unlock(&mut self) {
+        self.preserved.fill(false);
+        if self.main.protect_ways(0).is_ok() {
+            self.victim = None;
+        }
+    }
+
+    /// All entries, for the debugger.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let locked = self.locked.iter().flat_map(|locked| locked.iter().map(|(_, entry)| entry));
+        locked.chain(self.main.iter().map(|(_, entry)| entry))
+    }
+}
