@@ -140,7 +140,7 @@ def boot_all(jobs_file, results_file):
         result = mmulab.boot(options.pop("image"), options.pop("machine"), **options)
         data = dict(result.data)
         data["console"] = result.console
-        data.pop("seconds")
+        data.pop("seconds", None)
         results[job["name"]] = data
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)

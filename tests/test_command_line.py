@@ -291,7 +291,7 @@ def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
     status, errors = interrupted(["run", "-m", "base", "--dir", "results"], tmp_path)
     assert status == 130
     assert errors.splitlines()[-1] == (
-        "mmulab: interrupted; results/trace.mmt holds what was recorded until then, nothing was replayed"
+        "mmulab: interrupted; results/unfinished/sh.mmt holds what was recorded until then, nothing was replayed"
     )
     assert os.listdir(tmp_path / "results") == ["trace.mmt"]
 

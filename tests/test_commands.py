@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pty
-import re
 import resource
 import signal
 import subprocess
@@ -41,7 +40,7 @@ def test_replay_in_a_pipe_is_a_list_with_one_object_for_each_machine(replayed):
             "vmcpi",
             "interrupts",
             "causes",
-            "seconds",
+            "provenance",
         } <= set(row)
         for account in row["causes"].values():
             assert set(account) == {"count", "cycles"}
@@ -77,7 +76,7 @@ def test_same_input_same_bytes_whatever_the_threads(trace, tmp_path):
     outputs = []
     for threads in ("1", "2", "3"):
         finished = mmulab("replay", trace, "ultrix", "x86-64", "--threads", threads)
-        outputs.append(re.sub(r'"seconds": [0-9.e-]+', "", finished.output))
+        outputs.append(finished.output)
     assert outputs[0] == outputs[1] == outputs[2] != ""
 
 

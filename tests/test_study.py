@@ -42,7 +42,7 @@ def study(trace: Path, tmp_path: Path) -> Path:
 
 
 def test_lists_of_one_table_step_together_and_tables_are_crossed(study):
-    points = [point for _, point in mmulab.Study.load(study).configurations()]
+    points = [one.point for one in mmulab.Study.load(study).configurations()]
     assert len(points) == 2 * 2 * 3
     assert points[0] == {
         "l1i.size_bytes": 8192,

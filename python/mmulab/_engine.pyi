@@ -49,13 +49,16 @@ def record(
 ) -> dict[str, Any]: ...
 def replay(
     trace: str,
-    machines: list[Machine],
+    machines: list[tuple[Machine, list[Machine]]],
     *,
     seed: int,
     threads: int,
+    skip: int,
+    warm_up: int,
+    limit: int | None,
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
-) -> list[dict[str, Any]]: ...
+) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]: ...
 def reach(
     trace: str,
     *,

@@ -16,6 +16,7 @@ import pyarrow as pa
 from mmulab import _engine
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
+from mmulab.provenance import file_provenance, machine_provenance
 
 STANDARD_INPUT = 0
 ESCAPE_KEY = 0x1D
@@ -113,6 +114,8 @@ class BootResult:
     data: dict[str, Any]
     console: str = ""
     """What the guest printed, where the console kept it."""
+    seconds: float = 0.0
+    """How long the simulation took. No part of the result, which is the same each time."""
 
     @property
     def exit(self) -> int | None:
@@ -142,8 +145,7 @@ class BootResult:
     @property
     def mips(self) -> float:
         """Million instructions simulated a second."""
-        seconds = self.data["seconds"]
-        return self.data["instructions"] / seconds / 1e6 if seconds else 0.0
+        return self.instructions / self.seconds / 1e6 if self.seconds else 0.0
 
     @property
     def reports(self) -> list[dict[str, Any]]:
@@ -230,9 +232,19 @@ def boot(
         symbols=_path(symbols),
         console=console or transcript,
     )
+    seconds = data.pop("seconds")
     data["machine"] = loaded.label
+    data["provenance"] = {
+        "mmulab": _engine.VERSION,
+        "machine": machine_provenance(loaded),
+        "image": file_provenance(image),
+        "initrd": file_provenance(initrd) if initrd is not None else None,
+        "dtb": file_provenance(dtb) if dtb is not None else None,
+        "append": append,
+        "max_instructions": max_instructions,
+    }
     text = console.text if isinstance(console, Transcript) else transcript.text
-    return BootResult(data, text)
+    return BootResult(data, text, seconds)
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

@@ -13,17 +13,18 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
-from rich.console import Group
 from rich.syntax import Syntax
 
 import mmulab
 from mmulab import output as out
-from mmulab import views
+from mmulab import run_folder, views
 from mmulab.command import (
     EXIT_STATUS,
     TAKES_A_PROGRAM,
+    CountOption,
     FollowOption,
     FormatOption,
+    GuessesOption,
     LimitOption,
     MachineOption,
     OutputOption,
@@ -32,6 +33,7 @@ from mmulab.command import (
     Result,
     SeedOption,
     SetOption,
+    SkipOption,
     ThreadsOption,
     TraceArgument,
     changes_of,
@@ -43,7 +45,6 @@ from mmulab.command import (
     status_of,
 )
 from mmulab.errors import Interrupted
-from mmulab.files import replacing
 from mmulab.limits import MAX_COUNT
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import Format, beside_a_program, note, progress
@@ -89,9 +90,10 @@ def run(
             "--dir",
             metavar="DIR",
             parser=folder_path,
-            help="Keep trace, results and report.html in DIR.",
+            help="Keep trace, results and report.html in DIR, in the place of the run it holds.",
         ),
     ] = None,
+    guesses: GuessesOption = True,
 ) -> Result:
     """Record a program and show what translation costs it on each machine.
 
@@ -105,27 +107,40 @@ def run(
         if dir is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
         else:
-            folder = directory(dir)
-        trace = folder / "trace.mmt"
-        recorded = _record(program, trace, max_instructions, follow_children)
+            folder = run_folder.begin(directory(dir))
+        trace = folder / f"{Path(program[0]).name}.mmt"
+        recorded = _record(program, trace, max_instructions, follow_children, kept_in=dir)
         if recorded.was_interrupted:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}, nothing was replayed")
-        with progress("Replaying") as report:
-            results = mmulab.replay(trace, machines, seed=seed, threads=threads, progress=report)
-        with progress("Measuring reach") as report:
-            curves = mmulab.reach(trace, progress=report)
+        rows: list[dict[str, Any]] = []
+        curves = []
+        for process in recorded.processes:
+            with progress(f"Replaying {process.path.name}") as report:
+                results = mmulab.replay(
+                    process.path,
+                    machines,
+                    seed=seed,
+                    threads=threads,
+                    guesses=guesses,
+                    progress=report,
+                )
+            rows += [row.data for row in results]
+            with progress(f"Measuring reach of {process.path.name}") as report:
+                curves.append(mmulab.reach(process.path, progress=report))
+        results = mmulab.ReplayResults(rows)
         if dir is not None:
             from mmulab.report import write_report
 
-            _write_json(folder / "replay.json", results.to_dicts())
-            _write_json(folder / "reach.json", curves.to_dict())
-            _write_json(folder / "trace.json", _information_dict(recorded))
-            notes.append(f"The report: {write_report(folder)}")
+            run_folder.write_json(folder / "replay.json", results.to_dicts())
+            run_folder.write_json(folder / "reach.json", [curve.to_dict() for curve in curves])
+            run_folder.write_json(folder / "trace.json", _information_dict(recorded, dir))
+            run_folder.publish(dir)
+            notes.append(f"The report: {write_report(dir)}")
     return Result(
         data=results.to_dicts(),
         table=lambda: results.table,
-        view=lambda: Group(views.replay(results), "", curves.verdict),
+        view=lambda: views.run(recorded, results, curves),
         notes=notes,
         status=recorded.exit_status or 0,
     )
@@ -162,9 +177,13 @@ def record(
 
 
 def _record(
-    program: list[str], trace: Path, max_instructions: int | None, follow_children: bool
+    program: list[str],
+    trace: Path,
+    max_instructions: int | None,
+    follow_children: bool,
+    kept_in: Path | None = None,
 ) -> mmulab.TraceInformation:
-    """Records, and tells what Valgrind said and how it went."""
+    """Records, and tells what Valgrind said and how it went, and where the trace will be kept."""
     with beside_a_program(f"recording {program[0]}") as report:
         recorded = mmulab.record(
             program,
@@ -175,7 +194,9 @@ def _record(
         )
     for line in views.valgrind_lines(recorded.messages):
         note(line)
-    note(views.recorded_line(recorded))
+    # A run that is interrupted stays where it is.
+    path = kept_in / trace.name if kept_in and not recorded.was_interrupted else trace
+    note(views.recorded_line(dataclasses.replace(recorded, path=path)))
     return recorded
 
 
@@ -189,6 +210,28 @@ def replay(
     set_: SetOption = None,
     seed: SeedOption = 1,
     threads: ThreadsOption = 0,
+    skip: SkipOption = 0,
+    warm_up: Annotated[
+        int,
+        typer.Option(
+            "--warmup",
+            min=0,
+            max=MAX_COUNT,
+            metavar="N",
+            help="Replay the N instructions after those and count nothing yet.",
+        ),
+    ] = 0,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            min=1,
+            max=MAX_COUNT,
+            metavar="N",
+            help="End after N more; without it at the end of the trace.",
+        ),
+    ] = None,
+    guesses: GuessesOption = True,
     partial: PartialOption = False,
 ) -> Result:
     """Show what translation costs a recorded program on each machine.
@@ -205,6 +248,10 @@ def replay(
             machines,
             seed=seed,
             threads=threads,
+            skip=skip,
+            warm_up=warm_up,
+            limit=limit,
+            guesses=guesses,
             partial=partial,
             progress=report,
         )
@@ -306,24 +353,6 @@ trace_group = typer.Typer(
     name="trace", help="Look into a trace: what it holds, a part of it, its text."
 )
 app.add_typer(trace_group)
-
-SkipOption = Annotated[
-    int,
-    typer.Option(
-        "--skip", min=0, max=MAX_COUNT, metavar="N", help="Leave the first N instructions out."
-    ),
-]
-CountOption = Annotated[
-    int | None,
-    typer.Option(
-        "--count",
-        "-n",
-        min=1,
-        max=MAX_COUNT,
-        metavar="N",
-        help="End after N instructions; without it at the end of the trace.",
-    ),
-]
 
 
 @command(trace_group)
@@ -586,14 +615,15 @@ def _emit_text(text: str, language: str, path: Path | None) -> None:
         out.write(text.encode(), path)
 
 
-def _write_json(path: Path, data: Any) -> None:
-    with replacing(path) as file:
-        file.write((json.dumps(data, indent=1) + "\n").encode())
-
-
-def _information_dict(recorded: mmulab.TraceInformation) -> dict[str, Any]:
-    data = dataclasses.asdict(recorded)
-    data["path"] = str(recorded.path)
-    data["command"] = shlex.join(recorded.command)
-    data["bits_per_instruction"] = recorded.bits_per_instruction
-    return data
+def _information_dict(
+    recorded: mmulab.TraceInformation, folder: Path | None = None
+) -> dict[str, Any]:
+    """What a trace says of itself; `folder` is where it will stand."""
+    path = folder / recorded.path.name if folder else recorded.path
+    return {
+        **dataclasses.asdict(recorded),
+        "path": str(path),
+        "command": shlex.join(recorded.command),
+        "bits_per_instruction": recorded.bits_per_instruction,
+        "children": [_information_dict(child, folder) for child in recorded.children],
+    }

@@ -86,6 +86,30 @@ LimitOption = Annotated[
         "--max-instructions", min=1, max=MAX_COUNT, metavar="N", help="Stop after N instructions."
     ),
 ]
+SkipOption = Annotated[
+    int,
+    typer.Option(
+        "--skip", min=0, max=MAX_COUNT, metavar="N", help="Leave the first N instructions out."
+    ),
+]
+CountOption = Annotated[
+    int | None,
+    typer.Option(
+        "--count",
+        "-n",
+        min=1,
+        max=MAX_COUNT,
+        metavar="N",
+        help="End after N instructions; without it at the end of the trace.",
+    ),
+]
+GuessesOption = Annotated[
+    bool,
+    typer.Option(
+        "--guesses/--no-guesses",
+        help="Try the other values that machines give for what they guess, too, and show the range.",
+    ),
+]
 PartialOption = Annotated[
     bool,
     typer.Option("--partial", help="Read an incomplete trace up to its last whole chunk."),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
 import json
 import os
 import tomllib
@@ -44,10 +46,17 @@ class Machine:
     Source of every value: the comments of its file (`mmulab machines NAME` shows them).
     """
 
-    __slots__ = ("_engine", "changes")
+    __slots__ = ("_engine", "changes", "file")
 
-    def __init__(self, engine: _engine.Machine, changes: Mapping[str, Value] | None = None):
+    def __init__(
+        self,
+        engine: _engine.Machine,
+        changes: Mapping[str, Value] | None = None,
+        file: str | None = None,
+    ):
         self._engine = engine
+        self.file = file
+        """The file that it was loaded from, as it was named; None for a shipped machine, and text."""
         self.changes: dict[str, Value] = dict(changes or {})
         """What was changed since the file, by dotted path."""
 
@@ -58,7 +67,9 @@ class Machine:
         Raises `MachineError` with file, line and mend when there is no such machine, or the file
         does not describe one.
         """
-        return cls(_engine.Machine.load(str(cls.path_of(name))))
+        path = cls.path_of(name)
+        shipped = path.parent == machine_directory()
+        return cls(_engine.Machine.load(str(path)), file=None if shipped else str(path))
 
     @staticmethod
     def path_of(name: str | os.PathLike[str]) -> Path:
@@ -98,6 +109,25 @@ class Machine:
         """The name with the changes, as results show it: `ultrix dtlb.entries=64`."""
         return " ".join([self.name, *(f"{path}={value}" for path, value in self.changes.items())])
 
+    @property
+    def sha256(self) -> str:
+        """Of the whole content: machines that differ in any value differ in it."""
+        return hashlib.sha256(self._engine.toml().encode()).hexdigest()
+
+    def alternatives(self) -> list[Machine]:
+        """The machines that this one would be if a guess of its file were another value of its range.
+
+        One for each step of each table of `[[guesses]]`, with what it changes in `changes`. A step
+        that does not fit what was changed since the file is left out.
+        """
+        found = []
+        for guess in self.values().get("guesses", []):
+            for values in zip(*guess.values(), strict=True):
+                changes = dict(zip(guess, values, strict=True))
+                with contextlib.suppress(MachineError):
+                    found.append(Machine(self.with_changes(changes)._engine, changes, self.file))
+        return found
+
     def get(self, path: str) -> Value:
         """The value at a dotted path, as in `get("dtlb.entries")`.
 
@@ -123,7 +153,7 @@ class Machine:
         engine = self._engine.with_changes(
             [(path, _toml(value)) for path, value in changes.items()]
         )
-        return Machine(engine, {**self.changes, **changes})
+        return Machine(engine, {**self.changes, **changes}, self.file)
 
     def vary(self, path: str, values: Iterable[Value]) -> list[Machine]:
         """One machine for each value at `path`: `load("ultrix").vary("dtlb.entries", [64, 128])`."""

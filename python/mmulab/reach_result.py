@@ -43,11 +43,14 @@ class Curve:
 class ReachResult:
     """All curves of a trace, and the answer to "would huge pages help"."""
 
-    def __init__(self, raw: dict[str, Any]):
+    def __init__(self, raw: dict[str, Any], *, seconds: float | None = None):
         self.instructions: int = raw["instructions"]
         self.verdict: str = raw["verdict"]
         """Whether huge pages would help: one sentence with its numbers."""
-        self.seconds: float = raw["seconds"]
+        self.provenance: dict[str, Any] = raw["provenance"]
+        """What the curves come from: version, trace and its hash, size of the verdict's TLB."""
+        self.seconds = seconds
+        """How long it took; None where it was read from a file. No part of the result."""
         self.curves = [
             Curve(
                 curve["stream"],
@@ -110,7 +113,7 @@ class ReachResult:
                 }
                 for curve in self.curves
             ],
-            "seconds": self.seconds,
+            "provenance": self.provenance,
         }
 
 

@@ -45,6 +45,13 @@ class TraceInformation:
     """Why a trace that was read as partial ends early."""
     messages: list[str] = dataclasses.field(default_factory=list)
     """What Valgrind said during the recording; empty for a trace that is only looked at."""
+    children: list[TraceInformation] = dataclasses.field(default_factory=list)
+    """The traces of child processes that were recorded, too."""
+
+    @property
+    def processes(self) -> list[TraceInformation]:
+        """All recorded processes, this one first."""
+        return [self, *self.children]
 
     @property
     def was_interrupted(self) -> bool:
@@ -87,7 +94,8 @@ def record(
     runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
     with `partial`, up to its last whole chunk. Ctrl-C ends the recording, not Python: the result
     says `was_interrupted`. `max_instructions` stops recording (the program is
-    ended); `follow_children` records child processes too, in files beside `output`.
+    ended); `follow_children` records child processes too, in files beside `output`; those that an
+    earlier recording left there are removed.
 
     Raises `RecordError` where Valgrind is missing or cannot run the program, and `InputError` where
     there is no such program.
@@ -106,6 +114,13 @@ def record(
             follow_children=follow_children,
             progress=progress,
         )
+    first, *others = map(Path, raw["files"])
+    children = [
+        TraceInformation(
+            path=path, **_engine.trace_information(str(path), partial=True, progress=None)
+        )
+        for path in others
+    ]
     return TraceInformation(
-        path=Path(raw["files"][0]), messages=raw["messages"], **raw["information"]
+        path=first, messages=raw["messages"], children=children, **raw["information"]
     )

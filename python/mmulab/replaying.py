@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from mmulab import _engine
+from mmulab.errors import InputError
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.machine import Machine
+from mmulab.provenance import machine_labels, provenance, trace_provenance
 from mmulab.reach_result import ReachResult
-from mmulab.results import ReplayResults
+from mmulab.results import MachineResult, ReplayResults
+
+MachineLike = str | os.PathLike[str] | Machine
+"""A machine, its name, or its file."""
 
 ProgressCallback = Callable[[int, int | None], None]
 """Called now and then with what is done and, where known, how much there is."""
@@ -19,10 +25,14 @@ ProgressCallback = Callable[[int, int | None], None]
 
 def replay(
     trace: str | os.PathLike[str],
-    machines: str | Machine | Iterable[str | Machine],
+    machines: MachineLike | Iterable[MachineLike],
     *,
     seed: int = 1,
     threads: int = 0,
+    skip: int = 0,
+    warm_up: int = 0,
+    limit: int | None = None,
+    guesses: bool = True,
     partial: bool = False,
     progress: ProgressCallback | None = None,
 ) -> ReplayResults:
@@ -31,27 +41,64 @@ def replay(
     `trace` is a file of any known format (.mmt, ChampSim, Valgrind lackey, Dinero din), told by its
     content. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
     placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
-    each core). `partial` accepts an incomplete trace up to its last whole chunk.
+    each core). `skip` instructions are left out at the beginning, `warm_up` more are replayed and not
+    counted, and the replay ends after `limit` more; all three at the end of a block. With `guesses`
+    each machine is also tried with the other values that its file gives for what it guesses.
+    `partial` accepts an incomplete trace up to its last whole chunk.
 
     Raises `MachineError`, `TraceError`; `KeyboardInterrupt` stops the engine.
     """
     whole_number("seed", seed)
     whole_number("threads", threads, 0, MAX_THREADS)
+    whole_number("skip", skip)
+    whole_number("warm_up", warm_up)
+    if limit is not None:
+        whole_number("limit", limit, 1)
     loaded = load_machines(machines)
+    alternatives = [machine.alternatives() if guesses else [] for machine in loaded]
     start = time.perf_counter()
     outcomes = _engine.replay(
         os.fspath(trace),
-        [machine._engine for machine in loaded],
+        [
+            (machine._engine, [other._engine for other in others])
+            for machine, others in zip(loaded, alternatives, strict=True)
+        ],
         seed=seed,
         threads=threads,
+        skip=skip,
+        warm_up=warm_up,
+        limit=limit,
         partial=partial,
         progress=progress,
     )
     seconds = time.perf_counter() - start
-    pairs = zip(outcomes, loaded, strict=True)
-    return ReplayResults(
-        [outcome_row(outcome, machine.label, seconds) for outcome, machine in pairs]
-    )
+    if skip or warm_up:
+        _check_anything_counted(outcomes, skip, warm_up)
+    source = trace_provenance(trace)
+    rows = []
+    for (own, others), machine, label, changed in zip(
+        outcomes, loaded, machine_labels(loaded), alternatives, strict=True
+    ):
+        row = outcome_row(own, Path(trace).name, label)
+        row["guesses"] = [
+            alternative_row(other, machine.changes)
+            for other, machine in zip(others, changed, strict=True)
+        ]
+        row["provenance"] = provenance(
+            source, machine, seed=seed, skip=skip, warm_up=warm_up, limit=limit
+        )
+        rows.append(row)
+    return ReplayResults(rows, seconds=seconds)
+
+
+def _check_anything_counted(
+    outcomes: list[tuple[dict[str, Any], list[dict[str, Any]]]], skip: int, warm_up: int
+) -> None:
+    if any(own["instructions"] == 0 for own, _ in outcomes):
+        raise InputError(
+            f"skipping {skip:,} and warming up with {warm_up:,} instructions leaves none of the "
+            "trace to count"
+        )
 
 
 def reach(
@@ -71,22 +118,25 @@ def reach(
     whole_number("entries", entries, 1)
     start = time.perf_counter()
     raw = _engine.reach(os.fspath(trace), entries=entries, partial=partial, progress=progress)
-    return ReachResult({**raw, "seconds": time.perf_counter() - start})
+    seconds = time.perf_counter() - start
+    source = {"mmulab": _engine.VERSION, "trace": trace_provenance(trace), "entries": entries}
+    return ReachResult({**raw, "provenance": source}, seconds=seconds)
 
 
-def load_machines(machines: str | Machine | Iterable[str | Machine]) -> list[Machine]:
+def load_machines(machines: MachineLike | Iterable[MachineLike]) -> list[Machine]:
     """Names, files and machines, mixed as they come, as machines."""
-    if isinstance(machines, str | Machine):
+    if isinstance(machines, str | os.PathLike | Machine):
         machines = [machines]
     return [
         machine if isinstance(machine, Machine) else Machine.load(machine) for machine in machines
     ]
 
 
-def outcome_row(outcome: dict[str, Any], label: str, seconds: float) -> dict[str, Any]:
+def outcome_row(outcome: dict[str, Any], trace: str, label: str) -> dict[str, Any]:
     """The engine's outcome in the form of the JSON contract: lists of named things become maps."""
     interrupts = outcome["interrupts"]
     return {
+        "trace": trace,
         **outcome,
         "machine": label,
         "interrupts": {
@@ -94,7 +144,20 @@ def outcome_row(outcome: dict[str, Any], label: str, seconds: float) -> dict[str
             "cycles_at_cost": {str(cost): cycles for cost, cycles in interrupts["cycles_at_cost"]},
         },
         **{part: _by_name(outcome[part]) for part in ("causes", "tlbs", "caches")},
-        "seconds": seconds,
+    }
+
+
+def alternative_row(outcome: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What `changes` to a guess would make of the result."""
+    result = MachineResult(outcome_row(outcome, "", ""))
+    return {
+        "set": dict(changes),
+        "cycles": result.cycles,
+        "mcpi": result.mcpi,
+        "vmcpi": result.vmcpi,
+        "translation_share_at": {
+            str(cost): result.translation_share(cost) for cost in result.interrupt_costs_cycles
+        },
     }
 
 

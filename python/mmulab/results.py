@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import pyarrow as pa
 
 from mmulab.causes import CAUSES
+from mmulab.provenance import distinct, flat_provenance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +24,14 @@ class MachineResult:
 
     @property
     def machine(self) -> str:
-        """The machine's name with what was changed: `ultrix dtlb.entries=64`."""
+        """The machine's name with what was changed: `ultrix dtlb.entries=64`. No other machine of
+        the same results has it."""
         return self.data["machine"]
+
+    @property
+    def trace(self) -> str:
+        """The trace's file."""
+        return self.data["trace"]
 
     @property
     def instructions(self) -> int:
@@ -76,6 +84,13 @@ class MachineResult:
         interrupts = self.cause_count("interrupt") * cost_cycles
         return _per(self.group_cycles("translation") + interrupts, self.cycles_at(cost_cycles))
 
+    def translation_share_range(self, cost_cycles: int) -> tuple[float, float]:
+        """The least and the most that `translation_share` would be if one guess of the machine's file
+        were another value of its range."""
+        others = (guess["translation_share_at"][str(cost_cycles)] for guess in self.data["guesses"])
+        shares = [self.translation_share(cost_cycles), *others]
+        return min(shares), max(shares)
+
     @property
     def mean_free_path(self) -> float | None:
         """Instructions between two TLB misses; None where no TLB missed."""
@@ -83,11 +98,11 @@ class MachineResult:
 
     def cause_count(self, name: str) -> int:
         """How often a cause occurred."""
-        return self.data["causes"].get(name, _NOTHING)["count"]
+        return self.data["causes"][name]["count"]
 
     def cause_cycles(self, name: str) -> int:
-        """Cycles of one cause; 0 for a cause that did not occur."""
-        return self.data["causes"].get(name, _NOTHING)["cycles"]
+        """Cycles of one cause."""
+        return self.data["causes"][name]["cycles"]
 
     def group_cycles(self, group: str) -> int:
         """Cycles of a group of causes: work, cache (MCPI), translation (VMCPI) or interrupt."""
@@ -98,18 +113,24 @@ class MachineResult:
         return _per(self.group_cycles(group), self.instructions)
 
 
-_NOTHING = {"count": 0, "cycles": 0}
-
-
 def _per(amount: float, of: float) -> float:
     return amount / of if of else 0.0
 
 
 class ReplayResults(Sequence[MachineResult]):
-    """The results of several machines on one trace, in the order asked for."""
+    """The results of several machines on one trace, or on those of several processes, in the order
+    asked for."""
 
-    def __init__(self, rows: Sequence[dict[str, Any]]):
-        self._rows = [MachineResult(row) for row in rows]
+    def __init__(self, rows: Sequence[dict[str, Any]], *, seconds: float | None = None):
+        self.seconds = seconds
+        """How long the replay took; None where it was read from a file. No part of the results."""
+        # Rows may come from files that were put together: two machines never go by one name.
+        traces = list(dict.fromkeys(row["trace"] for row in rows))
+        self._rows = [
+            MachineResult({**row, "machine": machine})
+            for trace in traces
+            for row, machine in _named_apart([row for row in rows if row["trace"] == trace])
+        ]
 
     @overload
     def __getitem__(self, key: int | str) -> MachineResult: ...
@@ -131,57 +152,170 @@ class ReplayResults(Sequence[MachineResult]):
         return iter(self._rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """What `--format json` prints: everything, but of pages only the dearest hundred."""
+        """What `--format json` prints: everything, but of pages only the hundred most expensive."""
         return [{**row.data, "pages": row.data["pages"][:100]} for row in self._rows]
 
     @property
     def table(self) -> pa.Table:
-        """One row per machine: totals, ratios, TLB and cache misses, and all causes as columns."""
-        return table_of([flatten(row) for row in self._rows])
+        """One row per machine: totals, ratios, TLB and cache misses, all causes, provenance.
+
+        The columns are always the same, but for those of the machines' interrupt costs. What a
+        machine does not have is null.
+        """
+        costs = sorted({cost for row in self._rows for cost in row.interrupt_costs_cycles})
+        return pa.Table.from_pylist([flatten(row) for row in self._rows], schema=flat_schema(costs))
 
     @property
     def causes(self) -> pa.Table:
-        """One row per machine and cause: `machine`, `cause`, `group`, `count`, `cycles`, `cpi`."""
-        return pa.Table.from_pylist(
-            [
-                {
-                    "machine": row.machine,
-                    "cause": cause.name,
-                    "group": cause.group,
-                    "count": row.data["causes"][cause.name]["count"],
-                    "cycles": row.cause_cycles(cause.name),
-                    "cpi": _per(row.cause_cycles(cause.name), row.instructions),
-                }
-                for row in self._rows
-                for cause in CAUSES
-                if cause.name in row.data["causes"]
-            ]
-        )
+        """One row per machine and cause, also for those that did not occur."""
+        rows = [
+            {
+                "trace": row.trace,
+                "machine": row.machine,
+                "cause": cause.name,
+                "group": cause.group,
+                "count": row.cause_count(cause.name),
+                "cycles": row.cause_cycles(cause.name),
+                "cpi": _per(row.cause_cycles(cause.name), row.instructions),
+            }
+            for row in self._rows
+            for cause in CAUSES
+        ]
+        return pa.Table.from_pylist(rows, schema=_CAUSES_SCHEMA)
 
     @property
     def regions(self) -> pa.Table:
         """One row per machine and region of the program: text, heap, stack, each library."""
-        return self._part("regions")
+        return self._part("regions", _REGIONS_SCHEMA)
 
     @property
     def pages(self) -> pa.Table:
-        """One row per machine and page that was walked for, the dearest first."""
-        return self._part("pages")
+        """One row per machine and page whose translation cost something, the most expensive first."""
+        return self._part("pages", _PAGES_SCHEMA)
 
-    def _part(self, name: str) -> pa.Table:
-        return pa.Table.from_pylist(
-            [{"machine": row.machine, **entry} for row in self._rows for entry in row.data[name]]
-        )
+    @property
+    def guesses(self) -> pa.Table:
+        """One row per machine and other value of a guess: what it would make of the result."""
+        rows = [
+            {
+                "trace": row.trace,
+                "machine": row.machine,
+                "set": json.dumps(guess["set"]),
+                "interrupt_cost_cycles": int(cost),
+                "vmcpi": guess["vmcpi"],
+                "translation_share": share,
+            }
+            for row in self._rows
+            for guess in row.data["guesses"]
+            for cost, share in guess["translation_share_at"].items()
+        ]
+        return pa.Table.from_pylist(rows, schema=_GUESSES_SCHEMA)
+
+    def _part(self, name: str, schema: pa.Schema) -> pa.Table:
+        rows = [
+            {"trace": row.trace, "machine": row.machine, **entry}
+            for row in self._rows
+            for entry in row.data[name]
+        ]
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    def by_trace(self) -> dict[str, ReplayResults]:
+        """The results of each process, by its trace."""
+        traces = dict.fromkeys(row.trace for row in self._rows)
+        return {
+            trace: ReplayResults([row.data for row in self._rows if row.trace == trace])
+            for trace in traces
+        }
 
     def __repr__(self) -> str:
         return f"<mmulab.ReplayResults of {', '.join(row.machine for row in self._rows)}>"
+
+
+def _named_apart(rows: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Rows of one trace, each with a name that no other has."""
+    machines = [row["provenance"]["machine"] for row in rows]
+    names = distinct(
+        [row["machine"] for row in rows],
+        [machine["file"] or "" for machine in machines],
+        [f"#{machine['sha256'][:8]}" for machine in machines],
+    )
+    return zip(rows, names, strict=True)
+
+
+def _columns(**columns: pa.DataType) -> pa.Schema:
+    text = {"trace": pa.string(), "machine": pa.string()}
+    return pa.schema(list({**text, **columns}.items()))
+
+
+_CAUSES_SCHEMA = _columns(
+    cause=pa.string(), group=pa.string(), count=pa.int64(), cycles=pa.int64(), cpi=pa.float64()
+)
+_REGIONS_SCHEMA = _columns(
+    name=pa.string(), executable=pa.bool_(), pages=pa.int64(), walks=pa.int64(), cycles=pa.int64()
+)
+_PAGES_SCHEMA = _columns(
+    address=pa.uint64(),
+    size_bytes=pa.int64(),
+    region=pa.string(),
+    fetch_walks=pa.int64(),
+    data_walks=pa.int64(),
+    cycles=pa.int64(),
+)
+_GUESSES_SCHEMA = _columns(
+    set=pa.string(),
+    interrupt_cost_cycles=pa.int64(),
+    vmcpi=pa.float64(),
+    translation_share=pa.float64(),
+)
+_TLBS = ["itlb", "dtlb", "stlb"]
+_TLB_COUNTERS = ["hits", "misses", "nested_hits", "nested_misses"]
+_CACHES = ["L1", "L1i", "L1d", "L2", "L2i", "L2d", "L3", "L3i", "L3d"]
+_CACHE_COUNTERS = ["hits", "misses", "store_misses", "write_backs"]
+
+
+def flat_schema(costs_cycles: Sequence[int]) -> pa.Schema:
+    """The columns of `flatten` for machines with these interrupt costs, whatever the data."""
+    ratios = [
+        f"{ratio}_at_{cost}_cycles{end}"
+        for cost in costs_cycles
+        for ratio, end in (
+            ("interrupt_cpi", ""),
+            ("translation_share", ""),
+            ("translation_share", "_lowest"),
+            ("translation_share", "_highest"),
+        )
+    ]
+    counters = [f"{tlb}.{counter}" for tlb in _TLBS for counter in _TLB_COUNTERS]
+    counters += [f"{cache}.{counter}" for cache in _CACHES for counter in _CACHE_COUNTERS]
+    counters += [f"{cause.name}.{part}" for cause in CAUSES for part in ("count", "cycles")]
+    return _columns(
+        instructions=pa.int64(),
+        cycles=pa.int64(),
+        cpi=pa.float64(),
+        mcpi=pa.float64(),
+        vmcpi=pa.float64(),
+        interrupts=pa.int64(),
+        **dict.fromkeys(ratios, pa.float64()),
+        mean_free_path=pa.float64(),
+        **dict.fromkeys(counters, pa.int64()),
+        mmulab=pa.string(),
+        seed=pa.uint64(),
+        skip=pa.uint64(),
+        warm_up=pa.uint64(),
+        limit=pa.uint64(),
+        trace_sha256=pa.string(),
+        machine_sha256=pa.string(),
+        set=pa.string(),
+        machine_description=pa.string(),
+    )
 
 
 def flatten(row: MachineResult) -> dict[str, Any]:
     """A result as one flat row, for CSV and Parquet."""
     data = row.data
     flat: dict[str, Any] = {
-        "machine": data["machine"],
+        "trace": row.trace,
+        "machine": row.machine,
         "instructions": data["instructions"],
         "cycles": data["cycles"],
         "cpi": row.cpi,
@@ -190,8 +324,11 @@ def flatten(row: MachineResult) -> dict[str, Any]:
         "interrupts": row.interrupt_count,
     }
     for cost in row.interrupt_costs_cycles:
+        share = f"translation_share_at_{cost}_cycles"
         flat[f"interrupt_cpi_at_{cost}_cycles"] = row.interrupt_cpi(cost)
-        flat[f"translation_share_at_{cost}_cycles"] = row.translation_share(cost)
+        flat[share] = row.translation_share(cost)
+        if data["guesses"]:
+            flat[f"{share}_lowest"], flat[f"{share}_highest"] = row.translation_share_range(cost)
     flat["mean_free_path"] = row.mean_free_path
     for kind in ("tlbs", "caches"):
         for name, counters in data[kind].items():
@@ -200,21 +337,4 @@ def flatten(row: MachineResult) -> dict[str, Any]:
     for name, account in data["causes"].items():
         flat[f"{name}.count"] = account["count"]
         flat[f"{name}.cycles"] = account["cycles"]
-    flat["seconds"] = data["seconds"]
-    return flat
-
-
-def table_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """Rows as a table with all columns of all rows, in order of appearance.
-
-    Machines differ in TLBs, caches and causes; what one does not have is null.
-    """
-    columns: dict[str, pa.DataType] = {}
-    for row in rows:
-        for name, value in row.items():
-            kind = pa.scalar(value).type
-            known = columns.setdefault(name, kind)
-            widens = pa.types.is_floating(kind) and pa.types.is_integer(known)
-            if pa.types.is_null(known) or widens:
-                columns[name] = kind
-    return pa.Table.from_pylist(rows, schema=pa.schema(list(columns.items())))
+    return {**flat, **flat_provenance(data["provenance"])}

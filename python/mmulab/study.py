@@ -18,6 +18,7 @@ import dataclasses
 import difflib
 import hashlib
 import itertools
+import json
 import os
 import threading
 import tomllib
@@ -30,12 +31,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from mmulab import _engine
-from mmulab.errors import InputError, MmulabError, StudyError, TraceError
+from mmulab.errors import InputError, MmulabError, StudyError
 from mmulab.files import replacing, telling_where
 from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value
-from mmulab.replaying import ProgressCallback, outcome_row
-from mmulab.results import MachineResult, flatten, table_of
+from mmulab.provenance import machine_labels, provenance, trace_labels, trace_provenance
+from mmulab.replaying import ProgressCallback, load_machines, outcome_row
+from mmulab.results import MachineResult, flat_schema, flatten
 
 _KEYS = {"title", "traces", "machines", "seed", "vary", "set"}
 
@@ -112,7 +114,7 @@ class Study:
             title=values.get("title", ""),
         )
 
-    def configurations(self) -> list[tuple[Machine, dict[str, Value]]]:
+    def configurations(self) -> list[Configuration]:
         """Every machine of the design space with the values that it varies, in a fixed order."""
         points = [
             {path: value for step in steps for path, value in step.items()}
@@ -122,14 +124,26 @@ class Study:
         if twice:
             raise StudyError(f"{twice[0]}: is both varied and set; take one away")
         found = []
-        for chosen in self.machines:
-            machine = chosen if isinstance(chosen, Machine) else Machine.load(chosen)
+        machines = load_machines(self.machines)
+        for machine, label in zip(machines, machine_labels(machines), strict=True):
             for point in points:
                 changes = {**self.set, **point}
                 varied = machine.with_changes(changes) if changes else machine
                 # As the machine has them: 65536 where the study says "64K".
-                found.append((varied, {path: varied.get(path) for path in point}))
+                values = {path: varied.get(path) for path in point}
+                found.append(Configuration(varied, label, values))
         return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """One point of a design space."""
+
+    machine: Machine
+    label: str
+    """The name of the machine that varies, which no other machine of the study has."""
+    point: dict[str, Value]
+    """The values that vary."""
 
 
 def _is_list_of_text(value: Any) -> bool:
@@ -167,8 +181,8 @@ def sweep(
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
 
-    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table` without
-    `seconds`. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
+    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`; guesses are not
+    varied. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
     whole is written, so that a killed sweep goes on where it stopped. Rows, and the bytes of the
     file, depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
     cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
@@ -183,18 +197,23 @@ def sweep(
     if not study.traces:
         raise StudyError("traces: none given; name one in the study or after it")
     configurations = study.configurations()
-    units = _engine.sweep_units([machine._engine for machine, _ in configurations])
-    jobs = [
-        _Job(trace, unit, configurations, study.seed) for trace in study.traces for unit in units
+    units = _engine.sweep_units([one.machine._engine for one in configurations])
+    sources = [trace_provenance(trace) for trace in study.traces]
+    traces = [
+        _Trace(path, label, source)
+        for path, label, source in zip(
+            study.traces, trace_labels(study.traces), sources, strict=True
+        )
     ]
+    jobs = [_Job(trace, unit, configurations, study.seed) for trace in traces for unit in units]
     parts = _Parts(Path(f"{os.fspath(output)}.parts") if output is not None else None)
     waiting = [job for job in jobs if not parts.recall(job)]
     if on is None:
         _run(waiting, parts, threads or os.cpu_count() or 1, progress)
     else:
         _run_on_cluster(on, waiting, parts, progress)
-    rows = [row for trace in study.traces for row in _in_order(jobs, trace, parts)]
-    table = table_of(rows)
+    rows = [row for trace in traces for row in _in_order(jobs, trace, parts)]
+    table = pa.Table.from_pylist(rows, schema=_schema(rows, configurations))
     if output is not None:
         with replacing(output) as file:
             pa.parquet.write_table(table, file, compression="zstd")
@@ -202,34 +221,62 @@ def sweep(
     return table
 
 
+def _schema(rows: list[dict[str, Any]], configurations: list[Configuration]) -> pa.Schema:
+    """Columns by what is varied and by the machines, whatever the data."""
+    costs = {
+        int(cost)
+        for configuration in configurations
+        for cost in configuration.machine.get("interrupts.costs_cycles")  # type: ignore[union-attr]
+    }
+    schema = flat_schema(sorted(costs))
+    for place, path in enumerate(configurations[0].point):
+        values = [row[path] for row in rows]
+        try:
+            kind = pa.array(values).type
+        except pa.ArrowException:
+            # Numbers and words, as in ways = 8 and ways = "full".
+            kind = pa.string()
+            for row in rows:
+                row[path] = str(row[path])
+        schema = schema.insert(2 + place, pa.field(path, kind))
+    return schema
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trace:
+    path: Path
+    label: str
+    source: dict[str, Any]
+
+
 class _Job:
     """Configurations that one pass over a trace serves together."""
 
     def __init__(
         self,
-        trace: Path,
+        trace: _Trace,
         places: Sequence[int],
-        configurations: Sequence[tuple[Machine, dict[str, Value]]],
+        configurations: Sequence[Configuration],
         seed: int,
     ):
         self.trace = trace
         self.places = places
-        self.machines = [configurations[place][0] for place in places]
-        self.points = [configurations[place][1] for place in places]
+        self.configurations = [configurations[place] for place in places]
         self.seed = seed
         self.done = 0
 
     def key(self) -> str:
         """Names the job by all that its result depends on."""
-        digest = hashlib.sha256(f"{_engine.VERSION} {self.seed} {_digest(self.trace)}".encode())
-        for machine, place in zip(self.machines, self.places, strict=True):
-            digest.update(f"{place} {machine.label}\n{machine._engine.toml()}".encode())
+        source = f"{_engine.VERSION} {self.seed} {self.trace.label} {self.trace.source['sha256']}"
+        digest = hashlib.sha256(source.encode())
+        for one, place in zip(self.configurations, self.places, strict=True):
+            digest.update(f"{place} {one.label}\n{one.machine._engine.toml()}".encode())
         return digest.hexdigest()[:32]
 
     def run(self, progress: ProgressCallback) -> list[dict[str, Any]]:
         outcomes = _engine.sweep_unit(
-            os.fspath(self.trace),
-            [machine._engine for machine in self.machines],
+            os.fspath(self.trace.path),
+            [one.machine._engine for one in self.configurations],
             seed=self.seed,
             progress=progress,
         )
@@ -237,33 +284,22 @@ class _Job:
 
     def description(self) -> tuple[str, list[str], int]:
         """The job for another computer; relative paths mean nothing there."""
-        machines = [machine._engine.toml() for machine in self.machines]
-        return str(self.trace.resolve()), machines, self.seed
+        machines = [one.machine._engine.toml() for one in self.configurations]
+        return str(self.trace.path.resolve()), machines, self.seed
 
     def rows_of(self, outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """One row a configuration, from what the engine gives."""
         rows = []
-        for outcome, machine, point in zip(outcomes, self.machines, self.points, strict=True):
-            row = flatten(MachineResult(outcome_row(outcome, machine.name, 0.0)))
-            del row["seconds"]
-            rows.append({"trace": self.trace.name, "machine": row.pop("machine"), **point, **row})
+        for outcome, one in zip(outcomes, self.configurations, strict=True):
+            data = outcome_row(outcome, self.trace.label, one.label)
+            data["guesses"] = []
+            data["provenance"] = provenance(
+                self.trace.source, one.machine, seed=self.seed, skip=0, warm_up=0, limit=None
+            )
+            row = flatten(MachineResult(data))
+            names = {"trace": row.pop("trace"), "machine": row.pop("machine")}
+            rows.append({**names, **one.point, **row})
         return rows
-
-
-_DIGESTS: dict[tuple[str, int, int], str] = {}
-
-
-def _digest(trace: Path) -> str:
-    """Of a trace's content, computed once for each state of the file."""
-    try:
-        state = trace.stat()
-        key = (str(trace), state.st_size, state.st_mtime_ns)
-        if key not in _DIGESTS:
-            with trace.open("rb") as file:
-                _DIGESTS[key] = hashlib.file_digest(file, "sha256").hexdigest()
-        return _DIGESTS[key]
-    except OSError as error:
-        raise TraceError(f"{trace}: {(error.strerror or str(error)).lower()}") from error
 
 
 class _Parts:
@@ -278,40 +314,41 @@ class _Parts:
         if self.folder is None:
             return False
         try:
-            self.rows[job] = pa.parquet.read_table(self._path(job)).to_pylist()
-        except (OSError, pa.ArrowException):
+            self.rows[job] = json.loads(self._path(job).read_bytes())
+        except (OSError, ValueError):
             return False
         return True
 
     def add(self, job: _Job, rows: list[dict[str, Any]]) -> None:
         self.rows[job] = rows
         if self.folder is not None:
-            table = table_of(rows)
             with telling_where(self.folder):
                 self.folder.mkdir(exist_ok=True)
             with replacing(self._path(job)) as file:
-                pa.parquet.write_table(table, file)
+                file.write(json.dumps(rows).encode())
 
     def forget(self) -> None:
         """Removes the folder; the result is written."""
         if self.folder is not None and self.folder.is_dir():
             # The second are files that a killed sweep was about to rename.
-            for path in [*self.folder.glob("*.parquet"), *self.folder.glob(".*.parquet.*")]:
+            for path in [*self.folder.glob("*.json"), *self.folder.glob(".*.json.*")]:
                 path.unlink()
             self.folder.rmdir()
 
     def _path(self, job: _Job) -> Path:
         assert self.folder is not None
-        return self.folder / f"{job.key()}.parquet"
+        return self.folder / f"{job.key()}.json"
 
 
 def _run(
     waiting: list[_Job], parts: _Parts, threads: int, progress: ProgressCallback | None
 ) -> None:
     """Runs what earlier sweeps have not; an interrupt or a failure stops the others soon."""
-    lengths = {job.trace: _length(job.trace) for job in waiting}
+    lengths = {job.trace.path: _length(job.trace.path) for job in waiting}
     known = all(length is not None for length in lengths.values())
-    total = sum((lengths[job.trace] or 0) * len(job.places) for job in waiting) if known else None
+    total = (
+        sum((lengths[job.trace.path] or 0) * len(job.places) for job in waiting) if known else None
+    )
     stop = threading.Event()
 
     def work(job: _Job) -> list[dict[str, Any]]:
@@ -321,7 +358,7 @@ def _run(
             job.done = done * len(job.places)
 
         rows = job.run(watch)
-        job.done = (lengths[job.trace] or 0) * len(job.places)
+        job.done = (lengths[job.trace.path] or 0) * len(job.places)
         return rows
 
     with ThreadPoolExecutor(threads) as pool:
@@ -379,12 +416,12 @@ def _length(trace: Path) -> int | None:
     return _engine.trace_length(os.fspath(trace))
 
 
-def _in_order(jobs: list[_Job], trace: Path, parts: _Parts) -> list[dict[str, Any]]:
+def _in_order(jobs: list[_Job], trace: _Trace, parts: _Parts) -> list[dict[str, Any]]:
     """The rows of a trace in the order of the configurations."""
     placed = {
         place: row
         for job in jobs
-        if job.trace == trace
+        if job.trace is trace
         for place, row in zip(job.places, parts.rows[job], strict=True)
     }
     return [placed[place] for place in sorted(placed)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +41,9 @@ def replay(results: ReplayResults) -> RenderableType:
         return Text("No machines.")
     return Group(
         _totals(results),
+        _note(_TOTALS_NOTE),
+        *_guesses(results),
+        *([_note(_GUESSES_NOTE)] if any(row.data["guesses"] for row in results) else []),
         _Beside(results, _components),
         _note("Cycles per thousand instructions."),
         _Beside(results, _misses),
@@ -47,15 +51,21 @@ def replay(results: ReplayResults) -> RenderableType:
     )
 
 
+_TOTALS_NOTE = (
+    "Cycles per instruction: all (CPI, interrupts at the first cost), the program's cache misses "
+    "(MCPI), finding translations (VMCPI), interrupts at N cycles each. Share: how much of the run "
+    "time translation takes, with interrupts at N cycles. Path: the mean free path, instructions "
+    "between two TLB misses."
+)
+_GUESSES_NOTE = (
+    "At the first cost of an interrupt. Each guess of a machine's file is replaced, by itself, by the "
+    "other values that the file gives for it."
+)
+
+
 def _totals(results: ReplayResults) -> RenderableType:
     costs = sorted({cost for row in results for cost in row.interrupt_costs_cycles})
     table = _table(f"{results[0].instructions:,} instructions")
-    note = _note(
-        "Cycles per instruction: all (CPI, interrupts at the first cost), the program's cache misses "
-        "(MCPI), finding translations (VMCPI), interrupts at so many cycles each. Share: how much of "
-        "the run time translation takes, with interrupts at so many cycles. Path: the mean free path, "
-        "instructions between two TLB misses."
-    )
     table.padding = 0
     table.add_column("\nmachine", overflow="fold")
     for heading in ("CPI", "MCPI", "VMCPI"):
@@ -77,7 +87,74 @@ def _totals(results: ReplayResults) -> RenderableType:
             *(percent(row.translation_share(cost)) for cost in costs),
             "-" if path is None else f"{path:,.0f}",
         )
-    return Group(table, note)
+    return table
+
+
+def run(
+    recorded: TraceInformation, results: ReplayResults, curves: Sequence[ReachResult]
+) -> RenderableType:
+    """One program: its tables. Several processes: what each is, then its totals."""
+    if not recorded.children:
+        return Group(replay(results), "", curves[0].verdict)
+    parts: list[RenderableType] = [_processes(recorded, results)]
+    by_trace = results.by_trace()
+    for process, curve in zip(recorded.processes, curves, strict=True):
+        own = by_trace[process.path.name]
+        parts += [Text(process.path.name, style="bold"), _totals(own), *_guesses(own)]
+        parts += [curve.verdict, ""]
+    return Group(*parts, _note(_TOTALS_NOTE), _note(_GUESSES_NOTE))
+
+
+def _processes(recorded: TraceInformation, results: ReplayResults) -> RenderableType:
+    """A line for each process, with the share of translation on each machine."""
+    by_trace = results.by_trace()
+    table = _table(f"{len(recorded.processes)} processes")
+    for heading in ("trace", "program", "end"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("instructions", justify="right", no_wrap=True)
+    for process in recorded.processes:
+        table.add_row(
+            process.path.name,
+            shlex.join(process.command),
+            process.ending or "incomplete",
+            f"{by_trace[process.path.name][0].instructions:,}",
+        )
+    return table
+
+
+def _guesses(results: ReplayResults) -> list[RenderableType]:
+    """How far a machine's guesses carry: the range of the share of translation."""
+    rows = [row for row in results if row.data["guesses"]]
+    if not rows:
+        return []
+    table = _table("What guessed values do to the share")
+    table.add_column("machine", overflow="fold")
+    for heading in ("share", "lowest", "highest"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("most by", overflow="fold")
+    for row in rows:
+        cost = row.interrupt_costs_cycles[0]
+        shares = [row.translation_share(cost), *row.translation_share_range(cost)]
+        cells = (percent(share) for share in shares)
+        table.add_row(row.machine.replace(" ", "\n"), *cells, weightiest_guess(row))
+    return [table]
+
+
+def weightiest_guess(row: MachineResult) -> str:
+    """The other value of a guess that moves the share of translation furthest, as text."""
+    cost = row.interrupt_costs_cycles[0]
+    own = row.translation_share(cost)
+    guesses = row.data["guesses"]
+    return guess_text(
+        max(guesses, key=lambda one: abs(one["translation_share_at"][str(cost)] - own))
+    )
+
+
+def guess_text(guess: dict[str, Any]) -> str:
+    """What changes with a guess, in short."""
+    (path, value), *more = guess["set"].items()
+    shown = f"{value:#x}" if path.endswith("base_address") else value
+    return f"{path}={shown}" + (f" and {len(more)} more" if more else "")
 
 
 class _Beside:
@@ -259,12 +336,11 @@ _SHOWN_PHASES = 6
 def boot(result: BootResult) -> RenderableType:
     """Where the cycles of a boot went: by cause and phase, by mode, by address space; reports."""
     data = result.data
-    seconds = data["seconds"] or 1e-9
     parts: list[RenderableType] = [
         _boot_causes(data),
         _note(
-            f"{data['cycles'] / data['clock_hz']:.3f} s of the machine in {data['seconds']:.2f} s: "
-            f"{data['instructions'] / seconds / 1e6:.1f} million instructions a second."
+            f"{data['cycles'] / data['clock_hz']:.3f} s of the machine in {result.seconds:.2f} s: "
+            f"{result.mips:.1f} million instructions a second."
         ),
         _boot_modes(data),
         _boot_spaces(data),
@@ -341,7 +417,10 @@ def _boot_reports(result: BootResult) -> RenderableType:
 def sweep(table: pa.Table) -> RenderableType:
     """What was varied and what it did, a line for each configuration."""
     first = table.column_names.index("instructions")
-    shown = [*table.column_names[:first], "cpi", "mcpi", "vmcpi", "mean_free_path"]
+    names = [name for name in table.column_names[:first] if name != "trace"]
+    if len(table["trace"].unique()) > 1:
+        names = ["trace", *names]
+    shown = [*names, "cpi", "mcpi", "vmcpi", "mean_free_path"]
     drawn = _table(f"{table.num_rows:,} configurations")
     drawn.padding = 0
     for name in shown:

@@ -753,6 +753,10 @@ static void before_system_call(ThreadId thread, UInt call, UWord* arguments, UIn
       /* All that happened must be with the reader before this process image is gone. */
       next_segment();
    }
+   if (call == __NR_exit_group && recording) {
+      const UInt status = arguments[0] & 0xff;
+      put_record(RECORD_EXIT, &status, 4, NULL, 0);
+   }
 }
 
 static void after_system_call(ThreadId thread, UInt call, UWord* arguments, UInt count,

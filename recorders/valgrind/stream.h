@@ -65,6 +65,8 @@ typedef struct {
 #define RECORD_UNMAP  0xfffffffcu
 #define RECORD_EXEC   0xfffffffbu
 #define RECORD_EXEC_FAILED 0xfffffffau
+/* The process ends by itself; the body is its exit status. One that a signal ends says nothing. */
+#define RECORD_EXIT   0xfffffff9u
 
 #define NOT_MADE 0xffffffffffffffffull
 

@@ -1,7 +1,7 @@
 //! A cache: which lines it holds, which one leaves, which are dirty.
 
 use crate::Random;
-use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, Slot};
+use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, SetIndex, Slot};
 
 /// The shape of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,10 +28,10 @@ impl CacheGeometry {
         }
         let set_bytes = u64::from(line_bytes) * u64::from(ways);
         let sets = size_bytes.checked_div(set_bytes).unwrap_or(0);
-        if sets * set_bytes != size_bytes || !sets.is_power_of_two() {
+        if sets == 0 || sets * set_bytes != size_bytes {
             return Err(GeometryError(format!(
                 "{size_bytes} bytes in lines of {line_bytes} and {ways} ways: \
-                 the number of sets must be a power of two"
+                 the number of sets must be whole"
             )));
         }
         u32::try_from(sets).map_err(|_| GeometryError(format!("{sets} sets are too many")))
@@ -70,7 +70,7 @@ pub struct Cache {
     directory: Directory,
     dirty: Box<[u8]>,
     line_shift: u32,
-    set_mask: u32,
+    set_index: SetIndex,
 }
 
 impl Cache {
@@ -89,7 +89,7 @@ impl Cache {
             dirty: vec![0; directory.slots() as usize].into(),
             directory,
             line_shift: geometry.line_bytes.trailing_zeros(),
-            set_mask: sets - 1,
+            set_index: SetIndex::new(sets),
         })
     }
 
@@ -117,7 +117,7 @@ impl Cache {
     /// The set to which `address` belongs.
     #[inline]
     pub fn set_of(&self, address: u64) -> u32 {
-        (address >> self.line_shift) as u32 & self.set_mask
+        self.set_index.of(address >> self.line_shift)
     }
 
     /// Where the line of `address` is; changes nothing that affects replacement.

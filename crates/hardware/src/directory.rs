@@ -34,6 +34,30 @@ pub enum Partition {
 #[error("{0}")]
 pub struct GeometryError(pub String);
 
+/// The set to which a line or a page belongs: its number modulo the number of sets.
+#[derive(Clone, Copy, Debug)]
+pub struct SetIndex {
+    sets: u32,
+    /// For a power of two, which a mask serves faster than a division.
+    mask: Option<u32>,
+}
+
+impl SetIndex {
+    /// Of a structure that has `sets` sets, at least one.
+    pub fn new(sets: u32) -> Self {
+        Self { sets, mask: sets.is_power_of_two().then(|| sets - 1) }
+    }
+
+    /// The set of the line or page with this number.
+    #[inline(always)]
+    pub fn of(self, number: u64) -> u32 {
+        match self.mask {
+            Some(mask) => number as u32 & mask,
+            None => (number % u64::from(self.sets)) as u32,
+        }
+    }
+}
+
 /// The tag of an empty slot. No address has it: tags are line or page numbers.
 const EMPTY: u64 = u64::MAX;
 
@@ -196,8 +220,8 @@ impl Directory {
         replacement: Replacement,
         random: Random,
     ) -> Result<Self, GeometryError> {
-        if sets == 0 || !sets.is_power_of_two() {
-            return Err(GeometryError(format!("{sets} sets: must be a power of two")));
+        if sets == 0 {
+            return Err(GeometryError("0 sets: must be at least 1".to_owned()));
         }
         if ways == 0 || ways > u32::from(u16::MAX) {
             return Err(GeometryError(format!("{ways} ways: must be 1 to 65535")));
@@ -225,7 +249,7 @@ impl Directory {
         })
     }
 
-    /// The number of sets, a power of two.
+    /// The number of sets.
     #[inline]
     pub fn sets(&self) -> u32 {
         self.sets

@@ -25,7 +25,7 @@ mod tlb;
 pub use cache::{Access, Cache, CacheGeometry, Evicted};
 pub use data_cache::{DataCache, HeldLine, Line};
 pub use directory::{
-    Directory, GeometryError, LruRecency, Partition, Recency, Replacement, Slot, Touch,
+    Directory, GeometryError, LruRecency, Partition, Recency, Replacement, SetIndex, Slot, Touch,
     TreeRecency, Untouched,
 };
 pub use ledger::{Account, Cause, Ledger};

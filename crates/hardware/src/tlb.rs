@@ -1,7 +1,7 @@
 //! A translation lookaside buffer.
 
 use crate::Random;
-use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, Slot};
+use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, SetIndex, Slot};
 
 /// The shape of a TLB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ pub struct Tlb<P> {
     /// For each page size, how many entries are (private, global): a lookup tries only the kinds
     /// that are there, which for most programs is one.
     sizes: Box<[(u32, u32, u32)]>,
-    set_mask: u32,
+    set_index: SetIndex,
 }
 
 /// The lookup key: page number, page size, address space and globality in one word.
@@ -60,13 +60,13 @@ fn key(virtual_address: u64, page_shift: u32, asid: u16, global: bool) -> u64 {
 #[inline(always)]
 fn search(
     sizes: &[(u32, u32, u32)],
-    set_mask: u32,
+    set_index: SetIndex,
     address: u64,
     asid: u16,
     mut probe: impl FnMut(u32, u64) -> Option<Slot>,
 ) -> Option<Slot> {
     for &(shift, private, global) in sizes {
-        let set = (address >> shift) as u32 & set_mask;
+        let set = set_index.of(address >> shift);
         for (entries, is_global) in [(private, false), (global, true)] {
             if entries > 0 {
                 let found = probe(set, key(address, shift, asid, is_global));
@@ -105,7 +105,7 @@ impl<P: Copy + Default> Tlb<P> {
         Ok(Self {
             entries: vec![TlbEntry::default(); entries as usize].into(),
             sizes: page_shifts.iter().map(|&shift| (shift, 0, 0)).collect(),
-            set_mask: directory.sets() - 1,
+            set_index: SetIndex::new(directory.sets()),
             directory,
         })
     }
@@ -121,13 +121,13 @@ impl<P: Copy + Default> Tlb<P> {
     pub fn find(&mut self, virtual_address: u64, asid: u16) -> Option<Slot> {
         let directory = &mut self.directory;
         let find = |set, key| directory.find(set, key);
-        search(&self.sizes, self.set_mask, virtual_address, asid, find)
+        search(&self.sizes, self.set_index, virtual_address, asid, find)
     }
 
     /// [`Tlb::find`] for who only looks.
     pub fn peek(&self, virtual_address: u64, asid: u16) -> Option<Slot> {
         let peek = |set, key| self.directory.peek(set, key);
-        search(&self.sizes, self.set_mask, virtual_address, asid, peek)
+        search(&self.sizes, self.set_index, virtual_address, asid, peek)
     }
 
     /// [`Tlb::find`] that counts as a use: what the hardware does on each access.
@@ -172,7 +172,7 @@ impl<P: Copy + Default> Tlb<P> {
         entry: TlbEntry<P>,
         partition: Partition,
     ) -> (Slot, Option<TlbEntry<P>>) {
-        let set = (entry.virtual_address >> entry.page_shift) as u32 & self.set_mask;
+        let set = self.set_index.of(entry.virtual_address >> entry.page_shift);
         let slot = self.directory.victim(set, partition);
         (slot, self.insert_at(slot, entry))
     }

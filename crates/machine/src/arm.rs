@@ -257,6 +257,15 @@ impl SystemMachine {
                     "the lines of these cores have 32 bytes",
                 ));
             }
+            if !cache.sets().is_power_of_two() {
+                return Err(Fault::new(
+                    format!("{path}.size_bytes"),
+                    format!(
+                        "makes {} sets; maintenance by set and way needs a power of two",
+                        cache.sets()
+                    ),
+                ));
+            }
             if cache.size_bytes > 1 << 17 {
                 return Err(Fault::new(
                     format!("{path}.size_bytes"),

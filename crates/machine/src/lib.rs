@@ -110,11 +110,49 @@ impl Machine {
             line: error.span().map_or(1, |span| schema::line_of_offset(text, span.start)),
             message: error.message().lines().collect::<Vec<_>>().join("; "),
         })?;
-        Self::from_table(table).map_err(|fault| MachineError::Text {
+        let checked = Self::from_table(table).and_then(|machine| {
+            machine.check_guesses()?;
+            Ok(machine)
+        });
+        checked.map_err(|fault| MachineError::Text {
             name: name.into(),
             line: schema::line_of_path(text, &fault.path),
             message: fault.to_string(),
         })
+    }
+
+    /// Whether every alternative to a guess names a value of this machine and makes a machine.
+    fn check_guesses(&self) -> Result<(), Fault> {
+        let Machine::Replay(machine) = self else { return Ok(()) };
+        let refuse = |what: String| Fault::new("guesses", what);
+        for guess in &machine.guesses {
+            let Some(steps) = guess.values().map(Vec::len).next() else {
+                return Err(refuse("a table is empty; name a value and its alternatives".into()));
+            };
+            if steps == 0 || guess.values().any(|alternatives| alternatives.len() != steps) {
+                let paths: Vec<&str> = guess.keys().map(String::as_str).collect();
+                let paths = paths.join(", ");
+                return Err(refuse(format!("{paths}: lists must have one length of at least 1")));
+            }
+            for step in 0..steps {
+                let mut table = toml::Table::try_from(self)
+                    .map_err(|error| Fault::new("", error.to_string()))?;
+                table.remove("guesses");
+                for (path, alternatives) in guess {
+                    let known = self
+                        .get(path)
+                        .ok_or_else(|| refuse(format!("{path}: this machine has no such value")))?;
+                    let value = Value::try_from(&alternatives[step])
+                        .map_err(|error| Fault::new("", error.to_string()))?;
+                    if value == known {
+                        return Err(refuse(format!("{path}: {value} is the guess itself")));
+                    }
+                    insert(&mut table, path, value);
+                }
+                Self::from_table(table).map_err(|fault| refuse(fault.to_string()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Changes one value by its dotted path, as in `set("dtlb.entries", "64")`.
@@ -130,7 +168,8 @@ impl Machine {
     }
 
     /// The machine with several values changed at once, so that rules between them are checked only
-    /// for the whole (a longer line together with a larger cache, say).
+    /// for the whole (a longer line together with a larger cache, say). What is given here is no guess
+    /// any more.
     ///
     /// # Errors
     /// There is no such path, or the machine would break a rule.
@@ -143,6 +182,9 @@ impl Machine {
             .map_err(|error| refuse(Fault::new("", error.to_string())))?;
         for (path, text) in changes {
             place(&mut table, path, text).map_err(refuse)?;
+        }
+        if let Some(Value::Array(guesses)) = table.get_mut("guesses") {
+            guesses.retain(|guess| changes.iter().all(|(path, _)| guess.get(*path).is_none()));
         }
         Self::from_table(table).map_err(refuse)
     }
@@ -183,6 +225,20 @@ impl Machine {
             Machine::System(machine) => machine.check()?,
         }
         Ok(machine)
+    }
+}
+
+/// Puts a value in place of the one at `path`, which exists.
+fn insert(table: &mut toml::Table, path: &str, value: Value) {
+    match path.split_once('.') {
+        Some((parent, rest)) => {
+            if let Some(Value::Table(inner)) = table.get_mut(parent) {
+                insert(inner, rest, value);
+            }
+        }
+        None => {
+            table.insert(path.into(), value);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Machines that a recorded program is replayed on (`kind = "replay"`).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +62,28 @@ pub struct ReplayMachine {
     pub memory: Memory,
     /// What interrupts cost, and how many the operating system causes of its own accord.
     pub interrupts: Interrupts,
+    /// Other values that are as likely as those which this file guesses. Results show what each of
+    /// them does to the share of translation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<Guess>,
+}
+
+/// Values that are guessed together, by dotted path: a list of alternatives for each, of one length. The
+/// first alternatives of all belong together, then the second, and so on.
+pub type Guess = BTreeMap<String, Vec<Alternative>>;
+
+/// A value that might stand in place of a guessed one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Alternative {
+    /// A number.
+    Integer(i64),
+    /// True or false.
+    Boolean(bool),
+    /// A word.
+    Word(String),
+    /// A list of words.
+    Words(Vec<String>),
 }
 
 /// One level of the cache hierarchy.

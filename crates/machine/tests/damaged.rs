@@ -178,3 +178,44 @@ fn mutilated_files_get_one_line_and_never_a_panic() {
     }
     assert!(refused > 1_000, "only {refused} of 2000 refused");
 }
+
+/// The message for ultrix with one more table of guesses.
+fn message_for_guess(guess: &str) -> String {
+    let text = ultrix() + "\n[[guesses]]\n" + guess;
+    Machine::parse(&text, "guessing.toml").expect_err("refused").to_string()
+}
+
+#[test]
+fn guesses_that_say_nothing_are_refused() {
+    for (guess, expected) in [
+        ("", "guesses: a table is empty"),
+        ("\"dtlb.entires\" = [64]", "guesses: dtlb.entires: this machine has no such value"),
+        ("\"dtlb.entries\" = []", "guesses: dtlb.entries: lists must have one length"),
+        (
+            "\"dtlb.entries\" = [64]\n\"itlb.entries\" = [32, 64]",
+            "guesses: dtlb.entries, itlb.entries: lists must have one length of at least 1",
+        ),
+        ("\"dtlb.entries\" = [128]", "guesses: dtlb.entries: 128 is the guess itself"),
+        ("\"dtlb.entries\" = [3]", "guesses: dtlb.protected_entries: 16 leaves none of 3"),
+        ("\"dtlb.entries\" = 64", "guesses.dtlb.entries: expected a list"),
+    ] {
+        let message = message_for_guess(guess);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_value_that_is_set_is_no_guess_any_more() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/cortex-a55.toml");
+    let machine = Machine::load(std::path::Path::new(path)).expect("parses");
+    let guesses = |machine: &Machine| match machine {
+        Machine::Replay(machine) => machine.guesses.len(),
+        Machine::System(_) => unreachable!("a replay machine"),
+    };
+    let set = machine.with(&[("stlb.latency_cycles", "3")]).expect("fits");
+    assert_eq!(guesses(&set), guesses(&machine) - 1);
+    assert_eq!(
+        guesses(&machine.with(&[("l2.line_bytes", "64")]).expect("fits")),
+        guesses(&machine)
+    );
+}

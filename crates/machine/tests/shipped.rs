@@ -1,5 +1,6 @@
 //! The files in `machines/`: all parse, all say where each value comes from.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use mmulab_machine::Machine;
@@ -56,5 +57,32 @@ fn a_machine_survives_the_way_to_toml_and_back() {
         let machine = Machine::load(&path).expect("parses");
         let text = toml::to_string(&machine).expect("serialises");
         assert_eq!(Machine::parse(&text, "again").expect("parses"), machine);
+    }
+}
+
+/// The dotted paths of the values whose comment says `guess`.
+fn guessed_paths(text: &str) -> BTreeSet<String> {
+    let mut table = String::new();
+    let mut paths = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            table = format!("{name}.");
+        }
+        let Some((value, comment)) = line.split_once('#') else { continue };
+        if let Some((key, _)) = value.split_once('=').filter(|_| comment.contains("guess")) {
+            paths.insert(format!("{table}{}", key.trim()));
+        }
+    }
+    paths
+}
+
+#[test]
+fn every_guess_of_a_replay_machine_has_alternatives_and_nothing_else_has() {
+    for path in shipped() {
+        let Machine::Replay(machine) = Machine::load(&path).expect("parses") else { continue };
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let listed: BTreeSet<String> =
+            machine.guesses.iter().flat_map(|guess| guess.keys().cloned()).collect();
+        assert_eq!(listed, guessed_paths(&text), "{}", path.display());
     }
 }

@@ -6,37 +6,56 @@ use std::sync::Mutex;
 
 use mmulab_machine::ReplayMachine;
 use mmulab_replay::{Options, ReplayError};
-use mmulab_trace::{OpenOptions, Source};
+use mmulab_trace::{OpenOptions, Slice, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, not_for_replay};
 use crate::machine::Machine;
 use crate::watch::Watch;
 
-/// Replays a trace on machines; gives one dictionary a machine.
+/// Replays a trace on machines, each with alternatives to it; gives one dictionary a machine, and a
+/// list of them for its alternatives.
 #[pyfunction]
-#[pyo3(signature = (trace, machines, *, seed, threads, partial, progress))]
+#[pyo3(signature = (
+    trace, machines, *, seed, threads, skip, warm_up, limit, partial, progress
+))]
+#[expect(clippy::too_many_arguments, reason = "named in Python")]
 pub(crate) fn replay<'py>(
     python: Python<'py>,
     trace: PathBuf,
-    machines: Vec<PyRef<'py, Machine>>,
+    machines: Vec<(PyRef<'py, Machine>, Vec<PyRef<'py, Machine>>)>,
     seed: u64,
     threads: usize,
+    skip: u64,
+    warm_up: u64,
+    limit: Option<u64>,
     partial: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let machines = replay_machines(&machines)?;
+    let machines = machines
+        .iter()
+        .map(|(machine, alternatives)| {
+            let own = replay_machine(machine)?;
+            Ok((own, replay_machines(alternatives)?))
+        })
+        .collect::<PyResult<Vec<_>>>()?;
     let options = OpenOptions { partial };
     let watch = Mutex::new(Watch::new(progress));
     let outcomes = python.detach(|| {
         let mut source = mmulab_trace::open_with(&trace, &options)?;
-        let total = length_of(&*source);
-        mmulab_replay::replay(
+        let count = limit.map(|limit| limit.saturating_add(warm_up));
+        let after = |all: u64| all.saturating_sub(skip).min(count.unwrap_or(u64::MAX));
+        let total = length_of(&*source).map(after);
+        if skip > 0 || count.is_some() {
+            source = Box::new(Slice::new(source, skip, count));
+        }
+        mmulab_replay::replay_with_alternatives(
             &mut *source,
             &machines,
             Options {
                 seed,
                 threads: NonZeroUsize::new(threads),
+                warm_up,
                 progress: Some(&|done| {
                     watch.lock().is_ok_and(|mut watch| watch.goes_on(done, total))
                 }),
@@ -50,13 +69,14 @@ pub(crate) fn replay<'py>(
 
 /// The machines, all of which must be for replay.
 pub(crate) fn replay_machines(machines: &[PyRef<'_, Machine>]) -> PyResult<Vec<ReplayMachine>> {
-    machines
-        .iter()
-        .map(|machine| match &machine.0 {
-            mmulab_machine::Machine::Replay(machine) => Ok((**machine).clone()),
-            mmulab_machine::Machine::System(machine) => Err(not_for_replay(&machine.name)),
-        })
-        .collect()
+    machines.iter().map(replay_machine).collect()
+}
+
+fn replay_machine(machine: &PyRef<'_, Machine>) -> PyResult<ReplayMachine> {
+    match &machine.0 {
+        mmulab_machine::Machine::Replay(machine) => Ok((**machine).clone()),
+        mmulab_machine::Machine::System(machine) => Err(not_for_replay(&machine.name)),
+    }
 }
 
 /// How long a trace is, for those that say so.

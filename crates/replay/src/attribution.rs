@@ -97,6 +97,19 @@ impl<P: Numbered> Attribution<P> {
         walks.cycles += cycles;
     }
 
+    /// What was added after `before`, an earlier state of the same attribution.
+    pub fn since(mut self, before: &Self) -> Self {
+        for chunk in &before.chunks {
+            let place = self.seek(chunk.number) as usize;
+            for (walks, earlier) in self.chunks[place].walks.iter_mut().zip(&*chunk.walks) {
+                walks.fetch_walks -= earlier.fetch_walks;
+                walks.data_walks -= earlier.data_walks;
+                walks.cycles -= earlier.cycles;
+            }
+        }
+        self
+    }
+
     #[cold]
     fn seek(&mut self, number: u64) -> u32 {
         let chunks = &mut self.chunks;

@@ -243,6 +243,7 @@ impl SplitDirectMapped {
         let fits = |cache: &&machine::Cache| {
             cache.addressing == machine::Addressing::Virtual
                 && cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes)) == 1
+                && cache.sets().is_power_of_two()
                 && cache.write_allocate
                 && cache.write_policy == machine::WritePolicy::WriteThrough
         };

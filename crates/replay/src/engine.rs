@@ -1,10 +1,10 @@
 //! Runs a program through an organisation and its caches.
 
-use mmulab_hardware::Ledger;
+use mmulab_hardware::{Cause as _, Ledger};
 use mmulab_trace::Straddle;
 
 use crate::at_hand::AtHand;
-use crate::attribution::{Attribution, Sought};
+use crate::attribution::{Attribution, Numbered, Sought};
 use crate::caches::{CacheCounters, Caches, Location, Side};
 use crate::cause::{Cause, Role, Tier};
 use crate::fold::{DoesNotFit, FoldedView, GRANULE_SHIFT, SharedFold};
@@ -109,12 +109,10 @@ impl<C: Caches> Machine<C> {
         }
     }
 
-    /// The costs, the caches, and what these did; `references` are those of the program, by side.
-    pub(crate) fn finish(self, references: [u64; 2]) -> (Ledger<Cause>, C, Vec<CacheCounters>) {
+    /// What the caches did; `references` are those of the program, by side.
+    pub(crate) fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
         let [fetches, data] = references;
-        let references = [fetches + self.handler_instructions, data + self.walk_loads];
-        let counters = self.caches.counters(references);
-        (self.ledger, self.caches, counters)
+        self.caches.counters([fetches + self.handler_instructions, data + self.walk_loads])
     }
 }
 
@@ -558,30 +556,63 @@ pub struct EngineResult<P> {
     pub chains: Option<ChainStatistics>,
     /// Walks of a machine that has TLBs.
     pub tlb_walks: Option<u64>,
+    /// Steps of hardware walks that cost cycles each.
+    pub walk_steps: u64,
     /// Walks by page.
     pub attribution: Attribution<P>,
 }
 
+impl<P: Numbered> EngineResult<P> {
+    /// What happened after `before`, an earlier result of the same engine.
+    pub fn since(mut self, before: &Self) -> Self {
+        self.instructions -= before.instructions;
+        let mut ledger = Ledger::new();
+        for &cause in Cause::ALL {
+            let (now, then) = (self.ledger.account(cause), before.ledger.account(cause));
+            ledger.charge_many(cause, now.count - then.count, now.cycles - then.cycles);
+        }
+        self.ledger = ledger;
+        for (tlb, earlier) in self.tlbs.iter_mut().zip(&before.tlbs) {
+            tlb.hits -= earlier.hits;
+            tlb.misses -= earlier.misses;
+            tlb.nested_hits -= earlier.nested_hits;
+            tlb.nested_misses -= earlier.nested_misses;
+        }
+        for (cache, earlier) in self.caches.iter_mut().zip(&before.caches) {
+            cache.hits -= earlier.hits;
+            cache.misses -= earlier.misses;
+            cache.write_backs -= earlier.write_backs;
+            if let (Some(now), Some(then)) = (&mut cache.store_misses, earlier.store_misses) {
+                *now -= then;
+            }
+        }
+        self.chains = self.chains.zip(before.chains.as_ref()).map(|(now, then)| now.since(then));
+        self.tlb_walks = self.tlb_walks.zip(before.tlb_walks).map(|(now, then)| now - then);
+        self.walk_steps -= before.walk_steps;
+        self.attribution = self.attribution.since(&before.attribution);
+        self
+    }
+}
+
 impl<O: Organisation, C: Caches> Engine<O, C> {
-    /// Ends the run.
-    pub fn finish(self) -> EngineResult<u32> {
-        self.finish_with_caches().0
+    /// What has happened so far.
+    pub fn result(&self) -> EngineResult<u32> {
+        let references = [self.instructions, self.data_references];
+        let tlbs = self.organisation.tlb_counters(references);
+        EngineResult {
+            instructions: self.instructions,
+            ledger: self.machine.ledger.clone(),
+            tlb_walks: (!tlbs.is_empty()).then(|| tlbs.iter().map(|tlb| tlb.misses).sum()),
+            tlbs,
+            caches: self.machine.counters(references),
+            chains: self.organisation.chains(),
+            walk_steps: 0,
+            attribution: self.attribution.clone(),
+        }
     }
 
     /// Ends the run and gives the caches back.
-    pub fn finish_with_caches(self) -> (EngineResult<u32>, C) {
-        let references = [self.instructions, self.data_references];
-        let tlbs = self.organisation.tlb_counters(references);
-        let (ledger, caches, cache_counters) = self.machine.finish(references);
-        let result = EngineResult {
-            instructions: self.instructions,
-            ledger,
-            tlb_walks: (!tlbs.is_empty()).then(|| tlbs.iter().map(|tlb| tlb.misses).sum()),
-            tlbs,
-            caches: cache_counters,
-            chains: self.organisation.chains(),
-            attribution: self.attribution,
-        };
-        (result, caches)
+    pub fn into_caches(self) -> C {
+        self.machine.caches
     }
 }

@@ -21,7 +21,7 @@ pub struct Outcome {
     pub instructions: u64,
     /// All cycles: the sum of the causes.
     pub cycles: u64,
-    /// Count and cycles by cause, in the order of [`Cause::ALL`], those that happened.
+    /// Count and cycles by cause, in the order of [`Cause::ALL`].
     pub causes: Vec<CauseAccount>,
     /// Cycles an instruction that the program's own cache misses cost.
     pub mcpi: f64,
@@ -111,8 +111,16 @@ impl Outcome {
         regions: &Regions,
         locate: impl Fn(&P) -> Option<PageInProgram>,
     ) -> Self {
-        let EngineResult { instructions, mut ledger, tlbs, caches, chains, tlb_walks, attribution } =
-            result;
+        let EngineResult {
+            instructions,
+            mut ledger,
+            tlbs,
+            caches,
+            chains,
+            tlb_walks,
+            attribution,
+            ..
+        } = result;
         let width = u64::from(machine.core.instructions_per_cycle.max(1));
         ledger.charge_many(Cause::Issue, instructions, instructions.div_ceil(width));
         let cost = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
@@ -134,7 +142,6 @@ impl Outcome {
             causes: Cause::ALL
                 .iter()
                 .map(|&cause| (cause.name(), ledger.account(cause)))
-                .filter(|(_, account)| *account != Account::default())
                 .map(|(name, Account { count, cycles })| CauseAccount { name, count, cycles })
                 .collect(),
             mcpi: per_instruction(Cause::is_mcpi),
@@ -158,6 +165,13 @@ impl Outcome {
             regions,
             pages,
         }
+    }
+
+    /// Leaves out the costs by region and by page.
+    pub(crate) fn in_total(mut self) -> Self {
+        self.regions.clear();
+        self.pages.clear();
+        self
     }
 
     /// The account of a cause by its name; zero if it never happened.

@@ -10,18 +10,20 @@ use mmulab_machine::{Organisation as Description, ReplayMachine};
 use mmulab_trace::{Batch, Block, Source, TraceError};
 use rayon::prelude::*;
 
-use crate::attribution::Regions;
+use crate::attribution::{Numbered, Regions};
 use crate::caches::{Caches, Hierarchy, SplitDirectMapped};
-use crate::engine::Engine;
+use crate::costs::{at_costs_of, do_the_same};
+use crate::engine::{Engine, EngineResult};
 use crate::fold::{DoesNotFit, SharedFold};
 use crate::frames::Frames;
-use crate::organisation::radix::RadixEngine;
+use crate::organisation::radix::{Page, RadixEngine};
 use crate::organisation::{
     Base, Intel, InvertedHardware, Mach, NoTlb, Organisation, PAGE_SHIFT, PaRisc, TlbPair, Ultrix,
     Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{Program, Stretch};
+use crate::warm_up::WarmUp;
 
 /// How to replay.
 #[derive(Clone, Copy, Default)]
@@ -30,6 +32,8 @@ pub struct Options<'a> {
     pub seed: u64,
     /// Threads; `None` is one for each processor. Results do not depend on it.
     pub threads: Option<NonZeroUsize>,
+    /// Instructions to warm up with, which are replayed and not counted; to the end of a block.
+    pub warm_up: u64,
     /// Called now and then, by the thread that called [`replay`], with the number of instructions
     /// replayed; `false` stops the replay.
     pub progress: Option<&'a (dyn Fn(u64) -> bool + Sync)>,
@@ -74,7 +78,89 @@ pub fn replay(
     machines: &[ReplayMachine],
     options: Options<'_>,
 ) -> Result<Vec<Outcome>, ReplayError> {
-    let Options { seed, threads, progress } = options;
+    let subjects: Vec<Subject> = machines.iter().cloned().map(Subject::new).collect();
+    let outcomes = replay_subjects(source, &subjects, options)?;
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+/// Replays a trace on several machines and on alternatives to each. The outcomes of alternatives are
+/// without the costs by region and by page.
+///
+/// An alternative that differs from its machine only in what events cost is not run: nothing in a
+/// replay depends on time, so the same events are given other prices.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_with_alternatives(
+    source: &mut dyn Source,
+    machines: &[(ReplayMachine, Vec<ReplayMachine>)],
+    options: Options<'_>,
+) -> Result<Vec<(Outcome, Vec<Outcome>)>, ReplayError> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    // For each alternative the subject that covers it, and its place there.
+    let mut places: Vec<(usize, Vec<(usize, usize)>)> = Vec::new();
+    for (machine, alternatives) in machines {
+        let own = subjects.len();
+        subjects.push(Subject::new(machine.clone()));
+        let mut found = Vec::new();
+        for alternative in alternatives {
+            let family = own..subjects.len();
+            let alike = |at: &usize| do_the_same(&subjects[*at].machine, alternative);
+            let Some(at) = family.into_iter().find(alike) else {
+                found.push((subjects.len(), 0));
+                subjects.push(Subject::new(alternative.clone()));
+                continue;
+            };
+            subjects[at].at_other_costs.push(alternative.clone());
+            found.push((at, subjects[at].at_other_costs.len()));
+        }
+        places.push((own, found));
+    }
+    let outcomes = replay_subjects(source, &subjects, options)?;
+    let of = |(subject, at): (usize, usize)| outcomes[subject][at].clone();
+    let gather = |(own, found): (usize, Vec<(usize, usize)>)| {
+        (of((own, 0)), found.into_iter().map(|place| of(place).in_total()).collect())
+    };
+    Ok(places.into_iter().map(gather).collect())
+}
+
+/// A machine to be driven, and others that do the same at other costs.
+struct Subject {
+    machine: ReplayMachine,
+    at_other_costs: Vec<ReplayMachine>,
+}
+
+impl Subject {
+    fn new(machine: ReplayMachine) -> Self {
+        Self { machine, at_other_costs: Vec::new() }
+    }
+
+    /// The outcome of the machine, then those of the others.
+    fn outcomes<P: Numbered>(
+        &self,
+        result: EngineResult<P>,
+        regions: &Regions,
+        locate: impl Fn(&P) -> Option<PageInProgram>,
+    ) -> Vec<Outcome> {
+        let others: Vec<Outcome> = self
+            .at_other_costs
+            .iter()
+            .map(|other| {
+                Outcome::new(other, at_costs_of(&result, other), &Regions::default(), |_| None)
+            })
+            .collect();
+        let own = Outcome::new(&self.machine, result, regions, locate);
+        std::iter::once(own).chain(others).collect()
+    }
+}
+
+/// Drives all subjects; the outcomes of each.
+fn replay_subjects(
+    source: &mut dyn Source,
+    machines: &[Subject],
+    options: Options<'_>,
+) -> Result<Vec<Vec<Outcome>>, ReplayError> {
+    let Options { seed, threads, warm_up, progress } = options;
     // There is no work for more than the machines and the reader.
     let threads = threads.map_or(0, |threads| threads.get().min(machines.len() + 1));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
@@ -83,7 +169,7 @@ pub fn replay(
     thread::scope(|scope| {
         let work = scope.spawn(|| {
             let outcomes = pool.install(|| {
-                replay_in_pool(source, machines, seed, |instructions| {
+                replay_in_pool(source, machines, seed, warm_up, |instructions| {
                     done.store(instructions, Relaxed);
                     !is_stopped.load(Relaxed)
                 })
@@ -166,6 +252,13 @@ impl Machines {
         folded.map(|(_, engine)| engine.instructions()).chain(flat).next().unwrap_or(0)
     }
 
+    fn end_warm_up(&mut self) {
+        self.flat.engines.iter_mut().for_each(|(_, engine)| engine.end_warm_up());
+        for (_, group) in &mut self.folded {
+            group.engines.iter_mut().for_each(|(_, engine)| engine.end_warm_up());
+        }
+    }
+
     fn run(&mut self, batch: &Batch) -> Result<(), Refused> {
         let mut work = Vec::new();
         for (_, group) in &mut self.folded {
@@ -184,53 +277,84 @@ trait Driven<A>: Send {
     /// Instructions run so far.
     fn instructions(&self) -> u64;
 
+    /// From here on events count.
+    fn end_warm_up(&mut self);
+
     fn finish(
         self: Box<Self>,
-        machine: &ReplayMachine,
+        subject: &Subject,
         regions: &Regions,
         unfold: &dyn Fn(A) -> Option<u64>,
-    ) -> Outcome;
+    ) -> Vec<Outcome>;
 }
 
-impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Engine<O, C> {
+/// An engine, and what it had done when it was warm.
+struct Measured<E, P> {
+    engine: E,
+    warm_up: Option<EngineResult<P>>,
+}
+
+impl<E, P: Numbered> Measured<E, P> {
+    fn new(engine: E) -> Self {
+        Self { engine, warm_up: None }
+    }
+
+    /// What of a result is to be counted.
+    fn counted(&self, result: EngineResult<P>) -> EngineResult<P> {
+        match &self.warm_up {
+            Some(before) => result.since(before),
+            None => result,
+        }
+    }
+}
+
+impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Measured<Engine<O, C>, u32> {
     fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<(), DoesNotFit> {
-        Engine::run(self, stretch)
+        self.engine.run(stretch)
     }
 
     fn instructions(&self) -> u64 {
-        Engine::instructions(self)
+        self.engine.instructions()
+    }
+
+    fn end_warm_up(&mut self) {
+        self.warm_up = Some(self.engine.result());
     }
 
     fn finish(
         self: Box<Self>,
-        machine: &ReplayMachine,
+        subject: &Subject,
         regions: &Regions,
         unfold: &dyn Fn(u32) -> Option<u64>,
-    ) -> Outcome {
-        Outcome::new(machine, Engine::finish(*self), regions, |&page| {
+    ) -> Vec<Outcome> {
+        subject.outcomes(self.counted(self.engine.result()), regions, |&page| {
             let address = unfold(page << PAGE_SHIFT)?;
             Some(PageInProgram { address, size_bytes: 1 << PAGE_SHIFT })
         })
     }
 }
 
-impl Driven<u64> for RadixEngine {
+impl Driven<u64> for Measured<RadixEngine, Page> {
     fn run(&mut self, stretch: Stretch<'_, u64>) -> Result<(), DoesNotFit> {
-        RadixEngine::run(self, stretch);
+        self.engine.run(stretch);
         Ok(())
     }
 
     fn instructions(&self) -> u64 {
-        RadixEngine::instructions(self)
+        self.engine.instructions()
+    }
+
+    fn end_warm_up(&mut self) {
+        self.warm_up = Some(self.engine.result());
     }
 
     fn finish(
         self: Box<Self>,
-        machine: &ReplayMachine,
+        subject: &Subject,
         regions: &Regions,
         _unfold: &dyn Fn(u64) -> Option<u64>,
-    ) -> Outcome {
-        Outcome::new(machine, RadixEngine::finish(*self), regions, |page| {
+    ) -> Vec<Outcome> {
+        subject.outcomes(self.counted(self.engine.result()), regions, |page| {
             Some(PageInProgram { address: page.address, size_bytes: 1 << page.shift })
         })
     }
@@ -239,32 +363,43 @@ impl Driven<u64> for RadixEngine {
 /// `goes_on` is told the number of instructions after every batch.
 fn replay_in_pool(
     source: &mut dyn Source,
-    machines: &[ReplayMachine],
+    machines: &[Subject],
     seed: u64,
+    warm_up: u64,
     goes_on: impl Fn(u64) -> bool,
-) -> Result<Vec<Outcome>, ReplayError> {
+) -> Result<Vec<Vec<Outcome>>, ReplayError> {
+    let source = &mut WarmUp::new(source, warm_up);
+    let mut is_warm = warm_up == 0;
     let mut driven = build(machines, seed)?;
     let mut regions = Regions::default();
     let mut current = Batch::default();
     let mut next = Batch::default();
     let refuse = |(place, reason): Refused| ReplayError::DoesNotFit {
-        machine: machines[place].name.clone(),
+        machine: machines[place].machine.name.clone(),
         reason,
     };
     let mut more = source.next_batch(&mut next)?;
     while more {
         std::mem::swap(&mut current, &mut next);
         current.events.iter().for_each(|(_, event)| regions.note(event));
-        driven.learn(source.table().blocks(), &current).map_err(refuse)?;
+        driven.learn(source.source().table().blocks(), &current).map_err(refuse)?;
         // While the machines replay this batch, the next one is decoded.
         let (decoded, run) = rayon::join(|| source.next_batch(&mut next), || driven.run(&current));
         run.map_err(refuse)?;
         more = decoded?;
-        if !goes_on(driven.instructions()) {
+        let instructions = driven.instructions();
+        if !goes_on(instructions) {
             return Err(ReplayError::Stopped);
         }
+        if !is_warm && instructions >= warm_up {
+            is_warm = true;
+            driven.end_warm_up();
+        }
     }
-    let mut outcomes: Vec<Option<Outcome>> = machines.iter().map(|_| None).collect();
+    if !is_warm {
+        driven.end_warm_up();
+    }
+    let mut outcomes: Vec<Option<Vec<Outcome>>> = machines.iter().map(|_| None).collect();
     for (fold, group) in driven.folded {
         let fold = fold.lock();
         for (index, engine) in group.engines {
@@ -278,14 +413,14 @@ fn replay_in_pool(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-fn build(machines: &[ReplayMachine], seed: u64) -> Result<Machines, ReplayError> {
+fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
     let mut driven = Machines::default();
     let mut sizes = Vec::new();
-    for (index, machine) in machines.iter().enumerate() {
+    for (index, Subject { machine, .. }) in machines.iter().enumerate() {
         let refuse = |reason| ReplayError::Machine { machine: machine.name.clone(), reason };
         let Some(bytes) = user_space_bytes(&machine.organisation) else {
             let engine = RadixEngine::new(machine, seed).map_err(refuse)?;
-            driven.flat.engines.push((index, Box::new(engine)));
+            driven.flat.engines.push((index, Box::new(Measured::new(engine))));
             continue;
         };
         let place = sizes.iter().position(|&size| size == bytes).unwrap_or_else(|| {
@@ -379,11 +514,13 @@ impl OrganisationUser for BuildEngine<'_> {
         let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
         Ok(match SplitDirectMapped::new(machine) {
             Some(caches) => {
-                Box::new(Engine::new(organisation, caches, fold, frames, interrupt_cycles))
+                let engine = Engine::new(organisation, caches, fold, frames, interrupt_cycles);
+                Box::new(Measured::new(engine))
             }
             None => {
                 let caches = Hierarchy::new(machine, seed)?;
-                Box::new(Engine::new(organisation, caches, fold, frames, interrupt_cycles))
+                let engine = Engine::new(organisation, caches, fold, frames, interrupt_cycles);
+                Box::new(Measured::new(engine))
             }
         })
     }

@@ -38,8 +38,8 @@ fn run(name: &str, changes: &[(&str, &str)], load: u64) -> Outcome {
 }
 
 fn assert_causes(outcome: &Outcome, expected: &[(&str, u64, u64)]) {
-    let causes: Vec<_> =
-        outcome.causes.iter().map(|cause| (cause.name, cause.count, cause.cycles)).collect();
+    let happened = outcome.causes.iter().filter(|cause| cause.count > 0);
+    let causes: Vec<_> = happened.map(|cause| (cause.name, cause.count, cause.cycles)).collect();
     assert_eq!(causes, expected);
     assert_eq!(outcome.cycles, expected.iter().map(|(_, _, cycles)| cycles).sum::<u64>());
     assert_eq!(outcome.instructions, 4);

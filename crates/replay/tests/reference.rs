@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use common::{VecSource, machine};
 use mmulab_machine::{Organisation, ReplayMachine};
-use mmulab_replay::{Options, Outcome, replay};
+use mmulab_replay::{Options, Outcome, replay, replay_with_alternatives};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -118,10 +118,11 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
     let write = || prop::sample::select(vec!["write-through", "write-back"]);
     // Half of the machines have the study's shape, which has a fast path of its own.
     let shape = any::<bool>();
+    // Half of the others have a number of sets that is no power of two.
     let l1 = (9u32..13, prop::sample::select(vec![16u32, 32, 64]), replacement(), write());
     let l2 = (12u32..16, prop::sample::select(vec![32u32, 64, 128]), replacement(), write());
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), 0u32..3, any::<bool>());
-    let tlb = (prop::sample::select(vec![8u32, 16, 32, 128]), replacement());
+    let tlb = (prop::sample::select(vec![8u32, 16, 24, 32, 128]), replacement(), any::<bool>());
     let pages = prop::sample::select(vec!["4K", "2M", "mixed", "1G"]);
     (shape, l1, l2, switches, tlb, pages, 0u32..3).prop_map(
         move |(is_study, l1, l2, switches, tlb, pages, ways)| {
@@ -131,8 +132,9 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                 set.push((path.to_owned(), value.to_string()));
             };
             let is_study = is_study && !is_radix;
+            let factor = if tlb.2 && !is_study { 3 } else { 1 };
             for side in ["l1i", "l1d"] {
-                put(&format!("{side}.size_bytes"), &(1u64 << l1.0));
+                put(&format!("{side}.size_bytes"), &(factor << l1.0));
                 put(&format!("{side}.line_bytes"), &l1.1);
                 put(&format!("{side}.ways"), &if is_study { 1 } else { 1 << ways });
                 if !is_study {
@@ -143,7 +145,7 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                     put(&format!("{side}.addressing"), &addressing);
                 }
             }
-            put("l2.size_bytes", &(1u64 << l2.0));
+            put("l2.size_bytes", &(factor << l2.0));
             put("l2.line_bytes", &l2.1);
             put("l2.ways", &if is_study { 1 } else { 2 << ways });
             if !is_study {
@@ -158,7 +160,9 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                 put("l3.size_bytes", &65536);
                 put("organisation.pages", &pages);
                 put("dtlb.entries", &tlb.0);
-                put("dtlb.replacement", &tlb.1);
+                // 24 entries, fully associative, are no binary tree.
+                let is_tree = tlb.0 != 24 || name == "x86-64";
+                put("dtlb.replacement", &if is_tree { tlb.1 } else { "lru" });
                 put("stlb.entries", &if name == "x86-64" { 48 } else { 32 });
                 put("itlb.entries", &8);
             } else if has_tlb {
@@ -167,6 +171,14 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                     put(&format!("{side}.entries"), &tlb.0);
                     put(&format!("{side}.protected_entries"), &protected);
                     put(&format!("{side}.replacement"), &tlb.1);
+                    if tlb.0 == 24 {
+                        // Six sets of four ways.
+                        let ways = if protected > 0 { "\"full\"" } else { "4" };
+                        put(&format!("{side}.ways"), &ways);
+                    }
+                    if tlb.0 == 24 && protected > 0 {
+                        put(&format!("{side}.replacement"), &"lru");
+                    }
                 }
             }
             if matches!(name, "pa-risc" | "inverted-hw") {
@@ -183,18 +195,41 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
     )
 }
 
-fn slowly(machine: &ReplayMachine, program: &Random, seed: u64) -> Counts {
+/// The place in the program where at least `instructions` are executed.
+fn place_after(program: &Random, instructions: u64) -> usize {
+    let mut left = instructions as i64;
+    let mut place = 0;
+    while left > 0 && place < program.executed.len() {
+        left -= program.blocks[program.executed[place].0].instruction_sizes_bytes.len() as i64;
+        place += 1;
+    }
+    place
+}
+
+fn slowly(machine: &ReplayMachine, program: &Random, seed: u64, warm_up: u64) -> Counts {
+    let warm = place_after(program, warm_up);
+    let end = program.executed.len();
     let mut slow = Slow::new(machine, seed);
-    for (place, (number, addresses)) in program.executed.iter().enumerate() {
-        let before = |at: &usize| *at == place;
-        // Where the program's pages go in 32 bits is known a batch at a time.
-        let of_batch = place..place + BATCH_BLOCKS;
-        let begins = place % BATCH_BLOCKS == 0;
-        for (_, event) in program.events.iter().filter(|(at, _)| begins && of_batch.contains(at)) {
-            slow.fold_in(event);
+    // Where the program's pages go in 32 bits is known a batch at a time, and one is cut where the
+    // warm-up ends.
+    let begins_batch = |place: &usize| place.is_multiple_of(BATCH_BLOCKS) || *place == warm;
+    let batches: Vec<usize> = (0..end).filter(begins_batch).collect();
+    for place in 0..end {
+        if let Some(at) = batches.iter().position(|&first| first == place) {
+            let batch = place..batches.get(at + 1).copied().unwrap_or(end);
+            let own = program.events.iter().filter(|(at, _)| batch.contains(at));
+            own.for_each(|(_, event)| slow.fold_in(event));
         }
-        program.events.iter().filter(|(at, _)| before(at)).for_each(|(_, event)| slow.note(event));
+        if place == warm {
+            slow.end_warm_up();
+        }
+        let now = program.events.iter().filter(|(at, _)| *at == place);
+        now.for_each(|(_, event)| slow.note(event));
+        let (number, addresses) = &program.executed[place];
         slow.execute_block(&program.blocks[*number], addresses);
+    }
+    if warm == end {
+        slow.end_warm_up();
     }
     slow.finish();
     slow.counts
@@ -210,6 +245,7 @@ fn counts_of(outcome: &Outcome) -> Counts {
         causes: outcome
             .causes
             .iter()
+            .filter(|cause| (cause.count, cause.cycles) != (0, 0))
             .map(|cause| (cause.name, (cause.count, cause.cycles)))
             .collect(),
         cache_misses: nonzero(caches.iter().map(|c| (c.name.clone(), c.misses)).collect()),
@@ -227,16 +263,21 @@ fn counts_of(outcome: &Outcome) -> Counts {
     }
 }
 
-fn compare(machine: &ReplayMachine, program: &Random, seed: u64) -> Result<(), TestCaseError> {
+fn compare(
+    machine: &ReplayMachine,
+    program: &Random,
+    seed: u64,
+    warm_up: u64,
+) -> Result<(), TestCaseError> {
     let mut source =
         VecSource::new(&program.blocks, &program.executed, &program.events, BATCH_BLOCKS);
-    let options = Options { seed, ..Options::default() };
+    let options = Options { seed, warm_up, ..Options::default() };
     let outcomes = replay(&mut source, std::slice::from_ref(machine), options).unwrap();
     let [outcome] = &outcomes[..] else { panic!("one machine, one outcome") };
     let sum: u64 = outcome.causes.iter().map(|cause| cause.cycles).sum();
     prop_assert_eq!(sum, outcome.cycles);
     prop_assert_eq!(walks_by_region(outcome), walks_by_other_counters(machine, outcome));
-    prop_assert_eq!(counts_of(outcome), slowly(machine, program, seed));
+    prop_assert_eq!(counts_of(outcome), slowly(machine, program, seed, warm_up));
     Ok(())
 }
 
@@ -266,8 +307,10 @@ macro_rules! organisations {
             #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
             $(
                 #[test]
-                fn $test(machine in small($name), program in program(), seed in 0u64..1000) {
-                    compare(&machine, &program, seed)?;
+                fn $test(
+                    machine in small($name), program in program(), seed in 0u64..1000, warm_up in warm_up(),
+                ) {
+                    compare(&machine, &program, seed, warm_up)?;
                 }
             )*
         }
@@ -340,6 +383,82 @@ fn a_recorded_program() {
         machine(name, &set)
     };
     for name in ["ultrix", "intel", "pa-risc", "notlb", "base", "x86-64"] {
-        compare(&small(name), &program, 3).unwrap();
+        compare(&small(name), &program, 3, 0).unwrap();
     }
+    for name in ["ultrix", "notlb", "x86-64"] {
+        compare(&small(name), &program, 3, 30_000).unwrap();
+    }
+}
+
+/// Other costs of the same events, and other machines: each alternative is what it is by itself.
+#[test]
+fn alternatives_are_what_they_are_alone() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for name in ["ultrix", "pa-risc", "notlb", "inverted-hw", "x86-64", "cortex-a55"] {
+        let mut one = small(name).new_tree(&mut runner).unwrap().current();
+        one.interrupts.costs_cycles = vec![10, 50];
+        let alternatives = alternatives_to(&one);
+        let program = program().new_tree(&mut runner).unwrap().current();
+        let source =
+            || VecSource::new(&program.blocks, &program.executed, &program.events, BATCH_BLOCKS);
+        let options = Options { seed: 5, ..Options::default() };
+        let together = replay_with_alternatives(
+            &mut source(),
+            &[(one.clone(), alternatives.clone())],
+            options,
+        )
+        .unwrap();
+        assert_eq!(vec![together[0].0.clone()], replay(&mut source(), &[one], options).unwrap());
+        let mut alone = replay(&mut source(), &alternatives, options).unwrap();
+        for outcome in &mut alone {
+            outcome.regions.clear();
+            outcome.pages.clear();
+        }
+        assert_eq!(together[0].1, alone, "{name}");
+        let cycles: std::collections::BTreeSet<u64> = alone.iter().map(|o| o.cycles).collect();
+        assert!(cycles.len() > 2, "{name}: the alternatives make no difference");
+    }
+}
+
+/// Every cost changed by itself, all together, and machines that do something else.
+fn alternatives_to(machine: &ReplayMachine) -> Vec<ReplayMachine> {
+    let mut all = machine.clone();
+    let mut others = Vec::new();
+    let mut add = |change: &dyn Fn(&mut ReplayMachine)| {
+        let mut other = machine.clone();
+        change(&mut other);
+        change(&mut all);
+        others.push(other);
+    };
+    add(&|machine| machine.memory.latency_cycles += 77);
+    add(&|machine| machine.interrupts.costs_cycles = vec![23]);
+    for cache in [0, 1] {
+        add(&|machine| {
+            if let Some(cache) = [&mut machine.l2, &mut machine.l3][cache] {
+                cache.latency_cycles += 5;
+            }
+        });
+    }
+    add(&|machine| {
+        if let Some(stlb) = &mut machine.stlb {
+            stlb.latency_cycles += 2;
+        }
+    });
+    add(&|machine| {
+        if let Organisation::Radix(table) = &mut machine.organisation {
+            table.walk_overhead_cycles += 3;
+            table.walk_step_cycles += 1;
+        }
+    });
+    add(&|machine| {
+        if let Some(cache) = machine.l2.as_mut().filter(|cache| cache.ways.count(1) > 1) {
+            cache.replacement = mmulab_machine::Replacement::Lru;
+        }
+    });
+    others.push(all);
+    others
+}
+
+fn warm_up() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0), 2 => 1u64..1200]
 }

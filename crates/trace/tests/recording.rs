@@ -375,6 +375,33 @@ fn children_get_files_of_their_own() {
 }
 
 #[test]
+fn the_end_of_each_child_is_known_and_nothing_of_an_earlier_recording_stays() {
+    let folder = Folder::new();
+    let Some(options) = folder.options(&["sh", "-c", "(exit 7); sh -c 'kill -9 $$'; exit 0"])
+    else {
+        return;
+    };
+    let stale = ["t.1.mmt", "t.9.mmt", "t.9.1.mmt"].map(|name| folder.path(name));
+    let others = ["t.notes.mmt", "t.1.txt", "tt.1.mmt", "t..mmt"].map(|name| folder.path(name));
+    for file in stale.iter().chain(&others) {
+        std::fs::write(file, "old").unwrap();
+    }
+    // Only a recording that makes such files takes their names.
+    finish(&options);
+    assert!(stale.iter().all(|file| file.exists()));
+    let summary = finish(&RecordOptions { follow_children: true, ..options });
+    let ending = |file: &PathBuf| {
+        let reader = MmtReader::open(file, &OpenOptions::default()).unwrap();
+        reader.information().ending
+    };
+    let endings: Vec<_> = summary.files.iter().map(ending).collect();
+    let expected = [Ending::Exited(0), Ending::Exited(7), Ending::Unknown];
+    assert_eq!(endings, expected.map(Some));
+    assert!(!stale[1].exists() && !stale[2].exists());
+    assert!(others.iter().all(|file| file.exists()));
+}
+
+#[test]
 fn a_limit_ends_the_recording() {
     let folder = Folder::new();
     let program = compile(&folder, ENDLESS);

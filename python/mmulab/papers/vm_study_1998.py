@@ -114,7 +114,7 @@ def trace_of(program: Program, folder: Path, run: Run) -> Path:
 
 def pages_of(trace: Path) -> int:
     """Pages that a program touches: those that end up in an inverted table."""
-    [result] = mmulab.replay(trace, mmulab.Machine.load("inverted-hw"))
+    [result] = mmulab.replay(trace, "inverted-hw", guesses=False)
     return result.data["chains"]["pages"]
 
 
@@ -174,7 +174,7 @@ def look_into(traces: dict[str, Path], heads: dict[str, int], run: Run) -> Evide
         machines = [
             machine_of(one.configuration, one.all_changes(heads[program])) for one in EXPERIMENTS
         ]
-        results = mmulab.replay(trace, machines, seed=run.seed)
+        results = mmulab.replay(trace, machines, seed=run.seed, guesses=False)
         for experiment, result in zip(EXPERIMENTS, results, strict=True):
             chains = result.data["chains"]
             found[program, experiment.name] = Cell(

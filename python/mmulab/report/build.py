@@ -17,11 +17,11 @@ from mmulab import __version__
 from mmulab.causes import CAUSES
 from mmulab.errors import InputError
 from mmulab.files import replacing
-from mmulab.machine import Machine
 from mmulab.output import human, percent
 from mmulab.reach_result import PAGE_SIZES, ReachResult
 from mmulab.report import plots
 from mmulab.results import MachineResult, ReplayResults
+from mmulab.views import weightiest_guess
 
 _PAGES_SHOWN = 25
 _REGIONS_SHOWN = 14
@@ -84,25 +84,42 @@ def _render(template: str, path: Path, **values: Any) -> None:
 
 
 def _gather(directory: Path) -> dict[str, Any]:
-    """What the page's sections need, for what the folder holds."""
-    found: dict[str, Any] = {}
-    for name, prepare in (
-        ("trace", lambda raw: raw),
-        ("replay", lambda raw: _replay(ReplayResults(raw))),
-        ("reach", lambda raw: _reach(ReachResult(raw))),
-    ):
-        path = directory / f"{name}.json"
-        if path.exists():
-            found[name] = _read(path, prepare)
+    """What the page's sections need, for what the folder holds; nothing where it holds nothing."""
+    trace = _read(directory / "trace.json", _processes_of) or []
+    results = _read(directory / "replay.json", ReplayResults)
+    curves = _read(directory / "reach.json", _all_curves) or []
     sweeps = [_sweep(path) for path in sorted(directory.glob("*.parquet"))]
-    if sweeps:
-        found["sweeps"] = sweeps
-    if found:
-        found = {"trace": None, "replay": None, "reach": None, "sweeps": []} | found
-    return found
+    if results is None and not (trace or curves or sweeps):
+        return {}
+    if results is not None and not results:
+        raise InputError(f"{directory / 'replay.json'}: a result without machines")
+    by_trace = results.by_trace() if results else {}
+    known = {Path(one["path"]).name: one for one in trace}
+    reached = {one.provenance["trace"]["name"]: one for one in curves}
+    processes = [
+        {
+            "name": name,
+            "trace": known.get(name),
+            "replay": _replay(by_trace[name]) if name in by_trace else None,
+            "reach": _reach(reached[name]) if name in reached else None,
+        }
+        for name in dict.fromkeys([*known, *by_trace, *reached])
+    ]
+    return {"processes": processes, "sweeps": sweeps}
+
+
+def _processes_of(trace: dict[str, Any]) -> list[dict[str, Any]]:
+    return [trace, *trace["children"]]
+
+
+def _all_curves(raw: Any) -> list[ReachResult]:
+    return [ReachResult(one) for one in (raw if isinstance(raw, list) else [raw])]
 
 
 def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
+    """What a file of results holds, prepared; None where there is no such file."""
+    if not path.exists():
+        return None
     try:
         return prepare(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -112,12 +129,12 @@ def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: is not a result of this version ({type(error).__name__}: {error}); "
-            "make it anew"
+            "make it again"
         ) from error
 
 
 def _title(found: dict[str, Any], directory: Path) -> str:
-    trace = found["trace"]
+    trace = found["processes"][0]["trace"] if found["processes"] else None
     if trace and trace.get("command"):
         program, *rest = trace["command"].split(" ")
         return " ".join([Path(program).name, *rest])
@@ -125,8 +142,6 @@ def _title(found: dict[str, Any], directory: Path) -> str:
 
 
 def _replay(results: ReplayResults) -> dict[str, Any]:
-    if not results:
-        raise InputError("a result without machines")
     costs = sorted({cost for row in results for cost in row.interrupt_costs_cycles})
     translating = [row for row in results if row.group_cycles("translation")]
     return {
@@ -134,46 +149,73 @@ def _replay(results: ReplayResults) -> dict[str, Any]:
         "costs": costs,
         "instructions": results[0].instructions,
         "headline": _headline(results),
-        "cycles": plots.cycles(results),
-        "translation": plots.translation(results) if translating else None,
-        "interrupts": plots.interrupts(results),
-        "path": plots.mean_free_path(results) if any(r.mean_free_path for r in results) else None,
+        "guesses": [_guess_rows(row) for row in results if row.data["guesses"]],
+        "cycles": plots.both(plots.cycles, results),
+        "translation": plots.both(plots.translation, results) if translating else None,
+        "interrupts": plots.both(plots.interrupts, results),
+        "path": plots.both(plots.mean_free_path, results)
+        if any(r.mean_free_path for r in results)
+        else None,
         "causes": _cause_rows(results),
         "misses": _miss_rows(results),
         "regions": _region_rows(translating),
         "pages": [_page_rows(row) for row in translating],
-        "titles": {row.machine: _machine_title(row.machine) for row in results},
+        "provenance": results[0].data["provenance"],
         "largest_share": max(row.translation_share(costs[-1]) for row in results) or 1,
     }
 
 
-def _machine_title(label: str) -> str:
-    """The title in the machine's file; empty for a machine that is not shipped."""
-    try:
-        return Machine.load(label.split(" ")[0]).title
-    except InputError:
-        return ""
-
-
 def _headline(results: ReplayResults) -> str:
-    """The result in a sentence or two."""
-    costs = results[0].interrupt_costs_cycles
+    """The result in a sentence or two, with the range that guessed values give it."""
     translating = [row for row in results if row.group_cycles("translation")]
     if not translating:
         return "None of these machines translates addresses."
-    by_share = sorted(translating, key=lambda row: row.translation_share(costs[0]))
+    cost = results[0].interrupt_costs_cycles[0]
+    by_share = sorted(translating, key=lambda row: row.translation_share(cost))
     best, worst = by_share[0], by_share[-1]
     if best is worst:
-        return (
-            f"Address translation takes {percent(best.translation_share(costs[0]))} of this "
-            f"program's run time on {best.machine}."
-        )
+        return f"Address translation takes {_share(best)} of this program's run time on {best.machine}."
     return (
-        f"Address translation takes {percent(best.translation_share(costs[0]))} of this program's "
-        f"run time on {best.machine} and {percent(worst.translation_share(costs[0]))} on "
-        f"{worst.machine}, the cheapest and the dearest of {len(translating)} machines that "
-        "translate."
+        f"Address translation takes {_share(best)} of this program's run time on {best.machine} and "
+        f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of "
+        f"{len(translating)} machines that translate."
     )
+
+
+def _share(row: MachineResult) -> str:
+    cost = row.interrupt_costs_cycles[0]
+    share = percent(row.translation_share(cost))
+    lowest, highest = map(percent, row.translation_share_range(cost))
+    if not row.data["guesses"] or lowest == highest:
+        return share
+    return f"{share} ({lowest} to {highest}, as its guessed values go)"
+
+
+def _guess_rows(row: MachineResult) -> dict[str, Any]:
+    """What each other value of a guess would make of a machine's share of translation."""
+    cost = str(row.interrupt_costs_cycles[0])
+    own = row.translation_share(int(cost))
+    lowest, highest = row.translation_share_range(int(cost))
+    rows = [
+        {
+            "changes": [
+                (path, f"{value:#x}" if path.endswith("base_address") else value)
+                for path, value in guess["set"].items()
+            ],
+            "share": guess["translation_share_at"][cost],
+            "difference": 100 * (guess["translation_share_at"][cost] - own),
+        }
+        for guess in row.data["guesses"]
+    ]
+    rows.sort(key=lambda one: -abs(one["difference"]))
+    return {
+        "machine": row.machine,
+        "share": own,
+        "lowest": lowest,
+        "highest": highest,
+        "weightiest": weightiest_guess(row),
+        "rows": rows,
+    }
 
 
 def _cause_rows(results: ReplayResults) -> list[dict[str, Any]]:
@@ -264,7 +306,7 @@ def _reach(curves: ReachResult) -> dict[str, Any]:
     sizes = [size for size in curves.sizes() if size >= 4][:14]
     return {
         "curves": curves,
-        "plot": plots.reach(curves),
+        "plot": plots.both(plots.reach, curves),
         "page_sizes": PAGE_SIZES,
         "pages": [curves.curve("data", size).pages for size in PAGE_SIZES],
         "rows": [
@@ -305,7 +347,7 @@ def _sweep(path: Path) -> dict[str, Any]:
             figures.append(
                 {
                     "title": f"{title} over {' and '.join(together)}",
-                    "svg": plots.sweep(table, metric, along, "machine"),
+                    "svg": plots.both(plots.sweep, table, metric, along),
                     "caption": f"Cycles per instruction.{averaged}",
                 }
             )

@@ -6,6 +6,7 @@ serves light and dark. Each mark's description becomes a tooltip.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -63,6 +64,15 @@ CAUSE_COLOURS = {
 PAGE_SIZE_COLOURS = ["#d95f1e", "#e0a32e", "#4fae9d", "#4b8fc4", "#8f63b8"]
 
 
+NARROW_WIDTH = 210
+"""On a phone, beside the labels of machines."""
+
+
+def both(draw: Callable[..., str], *arguments: Any) -> tuple[str, str]:
+    """A plot as wide as the page, and one for a phone; the style sheet shows one of them."""
+    return draw(*arguments), draw(*arguments, narrow=True)
+
+
 def svg(chart: alt.TopLevelMixin) -> str:
     """A chart as SVG text."""
     styled = chart.configure(
@@ -93,7 +103,7 @@ def svg(chart: alt.TopLevelMixin) -> str:
     return vl_convert.vegalite_to_svg(styled.to_dict())
 
 
-def cycles(results: ReplayResults) -> str:
+def cycles(results: ReplayResults, *, narrow: bool = False) -> str:
     """Where every cycle goes: one bar per machine, one colour per cause."""
     rows: list[dict[str, Any]] = [
         {
@@ -109,10 +119,10 @@ def cycles(results: ReplayResults) -> str:
     for row in rows:
         row["text"] = f"{row['machine']}: {row['cause']}, {row['cpi']:.4f} cycles per instruction\n"
         row["text"] += BY_NAME[row["cause"]].text
-    return svg(_stacked(rows, results, "cycles per instruction", [c.name for c in CAUSES]))
+    return svg(_stacked(rows, results, "cycles per instruction", [c.name for c in CAUSES], narrow))
 
 
-def translation(results: ReplayResults) -> str:
+def translation(results: ReplayResults, *, narrow: bool = False) -> str:
     """The components of VMCPI, one bar per machine."""
     rows: list[dict[str, Any]] = [
         {
@@ -129,15 +139,19 @@ def translation(results: ReplayResults) -> str:
         row["text"] = f"{row['machine']}: {row['cause']}, {row['cpi']:.4f} cycles per instruction\n"
         row["text"] += BY_NAME[row["cause"]].text
     names = [cause.name for cause in CAUSES if cause.group == "translation"]
-    return svg(_stacked(rows, results, "VMCPI: cycles per instruction", names))
+    return svg(_stacked(rows, results, "VMCPI: cycles per instruction", names, narrow))
 
 
 def _stacked(
-    rows: list[dict[str, Any]], results: ReplayResults, title: str, names: list[str]
+    rows: list[dict[str, Any]],
+    results: ReplayResults,
+    title: str,
+    names: list[str],
+    narrow: bool,
 ) -> alt.Chart:
     present = [name for name in names if any(row["cause"] == name for row in rows)]
     return (
-        alt.Chart(alt.InlineData(rows), width=WIDTH, height=alt.Step(26))
+        alt.Chart(alt.InlineData(rows), width=_width(narrow), height=alt.Step(26))
         .mark_bar(height=alt.RelativeBandSize(0.72))
         .encode(
             x=alt.X("cpi:Q", title=title, stack="zero", axis=alt.Axis(format="~g")),
@@ -146,7 +160,7 @@ def _stacked(
                 "cause:N",
                 title=None,
                 scale=alt.Scale(domain=present, range=[CAUSE_COLOURS[name] for name in present]),
-                legend=alt.Legend(orient="bottom", columns=9),
+                legend=alt.Legend(orient="bottom", columns=3 if narrow else 9),
             ),
             order=alt.Order("order:Q"),
             description="text:N",
@@ -154,7 +168,11 @@ def _stacked(
     )
 
 
-def interrupts(results: ReplayResults) -> str:
+def _width(narrow: bool) -> int:
+    return NARROW_WIDTH if narrow else WIDTH
+
+
+def interrupts(results: ReplayResults, *, narrow: bool = False) -> str:
     """Overhead per instruction with interrupts at each of the machine's costs."""
     rows: list[dict[str, Any]] = []
     for row in results:
@@ -178,7 +196,7 @@ def interrupts(results: ReplayResults) -> str:
                 )
     groups = ["cache", "translation", "interrupt"]
     chart = (
-        alt.Chart(alt.InlineData(rows), width=WIDTH - 60, height=alt.Step(13))
+        alt.Chart(alt.InlineData(rows), width=_width(narrow) - 60, height=alt.Step(13))
         .mark_bar(height=alt.RelativeBandSize(0.85))
         .encode(
             x=alt.X(
@@ -207,7 +225,7 @@ def interrupts(results: ReplayResults) -> str:
                     domain=[GROUP_TITLES[group] for group in groups],
                     range=[GROUP_COLOURS[group] for group in groups],
                 ),
-                legend=alt.Legend(orient="bottom"),
+                legend=alt.Legend(orient="bottom", columns=1 if narrow else 3),
             ),
             order=alt.Order("order:Q"),
             description="text:N",
@@ -216,7 +234,7 @@ def interrupts(results: ReplayResults) -> str:
     return svg(chart)
 
 
-def mean_free_path(results: ReplayResults) -> str:
+def mean_free_path(results: ReplayResults, *, narrow: bool = False) -> str:
     """Instructions between two TLB misses, on a logarithmic scale."""
     rows = [
         {
@@ -228,14 +246,14 @@ def mean_free_path(results: ReplayResults) -> str:
         if row.mean_free_path
     ]
     chart = (
-        alt.Chart(alt.InlineData(rows), width=WIDTH, height=alt.Step(22))
+        alt.Chart(alt.InlineData(rows), width=_width(narrow), height=alt.Step(22))
         .mark_circle(size=110, color=GROUP_COLOURS["translation"], opacity=1)
         .encode(
             x=alt.X(
                 "path:Q",
                 title="instructions between two TLB misses (more is better)",
                 scale=alt.Scale(type="log", nice=True),
-                axis=alt.Axis(format="~s", tickCount=8),
+                axis=alt.Axis(format="~s", tickCount=3 if narrow else 8),
             ),
             y=alt.Y(
                 "machine:N",
@@ -249,7 +267,7 @@ def mean_free_path(results: ReplayResults) -> str:
     return svg(chart)
 
 
-def reach(curves: ReachResult) -> str:
+def reach(curves: ReachResult, *, narrow: bool = False) -> str:
     """TLB misses over TLB size, one line per page size, data and instructions side by side."""
     panels = []
     for stream, title in (("data", "Data TLB"), ("instruction", "Instruction TLB")):
@@ -267,7 +285,8 @@ def reach(curves: ReachResult) -> str:
                         f"{rate:.4f} misses per thousand instructions",
                     }
                 )
-        base = alt.Chart(alt.InlineData(rows), title=title, width=420, height=280).encode(
+        width = 280 if narrow else 420
+        base = alt.Chart(alt.InlineData(rows), title=title, width=width, height=280).encode(
             x=alt.X(
                 "entries:Q",
                 title="TLB entries",
@@ -276,7 +295,7 @@ def reach(curves: ReachResult) -> str:
             ),
             y=alt.Y(
                 "rate:Q",
-                title="misses per thousand instructions" if stream == "data" else None,
+                title="misses per thousand instructions" if narrow or stream == "data" else None,
                 scale=alt.Scale(type="symlog", constant=0.01),
                 axis=alt.Axis(format=",.2~f", values=[0, 0.01, 0.1, 1, 10, 100, 1000]),
             ),
@@ -286,14 +305,19 @@ def reach(curves: ReachResult) -> str:
                 scale=alt.Scale(
                     domain=[f"{size} pages" for size in PAGE_SIZES], range=PAGE_SIZE_COLOURS
                 ),
-                legend=alt.Legend(orient="bottom", symbolType="stroke", symbolStrokeWidth=3),
+                legend=alt.Legend(
+                    orient="bottom",
+                    symbolType="stroke",
+                    symbolStrokeWidth=3,
+                    columns=3 if narrow else 5,
+                ),
             ),
         )
         panels.append(
             base.mark_line(strokeWidth=2)
             + base.mark_circle(size=26, opacity=1).encode(description="text:N")
         )
-    return svg(alt.hconcat(*panels, spacing=28))
+    return svg(alt.vconcat(*panels) if narrow else alt.hconcat(*panels, spacing=28))
 
 
 def _sizes(pages: int) -> list[int]:
@@ -302,38 +326,40 @@ def _sizes(pages: int) -> list[int]:
     return sorted(size for size in sizes if size <= max(2 * pages, 2))
 
 
-def sweep(table: pa.Table, metric: str, along: str, series: str | None) -> str:
-    """One metric over one varied parameter, a line for each value of another."""
-    columns = [name for name in (along, series) if name]
-    keys = columns or [along]
-    grouped = table.group_by(keys).aggregate([(metric, "mean")]).to_pylist()
+def sweep(table: pa.Table, metric: str, along: str, *, narrow: bool = False) -> str:
+    """One metric over one varied parameter, a line for each machine on each trace."""
+    several = len(table["trace"].unique()) > 1
+    grouped = table.group_by(["trace", "machine", along]).aggregate([(metric, "mean")])
     rows = []
-    for row in grouped:
+    for row in grouped.to_pylist():
+        series = f"{row['machine']}, {row['trace']}" if several else row["machine"]
         value = row[f"{metric}_mean"]
-        named = f", {series} {row[series]}" if series else ""
         rows.append(
             {
                 "along": row[along],
-                "series": str(row[series]) if series else "",
+                "series": series,
                 "value": value,
-                "text": f"{along} {row[along]}{named}: {metric} {value:.4f}",
+                "text": f"{along} {row[along]}, {series}: {metric} {value:.4f}",
             }
         )
     numeric = all(isinstance(row["along"], int | float) for row in rows)
     names = sorted({row["series"] for row in rows}, key=_natural)
-    base = alt.Chart(alt.InlineData(rows), width=WIDTH - 100, height=260).encode(
+    width = 280 if narrow else WIDTH - 100
+    base = alt.Chart(alt.InlineData(rows), width=width, height=260).encode(
         x=alt.X(
             "along:O",
             title=along,
             sort=None if not numeric else "ascending",
-            axis=alt.Axis(labelAngle=0),
+            axis=alt.Axis(labelAngle=0, labelOverlap=True),
         ),
         y=alt.Y("value:Q", title=metric, axis=alt.Axis(format="~g")),
         color=alt.Color(
             "series:N",
-            title=series,
+            title=None,
             sort=names,
-            legend=alt.Legend(orient="right") if series else None,
+            legend=alt.Legend(
+                orient="bottom" if narrow else "right", columns=1, symbolLimit=len(names)
+            ),
             scale=alt.Scale(scheme="tableau10"),
         ),
     )

@@ -46,6 +46,22 @@ pub struct ChainStatistics {
     pub mean_search_by_walk: f64,
     /// The number of chains of each length that occurs, ascending.
     pub lengths: Vec<(u64, u64)>,
+    /// Walks.
+    #[serde(skip)]
+    walks: u64,
+    /// Entries that they looked at.
+    #[serde(skip)]
+    entries_searched: u64,
+}
+
+impl ChainStatistics {
+    /// With the walks after `before` alone; the chains are as they are.
+    pub fn since(mut self, before: &Self) -> Self {
+        self.walks -= before.walks;
+        self.entries_searched -= before.entries_searched;
+        self.mean_search_by_walk = self.entries_searched as f64 / self.walks.max(1) as f64;
+        self
+    }
 }
 
 impl InvertedTable {
@@ -113,6 +129,8 @@ impl InvertedTable {
             mean_search_by_page: searched as f64 / pages.max(1) as f64,
             mean_search_by_walk: self.entries_searched as f64 / self.lookups.max(1) as f64,
             lengths: by_length.into_iter().collect(),
+            walks: self.lookups,
+            entries_searched: self.entries_searched,
         }
     }
 }

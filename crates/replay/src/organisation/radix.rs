@@ -215,6 +215,7 @@ pub struct RadixEngine {
     data_references: u64,
     walk_loads: u64,
     walks: u64,
+    walk_steps: u64,
     attribution: Attribution<Page>,
     /// The accesses of the stretch that span lines, and for each access of blocks that are fetched
     /// whether it writes; kept for their memory.
@@ -325,6 +326,7 @@ impl RadixEngine {
             data_references: 0,
             walk_loads: 0,
             walks: 0,
+            walk_steps: 0,
             attribution: Attribution::default(),
             straddles: Vec::new(),
             stores: Vec::new(),
@@ -651,6 +653,7 @@ impl RadixEngine {
                 WalkStart::L2 => 1.min(self.caches.levels() - 1),
             };
             self.walk_loads += u64::from(entry_level == 0);
+            self.walk_steps += 1;
             self.ledger.charge_many(Cause::Uhandler, 0, u64::from(self.table.walk_step_cycles));
             let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
             let slot = self.caches.reference_slot(
@@ -694,8 +697,8 @@ impl RadixEngine {
         table + index * pte_bytes
     }
 
-    /// Ends the run.
-    pub fn finish(self) -> EngineResult<Page> {
+    /// What has happened so far.
+    pub fn result(&self) -> EngineResult<Page> {
         let references = [self.instructions, self.data_references];
         let [instruction, data] = &self.sides;
         let counters = |name: &str, hits, misses| TlbCounters {
@@ -715,12 +718,13 @@ impl RadixEngine {
         }
         EngineResult {
             instructions: self.instructions,
-            ledger: self.ledger,
+            ledger: self.ledger.clone(),
             tlbs,
             caches: self.caches.counters([references[0], references[1] + self.walk_loads]),
             chains: None,
             tlb_walks: Some(self.walks),
-            attribution: self.attribution,
+            walk_steps: self.walk_steps,
+            attribution: self.attribution.clone(),
         }
     }
 }

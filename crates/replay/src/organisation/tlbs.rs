@@ -1,6 +1,6 @@
 //! The TLBs of a 32-bit machine, with the answer for every page at hand.
 
-use mmulab_hardware::{Directory, GeometryError, Partition, Random};
+use mmulab_hardware::{Directory, GeometryError, Partition, Random, SetIndex};
 use mmulab_machine as machine;
 
 use super::PAGE_SHIFT;
@@ -16,6 +16,7 @@ const PAGES: usize = 1 << (32 - PAGE_SHIFT);
 #[derive(Clone, Debug)]
 pub struct PageTlb {
     directory: Directory,
+    set_index: SetIndex,
     /// A bit for each page, set while the TLB holds it.
     present: Box<[u64; PAGES / 64]>,
     hits_change_nothing: bool,
@@ -60,6 +61,7 @@ impl PageTlb {
         );
         let present: Box<[u64]> = vec![0; PAGES / 64].into();
         Ok(Self {
+            set_index: SetIndex::new(directory.sets()),
             directory,
             present: present.try_into().unwrap_or_else(|_| unreachable!("made with this length")),
             hits_change_nothing,
@@ -112,7 +114,7 @@ impl PageTlb {
 
     #[inline]
     fn set(&self, page: u32) -> u32 {
-        page & (self.directory.sets() - 1)
+        self.set_index.of(page.into())
     }
 
     /// Inserts a page of the program; which one it displaces.

@@ -180,8 +180,8 @@ impl Lanes {
     pub fn finish(self, driver: &EngineResult<u32>) -> Vec<EngineResult<u32>> {
         let references = [driver.caches[0].hits, driver.caches[1].hits];
         let lanes = self.machines.into_iter().map(|machine| {
-            let (ledger, _, caches) = machine.finish(references);
-            EngineResult { ledger, caches, ..driver.clone() }
+            let caches = machine.counters(references);
+            EngineResult { ledger: machine.ledger, caches, ..driver.clone() }
         });
         lanes.collect()
     }

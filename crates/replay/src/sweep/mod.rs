@@ -168,7 +168,8 @@ impl Unit {
         seed: u64,
         progress: &(dyn Fn(u64) -> bool + Sync),
     ) -> Result<Vec<Outcome>, ReplayError> {
-        let options = Options { seed, threads: NonZeroUsize::new(1), progress: Some(progress) };
+        let threads = NonZeroUsize::new(1);
+        let options = Options { seed, threads, progress: Some(progress), ..Options::default() };
         let mut outcomes = replay(source, &self.machines, options)?;
         for outcome in &mut outcomes {
             outcome.regions.clear();
@@ -202,9 +203,9 @@ impl Unit {
         })?;
         let mut outcomes: Vec<Option<Outcome>> = self.machines.iter().map(|_| None).collect();
         for (engine, places) in engines.into_iter().zip(groups.values()) {
-            let (mut driver, lanes) = engine.finish_with_caches();
+            let mut driver = engine.result();
             driver.attribution = Attribution::default();
-            for (result, &place) in lanes.finish(&driver).into_iter().zip(places) {
+            for (result, &place) in engine.into_caches().finish(&driver).into_iter().zip(places) {
                 let machine = &self.machines[place];
                 let outcome = Outcome::new(machine, result, &Regions::default(), |_| None);
                 outcomes[place] = Some(outcome);
@@ -289,10 +290,10 @@ impl<O: Organisation> DrivesFamily for Engine<O, Family> {
     }
 
     fn finish(self: Box<Self>) -> (EngineResult<u32>, Family) {
-        let (mut result, family) = self.finish_with_caches();
+        let mut result = self.result();
         // What walks cost is each member's own; only their number is known here.
         result.attribution = Attribution::default();
-        (result, family)
+        (result, self.into_caches())
     }
 }
 

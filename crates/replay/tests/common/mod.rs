@@ -41,7 +41,7 @@ impl VecSource {
         for (first, chunk) in (0..).step_by(batch_blocks).zip(executed.chunks(batch_blocks)) {
             let mut batch = Batch::default();
             let own =
-                events.iter().filter(|(place, _)| (first..first + batch_blocks).contains(place));
+                events.iter().filter(|(place, _)| (first..first + chunk.len()).contains(place));
             batch.events.extend(own.map(|(place, event)| (place - first, event.clone())));
             for (block, addresses) in chunk {
                 let number =

@@ -723,11 +723,19 @@ impl Slow {
         self.counts.add("uhandler", cycles);
     }
 
+    /// Forgets what was counted so far.
+    pub fn end_warm_up(&mut self) {
+        self.counts = Counts::default();
+        self.instructions = 0;
+    }
+
     /// What happens once, at the end.
     pub fn finish(&mut self) {
         let issued =
             self.instructions.div_ceil(u64::from(self.machine.core.instructions_per_cycle));
-        self.counts.causes.insert("issue", (self.instructions, issued));
+        if self.instructions > 0 {
+            self.counts.causes.insert("issue", (self.instructions, issued));
+        }
         if let Some(interval) = self.machine.interrupts.copy_on_write_interval_instructions {
             let faults = self.instructions / interval;
             let cost = u64::from(self.machine.interrupts.costs_cycles[0]);

@@ -35,7 +35,8 @@ pub struct RecordOptions {
     /// Its arguments.
     pub args: Vec<String>,
     /// The file to write. Other processes, if they are followed, go into files beside it: `t.mmt`
-    /// is the first process, `t.1.mmt` its first child, `t.1.2.mmt` the second child of that one.
+    /// is the first process, `t.1.mmt` its first child, `t.1.2.mmt` the second child of that one. What
+    /// an earlier recording left under such names is removed.
     pub output: PathBuf,
     /// Record also what the program forks and executes.
     pub follow_children: bool,
@@ -80,7 +81,7 @@ pub fn record(
     let shared = session.shared.clone();
     let mut command = vec![options.program.clone()];
     command.extend_from_slice(&options.args);
-    let totals = record_process(&shared, first, String::new(), command, &mut |instructions| {
+    let recorded = record_process(&shared, first, String::new(), command, &mut |instructions| {
         if !progress(instructions) {
             shared.stop();
         }
@@ -92,7 +93,7 @@ pub fn record(
     let mut files = vec![options.output.clone()];
     files.extend(state.files.drain(..).filter(|file| *file != options.output));
     // Only now the program's end is known, and its file can be brought to its own.
-    let totals = totals.conclude(ending)?;
+    let totals = recorded.writer.finish(ending)?;
     Ok(Summary { ending, totals, files, seconds: start.elapsed().as_secs_f64(), messages })
 }
 
@@ -152,12 +153,10 @@ impl Source for LiveRecording {
 }
 
 /// A file whose recording has ended, but not yet the program.
-struct Recorded(MmtWriter);
-
-impl Recorded {
-    fn conclude(self, ending: Ending) -> Result<Totals, TraceError> {
-        self.0.finish(ending)
-    }
+struct Recorded {
+    writer: MmtWriter,
+    /// How the process ended, as far as its own stream tells.
+    ending: Ending,
 }
 
 /// Records one process to the end of its stream, through all programs that it loads.
@@ -200,7 +199,10 @@ fn record_process(
                     writer.write(stream.table(), &batch)?;
                     batch.clear();
                 }
-                None => return Ok(Recorded(writer)),
+                None => {
+                    let ending = shared.ending_of(&stream);
+                    return Ok(Recorded { writer, ending });
+                }
             }
         }
     }
@@ -218,6 +220,24 @@ fn child_path(output: &Path, suffix: &str) -> PathBuf {
         name.push(extension);
     }
     output.with_file_name(name)
+}
+
+/// Removes the files of child processes that an earlier recording into `output` left.
+fn remove_children(output: &Path) -> std::io::Result<()> {
+    let Some(stem) = output.file_stem().and_then(|stem| stem.to_str()) else { return Ok(()) };
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+        let path = entry?.path();
+        let numbers = path
+            .file_stem()
+            .and_then(|name| name.to_str()?.strip_prefix(stem)?.strip_prefix('.'))
+            .unwrap_or_default();
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if path.extension() == output.extension() && numbers.split('.').all(is_number) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// A running recording: Valgrind, the program in it, and the processes that it makes.
@@ -293,6 +313,20 @@ impl Shared {
         Ok(progress)
     }
 
+    /// How a process ended whose stream is at its end. Of one that a signal ended its parent alone
+    /// knows the signal.
+    fn ending_of(&self, stream: &RunStream) -> Ending {
+        if stream.instructions() >= self.options.max_instructions.unwrap_or(u64::MAX) {
+            Ending::Limit
+        } else if let Some(status) = stream.exit_status() {
+            Ending::Exited(status)
+        } else if self.stop_requested.load(Ordering::Relaxed) > 0 {
+            Ending::Interrupted
+        } else {
+            Ending::Unknown
+        }
+    }
+
     /// Waits for the process to come back with the program that it has loaded, and says which.
     fn wait_for_exec(&self, process: u32, forks_made: u32) -> Option<(Channel, Vec<String>)> {
         let mut state = self.state();
@@ -347,7 +381,8 @@ impl Shared {
         let shared = self.clone();
         let stream = RunStream::new(channel);
         state.children.push(std::thread::spawn(move || {
-            record_process(&shared, stream, suffix, command, &mut |_| {})?.conclude(Ending::Unknown)
+            let child = record_process(&shared, stream, suffix, command, &mut |_| {})?;
+            child.writer.finish(child.ending)
         }));
     }
 }
@@ -386,6 +421,10 @@ impl Session {
         let (log, log_path) = channel::memory_file().map_err(io)?;
         let interrupts = InterruptGuard::install();
         let follow = if options.follow_children { "yes" } else { "no" };
+        if options.follow_children {
+            remove_children(&options.output)
+                .map_err(|error| TraceError::io(&options.output, error))?;
+        }
         let valgrind = Command::new(valgrind)
             .env("VALGRIND_LIB", tools)
             // Neither the user's settings nor a debugger's door, which costs time and leaves files.

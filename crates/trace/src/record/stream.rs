@@ -14,8 +14,9 @@ const MAP: u32 = 0xffff_fffd;
 const UNMAP: u32 = 0xffff_fffc;
 const EXEC: u32 = 0xffff_fffb;
 const EXEC_FAILED: u32 = 0xffff_fffa;
+const EXIT: u32 = 0xffff_fff9;
 /// Records from here on are not runs.
-const FIRST_SPECIAL: u32 = EXEC_FAILED;
+const FIRST_SPECIAL: u32 = EXIT;
 /// Address of a guarded access that was not made.
 const NOT_MADE: u64 = u64::MAX;
 
@@ -76,6 +77,7 @@ pub(super) struct RunStream {
     instructions: u64,
     /// Forks made before an exec that is under way.
     exec: Option<u32>,
+    exit_status: Option<i32>,
 }
 
 impl RunStream {
@@ -93,6 +95,7 @@ impl RunStream {
             thread_base: 0,
             instructions: 0,
             exec: None,
+            exit_status: None,
         }
     }
 
@@ -106,6 +109,11 @@ impl RunStream {
 
     pub(super) fn instructions(&self) -> u64 {
         self.instructions
+    }
+
+    /// After the end: the status with which the process ended, if it did so by itself.
+    pub(super) fn exit_status(&self) -> Option<i32> {
+        self.exit_status
     }
 
     /// After the end: whether the process went on with another program, and the forks before it.
@@ -291,7 +299,9 @@ impl RunStream {
                 batch.events.push((at, Event::Unmap { address, length_bytes }));
             }
             EXEC => self.exec = Some(body.u32()?.0),
-            _ => self.exec = None,
+            EXIT => self.exit_status = Some(body.u32()?.0 as i32),
+            EXEC_FAILED => self.exec = None,
+            _ => {}
         }
         Some(())
     }

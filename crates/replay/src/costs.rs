@@ -1,0 +1,111 @@
+//! What the same events would cost on a machine that differs in costs alone.
+
+use mmulab_hardware::{Cause as _, Ledger};
+use mmulab_machine::{Organisation, PageSize, Pages, ReplayMachine, Tlb};
+
+use crate::attribution::{Attribution, Numbered};
+use crate::caches::miss_cycles;
+use crate::cause::{Cause, Role, Tier};
+use crate::engine::EngineResult;
+
+/// Whether two machines do the same with every program, so that they differ at most in what it costs.
+pub(crate) fn do_the_same(one: &ReplayMachine, other: &ReplayMachine) -> bool {
+    without_costs(one) == without_costs(other)
+}
+
+/// The machine without what decides on costs only, and without what its pages never use.
+fn without_costs(machine: &ReplayMachine) -> ReplayMachine {
+    let mut machine = machine.clone();
+    machine.name.clear();
+    machine.title.clear();
+    machine.guesses.clear();
+    machine.memory.latency_cycles = 0;
+    machine.interrupts.costs_cycles.clear();
+    for cache in [&mut machine.l2, &mut machine.l3].into_iter().flatten() {
+        cache.latency_cycles = 0;
+    }
+    if let Some(stlb) = &mut machine.stlb {
+        stlb.latency_cycles = 0;
+    }
+    let Organisation::Radix(table) = &mut machine.organisation else { return machine };
+    table.walk_overhead_cycles = 0;
+    table.walk_step_cycles = 0;
+    if table.pages == Pages::Small {
+        for array in [
+            &mut machine.itlb,
+            &mut machine.itlb_large,
+            &mut machine.dtlb,
+            &mut machine.dtlb_large,
+            &mut machine.dtlb_huge,
+            &mut machine.stlb,
+            &mut machine.stlb_huge,
+        ] {
+            keep_small_pages(array);
+        }
+    }
+    machine
+}
+
+/// Leaves of an array what pages of 4 KiB use.
+fn keep_small_pages(array: &mut Option<Tlb>) {
+    let Some(tlb) = array else { return };
+    tlb.page_sizes.retain(|&size| size == PageSize::Size4K);
+    if tlb.page_sizes.is_empty() {
+        *array = None;
+    }
+}
+
+/// The result at the costs of `machine`, which does the same as the machine that gave it; without the
+/// costs by page.
+pub(crate) fn at_costs_of<P: Numbered>(
+    result: &EngineResult<P>,
+    machine: &ReplayMachine,
+) -> EngineResult<P> {
+    let mut ledger = Ledger::new();
+    for &cause in Cause::ALL {
+        let account = result.ledger.account(cause);
+        let cycles = match cost_of_one(cause, machine) {
+            Some(cost) => account.count * cost,
+            None => match &machine.organisation {
+                Organisation::Radix(table) if cause == Cause::Uhandler => {
+                    account.count * u64::from(table.walk_overhead_cycles)
+                        + result.walk_steps * u64::from(table.walk_step_cycles)
+                }
+                _ => account.cycles,
+            },
+        };
+        ledger.charge_many(cause, account.count, cycles);
+    }
+    EngineResult {
+        instructions: result.instructions,
+        ledger,
+        tlbs: result.tlbs.clone(),
+        caches: result.caches.clone(),
+        chains: result.chains.clone(),
+        tlb_walks: result.tlb_walks,
+        walk_steps: result.walk_steps,
+        attribution: Attribution::default(),
+    }
+}
+
+/// Cycles of one event, where that is a value of the machine.
+fn cost_of_one(cause: Cause, machine: &ReplayMachine) -> Option<u64> {
+    match cause {
+        Cause::Interrupt => machine.interrupts.costs_cycles.first().copied().map(u64::from),
+        Cause::Stlb => machine.stlb.as_ref().map(|stlb| u64::from(stlb.latency_cycles)),
+        _ => {
+            let levels = machine.cache_levels().len();
+            let roles = [
+                Role::Fetch,
+                Role::Data,
+                Role::Pte(Tier::User),
+                Role::Pte(Tier::Kernel),
+                Role::Pte(Tier::Root),
+                Role::Handler,
+            ];
+            let missed =
+                |&level: &usize| roles.iter().any(|role| role.miss(level, levels) == cause);
+            (0..levels).find(missed).map(|level| miss_cycles(machine)[level])
+        }
+    }
+}

@@ -1,0 +1,122 @@
+"""Where a result comes from: what has to be the same for the same bytes to come out again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mmulab import _engine
+from mmulab.errors import InputError, TraceError
+from mmulab.machine import Machine
+
+
+def trace_provenance(trace: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `file_provenance` says of a trace. Raises `TraceError` where it cannot be read."""
+    try:
+        return file_provenance(trace)
+    except InputError as error:
+        raise TraceError(str(error)) from error
+
+
+def file_provenance(file: str | os.PathLike[str]) -> dict[str, Any]:
+    """A file by name, size in bytes and SHA-256; of a pipe only the name is known.
+
+    Raises `InputError` where it cannot be read.
+    """
+    path = Path(file)
+    try:
+        size = path.stat().st_size if path.is_file() else None
+        return {"name": path.name, "bytes": size, "sha256": _digest_of(path)}
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+_DIGESTS: dict[tuple[str, int, int], str] = {}
+
+
+def _digest_of(path: Path) -> str | None:
+    """Of a file's content, computed once for each state of the file."""
+    state = path.stat()
+    if not path.is_file():
+        return None
+    key = (str(path), state.st_size, state.st_mtime_ns)
+    if key not in _DIGESTS:
+        with path.open("rb") as file:
+            _DIGESTS[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _DIGESTS[key]
+
+
+def machine_provenance(machine: Machine) -> dict[str, Any]:
+    """A machine by name, file, SHA-256 of its content, what `--set` changed, and its whole content."""
+    return {
+        "name": machine.name,
+        "file": machine.file,
+        "sha256": machine.sha256,
+        "set": dict(machine.changes),
+        "description": machine.values(),
+    }
+
+
+def provenance(trace: dict[str, Any], machine: Machine, **options: Any) -> dict[str, Any]:
+    """All that a result of `machine` on a trace depends on."""
+    return {
+        "mmulab": _engine.VERSION,
+        "trace": trace,
+        "machine": machine_provenance(machine),
+        **options,
+    }
+
+
+def flat_provenance(source: dict[str, Any]) -> dict[str, Any]:
+    """The same as columns of a table; what is nested becomes JSON."""
+    machine = source["machine"]
+    return {
+        "mmulab": source["mmulab"],
+        "seed": source["seed"],
+        "skip": source["skip"],
+        "warm_up": source["warm_up"],
+        "limit": source["limit"],
+        "trace_sha256": source["trace"]["sha256"],
+        "machine_sha256": machine["sha256"],
+        "set": json.dumps(machine["set"]),
+        "machine_description": json.dumps(machine["description"]),
+    }
+
+
+def machine_labels(machines: Sequence[Machine]) -> list[str]:
+    """A label for each machine that no other of them has: two that differ are never taken for one."""
+    return distinct(
+        [machine.label for machine in machines],
+        [machine.file or "" for machine in machines],
+        [f"#{machine.sha256[:8]}" for machine in machines],
+    )
+
+
+def trace_labels(paths: Sequence[Path]) -> list[str]:
+    """Likewise for traces: the file's name, with its folder where that is not enough."""
+    return distinct([path.name for path in paths], [str(path.parent) for path in paths])
+
+
+def distinct(names: Sequence[str], *details: Sequence[str]) -> list[str]:
+    """Names that differ: those that are equal get a detail in brackets, then the next; at last a
+    number."""
+    found = list(names)
+    for detail in details:
+        counts = Counter(found)
+        found = [
+            f"{name} ({more})" if counts[name] > 1 and more else name
+            for name, more in zip(found, detail, strict=True)
+        ]
+    taken: set[str] = set()
+    for place, name in enumerate(found):
+        number = 2
+        while found[place] in taken:
+            found[place] = f"{name} [{number}]"
+            number += 1
+        taken.add(found[place])
+    return found

@@ -1,0 +1,58 @@
+"""The folder that `mmulab run --dir` keeps: one run, whole, or none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mmulab.files import replacing, telling_where
+
+UNFINISHED = "unfinished"
+"""Where a run stands in the folder until it is done. The next run removes what is left of one."""
+
+_RESULTS = ["report.html", "replay.json", "reach.json", "trace.json"]
+
+
+def begin(folder: Path) -> Path:
+    """A fresh place for a run in `folder`; the run that `folder` holds stays until `publish`."""
+    unfinished = folder / UNFINISHED
+    with telling_where(unfinished):
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(parents=True)
+    return unfinished
+
+
+def publish(folder: Path) -> None:
+    """Puts the finished run in the place of the one that `folder` holds.
+
+    The old results go first, then the old traces, and only then anything new comes, so that
+    whenever this is killed old and new are never side by side.
+    """
+    unfinished = folder / UNFINISHED
+    with telling_where(folder):
+        old_traces = _traces_of(folder)
+        for name in [*_RESULTS, *old_traces]:
+            (folder / name).unlink(missing_ok=True)
+        results = [unfinished / name for name in _RESULTS]
+        traces = [path for path in sorted(unfinished.iterdir()) if path not in results]
+        for path in [*traces, *filter(Path.exists, results)]:
+            path.replace(folder / path.name)
+        unfinished.rmdir()
+
+
+def _traces_of(folder: Path) -> list[str]:
+    """Names of the traces of the run that `folder` holds."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+        return [Path(one["path"]).name for one in [trace, *trace["children"]]]
+    return []
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Writes a result, all or nothing."""
+    with replacing(path) as file:
+        file.write((json.dumps(data, indent=1) + "\n").encode())
