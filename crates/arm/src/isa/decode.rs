@@ -9,7 +9,7 @@ use mmulab_system::core::{Decode, Flow};
 use crate::cpu::{Architecture, Bus, Cpu};
 
 use super::execute;
-use super::op::{Late, Op, Operands};
+use super::op::{Late, Op, Operands, PackedOperands};
 use super::table::{Choice, Row, Since, Table};
 use super::{a32, t16};
 
@@ -50,13 +50,15 @@ const REMEMBERED: usize = 1024;
 pub struct Decoded {
     /// The instruction; `late` is what it delivers late, whatever follows.
     pub op: Op,
+    /// Its operands, which are not in `op` yet.
+    pub operands: Operands,
     /// Registers that it reads in its first cycle; bit n is register n. Stored data is wanted a cycle
     /// later.
     pub sources: u16,
 }
 
 /// The handler of an instruction that is not decoded yet. `immediate` is its place.
-fn decode_first(cpu: &mut Cpu, _: &mut Bus, place: Operands) -> Flow {
+fn decode_first(cpu: &mut Cpu, _: &mut Bus, place: PackedOperands) -> Flow {
     cpu.memory.fetch.decode(place.immediate);
     Flow::Decoded
 }
@@ -122,7 +124,8 @@ impl Decoder {
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
     fn with_stall(&mut self, word: u32, following: Option<u32>, thumb: bool) -> Op {
-        let mut op = self.decode(word, thumb).op;
+        let Decoded { mut op, operands, .. } = self.decode(word, thumb);
+        op.operands = operands.into();
         if let Some(following) = following
             && op.late.is_some()
         {
@@ -143,7 +146,7 @@ impl Decoder {
     fn undefined(&self, word: u32, thumb: bool) -> Decoded {
         let always = thumb || word >> 28 == 15;
         let condition = if always { 14 } else { (word >> 28) as u8 };
-        Decoded { op: Op::new(execute::undefined), sources: 0 }.when(condition)
+        Decoded::new(execute::undefined).when(condition)
     }
 
     fn has(&self, since: Since) -> bool {

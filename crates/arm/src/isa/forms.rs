@@ -11,7 +11,7 @@ use super::decode::Decoded;
 use super::execute::alu::*;
 use super::execute::load_store::*;
 use super::execute::{alu, branch, load_store, multiply, system};
-use super::op::{CONDITIONS, CoprocessorAccess, Handler, Late, Op, modifier};
+use super::op::{CONDITIONS, CoprocessorAccess, Handler, Late, Op, Operands, modifier};
 
 /// R13.
 pub const SP: u8 = 13;
@@ -34,8 +34,9 @@ fn set_of(registers: &[u8]) -> u16 {
 }
 
 impl Decoded {
-    fn new(handler: Handler) -> Decoded {
-        Decoded { op: Op::new(handler), sources: 0 }
+    /// Without operands.
+    pub fn new(handler: Handler) -> Decoded {
+        Decoded { op: Op::new(handler), operands: Operands::default(), sources: 0 }
     }
 
     /// Under a condition; without it, it is executed always.
@@ -134,43 +135,41 @@ pub fn data_processing(
     let mut decoded = match operand {
         Operand::Immediate(value, carry) => {
             let mut decoded = Decoded::new(handler(IMMEDIATE));
-            (decoded.op.operands.immediate, decoded.op.operands.shift) = (value, carry);
+            (decoded.operands.immediate, decoded.operands.shift) = (value, carry);
             decoded
         }
         Operand::Register(rm) | Operand::Shifted(rm, LSL, 0) => {
             let mut decoded = Decoded::new(handler(PLAIN));
-            decoded.op.operands.rm = rm;
+            decoded.operands.rm = rm;
             decoded.reads(&[rm])
         }
         Operand::Shifted(rm, kind, amount) => {
             let mut decoded = Decoded::new(handler(SHIFTED));
-            (decoded.op.operands.rm, decoded.op.operands.shift, decoded.op.operands.rs) =
-                (rm, kind, amount);
+            (decoded.operands.rm, decoded.operands.shift, decoded.operands.rs) = (rm, kind, amount);
             decoded.reads(&[rm])
         }
         Operand::ShiftedByRegister(rm, kind, rs) => {
             let mut decoded = Decoded::new(handler(SHIFTED_BY_REGISTER));
-            (decoded.op.operands.rm, decoded.op.operands.shift, decoded.op.operands.rs) =
-                (rm, kind, rs);
+            (decoded.operands.rm, decoded.operands.shift, decoded.operands.rs) = (rm, kind, rs);
             decoded.reads(&[rm, rs]).takes(1 + timing.register_shift_cycles)
         }
     };
-    (decoded.op.operands.rd, decoded.op.operands.rn) = (rd, rn);
-    decoded.op.operands.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
+    (decoded.operands.rd, decoded.operands.rn) = (rd, rn);
+    decoded.operands.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
     if matches!(operation, MOV | MVN) { decoded } else { decoded.reads(&[rn]) }
 }
 
 /// Thumb's ADD of a constant to R15, whose bit 1 it ignores.
 pub fn add_to_pc(rd: u8, immediate: u32) -> Decoded {
     let mut decoded = Decoded::new(alu::thumb_add_to_pc);
-    (decoded.op.operands.rd, decoded.op.operands.immediate) = (rd, immediate);
+    (decoded.operands.rd, decoded.operands.immediate) = (rd, immediate);
     decoded
 }
 
 /// CLZ.
 pub fn count_leading_zeros(rd: u8, rm: u8) -> Decoded {
     let mut decoded = Decoded::new(alu::count_leading_zeros);
-    (decoded.op.operands.rd, decoded.op.operands.rm) = (rd, rm);
+    (decoded.operands.rd, decoded.operands.rm) = (rd, rm);
     decoded.reads(&[rm])
 }
 
@@ -193,12 +192,8 @@ pub struct Factors {
 fn factors(handler: Handler, registers: Factors) -> Decoded {
     let mut decoded = Decoded::new(handler);
     let Factors { rd, rn, rm, rs } = registers;
-    (
-        decoded.op.operands.rd,
-        decoded.op.operands.rn,
-        decoded.op.operands.rm,
-        decoded.op.operands.rs,
-    ) = (rd, rn, rm, rs);
+    (decoded.operands.rd, decoded.operands.rn, decoded.operands.rm, decoded.operands.rs) =
+        (rd, rn, rm, rs);
     decoded.reads(&[rm, rs])
 }
 
@@ -234,7 +229,7 @@ pub fn multiply_long(
     let mut decoded = factors(handler, registers)
         .takes(timing.multiply_cycles + timing.multiply_long_cycles + flags_cycles)
         .delivers_two(registers.rd, registers.rn, timing.multiply_use_cycles);
-    decoded.op.operands.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
+    decoded.operands.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
     if accumulate { decoded.reads(&[registers.rn]) } else { decoded }
 }
 
@@ -269,21 +264,21 @@ pub fn multiply_half(
 /// QADD, QSUB, QDADD, QDSUB.
 pub fn saturating(timing: &ArmTiming, handler: Handler, (rd, rm, rn): (u8, u8, u8)) -> Decoded {
     let mut decoded = Decoded::new(handler);
-    (decoded.op.operands.rd, decoded.op.operands.rm, decoded.op.operands.rn) = (rd, rm, rn);
+    (decoded.operands.rd, decoded.operands.rm, decoded.operands.rn) = (rd, rm, rn);
     decoded.takes(timing.dsp_cycles).reads(&[rm, rn]).delivers(rd, timing.multiply_use_cycles)
 }
 
 /// MIA and its like; the handler knows which halves. It waits for Rs only, as the model has it.
 pub fn accumulate(handler: Handler, (rm, rs): (u8, u8)) -> Decoded {
     let mut decoded = Decoded::new(handler);
-    (decoded.op.operands.rm, decoded.op.operands.rs) = (rm, rs);
+    (decoded.operands.rm, decoded.operands.rs) = (rm, rs);
     decoded.reads(&[rs])
 }
 
 /// MAR and MRA.
 pub fn accumulator_transfer(handler: Handler, (low, high): (u8, u8)) -> Decoded {
     let mut decoded = Decoded::new(handler);
-    (decoded.op.operands.rd, decoded.op.operands.rn) = (low, high);
+    (decoded.operands.rd, decoded.operands.rn) = (low, high);
     decoded.takes(2)
 }
 
@@ -333,14 +328,14 @@ impl Address {
     /// An instruction with this address, in full.
     fn general(&self, handler: Handler) -> Decoded {
         let mut decoded = Decoded::new(handler);
-        decoded.op.operands.modifiers = self.mode;
-        decoded.op.operands.rn = self.rn;
+        decoded.operands.modifiers = self.mode;
+        decoded.operands.rn = self.rn;
         match self.offset {
-            Offset::Immediate(offset) => decoded.op.operands.immediate = offset,
+            Offset::Immediate(offset) => decoded.operands.immediate = offset,
             Offset::Register(rm, kind, amount) => {
-                (decoded.op.operands.rm, decoded.op.operands.shift, decoded.op.operands.rs) =
+                (decoded.operands.rm, decoded.operands.shift, decoded.operands.rs) =
                     (rm, kind, amount);
-                decoded.op.operands.modifiers |= modifier::REGISTER_OFFSET;
+                decoded.operands.modifiers |= modifier::REGISTER_OFFSET;
                 decoded = decoded.reads(&[rm]);
             }
         }
@@ -351,7 +346,7 @@ impl Address {
     fn signed(&self, handler: Handler) -> Decoded {
         let mut decoded = self.general(handler);
         if !self.up() {
-            decoded.op.operands.immediate = decoded.op.operands.immediate.wrapping_neg();
+            decoded.operands.immediate = decoded.operands.immediate.wrapping_neg();
         }
         decoded
     }
@@ -381,7 +376,7 @@ impl Handlers {
             }
             _ => address.general(self.general),
         };
-        decoded.op.operands.rd = rd;
+        decoded.operands.rd = rd;
         decoded
     }
 }
@@ -418,7 +413,7 @@ fn extra<const KIND: u8>(rd: u8, address: Address) -> Decoded {
         }
         _ => address.general(load_store::extra_general::<KIND>),
     };
-    decoded.op.operands.rd = rd;
+    decoded.operands.rd = rd;
     decoded
 }
 
@@ -457,7 +452,7 @@ pub fn store_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
 /// Thumb's load relative to R15, whose bit 1 it ignores.
 pub fn load_literal(timing: &ArmTiming, rd: u8, offset: u32) -> Decoded {
     let mut decoded = Decoded::new(load_store::thumb_load_literal);
-    (decoded.op.operands.rd, decoded.op.operands.immediate) = (rd, offset);
+    (decoded.operands.rd, decoded.operands.immediate) = (rd, offset);
     decoded.delivers(rd, timing.load_use_cycles)
 }
 
@@ -469,8 +464,8 @@ pub fn preload(address: Address) -> Decoded {
 fn block(timing: &ArmTiming, handler: Handler, rn: u8, mode: u8, list: u32) -> Decoded {
     let mut decoded = Decoded::new(handler);
     let count = list.count_ones() as u8;
-    (decoded.op.operands.rn, decoded.op.operands.modifiers) = (rn, mode);
-    (decoded.op.operands.immediate, decoded.op.operands.rs) = (list, count);
+    (decoded.operands.rn, decoded.operands.modifiers) = (rn, mode);
+    (decoded.operands.immediate, decoded.operands.rs) = (list, count);
     let cycles = (timing.block_base_cycles + count).max(timing.block_minimum_cycles);
     decoded.reads(&[rn]).takes(cycles)
 }
@@ -494,7 +489,7 @@ pub fn store_multiple(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decode
 pub fn swap(timing: &ArmTiming, byte: bool, (rd, rm, rn): (u8, u8, u8)) -> Decoded {
     let handler = if byte { load_store::swap::<true> } else { load_store::swap::<false> };
     let mut decoded = Decoded::new(handler);
-    (decoded.op.operands.rd, decoded.op.operands.rm, decoded.op.operands.rn) = (rd, rm, rn);
+    (decoded.operands.rd, decoded.operands.rm, decoded.operands.rn) = (rd, rm, rn);
     decoded.reads(&[rm, rn]).takes(timing.swap_cycles).delivers(rd, timing.load_use_cycles)
 }
 
@@ -503,15 +498,15 @@ pub fn swap(timing: &ArmTiming, byte: bool, (rd, rm, rn): (u8, u8, u8)) -> Decod
 /// B, BL and their like; the offset is from R15.
 pub fn branch(handler: Handler, offset: u32) -> Decoded {
     let mut decoded = Decoded::new(handler);
-    decoded.op.operands.immediate = offset;
-    decoded.op.operands.modifiers = modifier::PREDICTED;
+    decoded.operands.immediate = offset;
+    decoded.operands.modifiers = modifier::PREDICTED;
     decoded
 }
 
 /// First half of Thumb's BL and BLX.
 pub fn link_prefix(offset: u32) -> Decoded {
     let mut decoded = Decoded::new(branch::thumb_link_prefix);
-    decoded.op.operands.immediate = offset;
+    decoded.operands.immediate = offset;
     decoded
 }
 
@@ -520,7 +515,7 @@ pub fn branch_exchange(link: bool, rm: u8) -> Decoded {
     let handler =
         if link { branch::branch_exchange::<true> } else { branch::branch_exchange::<false> };
     let mut decoded = Decoded::new(handler);
-    decoded.op.operands.rm = rm;
+    decoded.operands.rm = rm;
     decoded.reads(&[rm])
 }
 
@@ -529,8 +524,8 @@ pub fn branch_exchange(link: bool, rm: u8) -> Decoded {
 /// MRS.
 pub fn status_read(timing: &ArmTiming, saved: bool, rd: u8) -> Decoded {
     let mut decoded = Decoded::new(system::status_read);
-    decoded.op.operands.rd = rd;
-    decoded.op.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
+    decoded.operands.rd = rd;
+    decoded.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
     decoded.takes(timing.status_read_cycles)
 }
 
@@ -539,17 +534,17 @@ pub fn status_write(timing: &ArmTiming, saved: bool, mask: u8, operand: Operand)
     let mut decoded = match operand {
         Operand::Immediate(value, _) => {
             let mut decoded = Decoded::new(system::status_write::<IMMEDIATE>);
-            decoded.op.operands.immediate = value;
+            decoded.operands.immediate = value;
             decoded
         }
         Operand::Register(rm) | Operand::Shifted(rm, ..) | Operand::ShiftedByRegister(rm, ..) => {
             let mut decoded = Decoded::new(system::status_write::<PLAIN>);
-            decoded.op.operands.rm = rm;
+            decoded.operands.rm = rm;
             decoded.reads(&[rm])
         }
     };
-    decoded.op.operands.shift = mask;
-    decoded.op.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
+    decoded.operands.shift = mask;
+    decoded.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
     let only_flags = mask & 7 == 0;
     decoded.takes(if only_flags { timing.flags_write_cycles } else { timing.status_write_cycles })
 }
@@ -557,7 +552,7 @@ pub fn status_write(timing: &ArmTiming, saved: bool, mask: u8, operand: Operand)
 /// SVC.
 pub fn supervisor_call(number: u32) -> Decoded {
     let mut decoded = Decoded::new(system::supervisor_call);
-    decoded.op.operands.immediate = number;
+    decoded.operands.immediate = number;
     decoded
 }
 
@@ -569,13 +564,13 @@ pub fn breakpoint() -> Decoded {
 /// MRC.
 pub fn coprocessor_read(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) -> Decoded {
     let mut decoded = Decoded::new(system::coprocessor_read);
-    (decoded.op.operands.rd, decoded.op.operands.immediate) = (rd, access.into());
+    (decoded.operands.rd, decoded.operands.immediate) = (rd, access.into());
     decoded.takes(timing.coprocessor_read_cycles)
 }
 
 /// MCR.
 pub fn coprocessor_write(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) -> Decoded {
     let mut decoded = Decoded::new(system::coprocessor_write);
-    (decoded.op.operands.rd, decoded.op.operands.immediate) = (rd, access.into());
+    (decoded.operands.rd, decoded.operands.immediate) = (rd, access.into());
     decoded.reads(&[rd]).takes(timing.coprocessor_write_cycles)
 }

@@ -1,6 +1,6 @@
 //! The instruction sets: which encodings there are, and what each instruction does.
 //!
-//! - [`a32`] and `t16` are the decode tables, one row an encoding: name, section of the manual, the
+//! - `a32` and `t16` are the decode tables, one row an encoding: name, section of the manual, the
 //!   architecture that brought it, the bit pattern as the manual draws it, and the form that turns the
 //!   pattern's fields into an [`Op`]. No two rows match the same word; a word that no row matches is
 //!   undefined.

@@ -7,7 +7,7 @@ use mmulab_system::clock::Cost;
 use mmulab_system::core::Flow;
 
 /// Executes one decoded instruction.
-pub type Handler = fn(&mut Cpu, &mut Bus, Operands) -> Flow;
+pub type Handler = fn(&mut Cpu, &mut Bus, PackedOperands) -> Flow;
 
 /// A decoded instruction.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct Op {
     /// Issue and stall cycles.
     pub cost: Cost,
     /// On what.
-    pub operands: Operands,
+    pub operands: PackedOperands,
     /// Under which flags it is executed; see [`CONDITIONS`].
     pub passes: u16,
     /// Registers whose values come late, if it is not known yet whether the next instruction reads
@@ -25,9 +25,8 @@ pub struct Op {
     pub late: Late,
 }
 
-/// What the handler of an instruction gets. What a field means beside its name is the handler's
-/// business.
-#[derive(Clone, Copy)]
+/// What an instruction works on. What a field means beside its name is the handler's business.
+#[derive(Clone, Copy, Default)]
 pub struct Operands {
     /// Immediate operand, offset (signed where the handler takes no [`modifier::UP`]), register list,
     /// or [`CoprocessorAccess`].
@@ -47,8 +46,15 @@ pub struct Operands {
     pub modifiers: u8,
 }
 
+/// The same as a handler gets it: small enough for two registers of the host.
+#[derive(Clone, Copy)]
+pub struct PackedOperands {
+    /// As in [`Operands`].
+    pub immediate: u32,
+    rest: u32,
+}
+
 const _: () = assert!(size_of::<Op>() == 32, "the run loop finds one by a shift");
-const _: () = assert!(size_of::<Operands>() <= 16, "handlers get them in registers");
 
 /// What changes an instruction within its handler.
 pub mod modifier {
@@ -110,18 +116,53 @@ impl Op {
         Op {
             handler,
             cost: Cost::issue(1),
-            operands: Operands { immediate: 0, rd: 0, rn: 0, rm: 0, rs: 0, shift: 0, modifiers: 0 },
+            operands: PackedOperands { immediate: 0, rest: 0 },
             passes: ALWAYS,
             late: Late::NONE,
         }
     }
 }
 
-impl Operands {
+impl From<Operands> for PackedOperands {
+    fn from(operands: Operands) -> PackedOperands {
+        let Operands { immediate, rd, rn, rm, rs, shift, modifiers } = operands;
+        debug_assert!(rd < 16 && rn < 16 && rm < 16 && rs < 32 && shift < 16);
+        let packed = [(rd, 0), (rn, 4), (rm, 8), (rs, 12), (shift, 20), (modifiers, 24)];
+        let rest = packed.iter().fold(0, |all, &(field, low)| all | u32::from(field) << low);
+        PackedOperands { immediate, rest }
+    }
+}
+
+impl PackedOperands {
+    #[inline(always)]
+    pub fn rd(self) -> u8 {
+        self.rest as u8 & 15
+    }
+
+    #[inline(always)]
+    pub fn rn(self) -> u8 {
+        (self.rest >> 4) as u8 & 15
+    }
+
+    #[inline(always)]
+    pub fn rm(self) -> u8 {
+        (self.rest >> 8) as u8 & 15
+    }
+
+    #[inline(always)]
+    pub fn rs(self) -> u8 {
+        (self.rest >> 12) as u8 & 31
+    }
+
+    #[inline(always)]
+    pub fn shift(self) -> u8 {
+        (self.rest >> 20) as u8 & 15
+    }
+
     /// Whether any of the given modifiers is there.
     #[inline(always)]
     pub fn is(self, modifiers: u8) -> bool {
-        self.modifiers & modifiers != 0
+        (self.rest >> 24) as u8 & modifiers != 0
     }
 }
 
@@ -161,8 +202,8 @@ impl CoprocessorAccess {
 }
 
 /// What an operation's immediate holds.
-impl From<Operands> for CoprocessorAccess {
-    fn from(op: Operands) -> CoprocessorAccess {
+impl From<PackedOperands> for CoprocessorAccess {
+    fn from(op: PackedOperands) -> CoprocessorAccess {
         CoprocessorAccess(op.immediate)
     }
 }

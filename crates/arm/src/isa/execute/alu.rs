@@ -1,7 +1,7 @@
 //! Data processing: arithmetic, logic, shifts, comparisons (ARM DDI 0100, A3.4 and A5.1).
 
 use crate::cpu::{Bus, Cpu};
-use crate::isa::op::{Operands, modifier};
+use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::core::Flow;
 
 /// The operations by their encoding (A3.4).
@@ -87,18 +87,18 @@ fn shift_by_register(value: u32, kind: u8, amount: u32, carry: u32) -> (u32, u32
 
 /// The second operand and the shifter's carry.
 #[inline(always)]
-fn second_operand<const FORM: u8>(cpu: &Cpu, op: Operands) -> (u32, u32) {
+fn second_operand<const FORM: u8>(cpu: &Cpu, op: PackedOperands) -> (u32, u32) {
     match FORM {
         IMMEDIATE => {
-            let carry = if op.shift == 2 { cpu.carry() } else { u32::from(op.shift) };
+            let carry = if op.shift() == 2 { cpu.carry() } else { u32::from(op.shift()) };
             (op.immediate, carry)
         }
-        PLAIN => (cpu.register(op.rm), cpu.carry()),
-        SHIFTED => shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()),
+        PLAIN => (cpu.register(op.rm()), cpu.carry()),
+        SHIFTED => shift_by_constant(cpu.register(op.rm()), op.shift(), op.rs(), cpu.carry()),
         _ => {
             // The register read takes a cycle, after which R15 reads as the address plus 12.
-            let value = cpu.register(op.rm).wrapping_add(if op.rm == 15 { 4 } else { 0 });
-            shift_by_register(value, op.shift, cpu.register(op.rs), cpu.carry())
+            let value = cpu.register(op.rm()).wrapping_add(if op.rm() == 15 { 4 } else { 0 });
+            shift_by_register(value, op.shift(), cpu.register(op.rs()), cpu.carry())
         }
     }
 }
@@ -154,16 +154,16 @@ fn logical<const OPERATION: u8>(a: u32, b: u32) -> u32 {
 pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
     let (b, shifter_carry) = second_operand::<FORM>(cpu, op);
-    let mut a = cpu.register(op.rn);
-    if FORM == SHIFTED_BY_REGISTER && op.rn == 15 {
+    let mut a = cpu.register(op.rn());
+    if FORM == SHIFTED_BY_REGISTER && op.rn() == 15 {
         a = a.wrapping_add(4);
     }
     let result = compute::<OPERATION, FLAGS>(cpu, a, b, shifter_carry);
     if !matches!(OPERATION, TST | TEQ | CMP | CMN) {
-        cpu.set_register(op.rd, result);
+        cpu.set_register(op.rd(), result);
     }
     Flow::Next
 }
@@ -172,11 +172,11 @@ pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
 pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
     let (b, _) = second_operand::<FORM>(cpu, op);
-    let mut a = cpu.register(op.rn);
-    if FORM == SHIFTED_BY_REGISTER && op.rn == 15 {
+    let mut a = cpu.register(op.rn());
+    if FORM == SHIFTED_BY_REGISTER && op.rn() == 15 {
         a = a.wrapping_add(4);
     }
     let result = compute::<OPERATION, false>(cpu, a, b, 0);
@@ -185,15 +185,15 @@ pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
 }
 
 /// ADD Rd, PC, #immediate in Thumb state.
-pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     let value = (cpu.registers[15] & !3).wrapping_add(op.immediate);
-    cpu.set_register(op.rd, value);
+    cpu.set_register(op.rd(), value);
     Flow::Next
 }
 
 /// CLZ.
-pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
-    let zeros = cpu.register(op.rm).leading_zeros();
-    cpu.set_register(op.rd, zeros);
+pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+    let zeros = cpu.register(op.rm()).leading_zeros();
+    cpu.set_register(op.rd(), zeros);
     Flow::Next
 }

@@ -1,7 +1,7 @@
 //! Branches, with and without link (ARM DDI 0100, A3.3).
 
 use crate::cpu::{Bus, Cpu, THUMB};
-use crate::isa::op::{Operands, modifier};
+use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
 use mmulab_system::core::Flow;
 
@@ -23,7 +23,7 @@ impl Cpu {
 
     /// A conditional instruction was not executed; a branch target buffer learns from branches.
     #[inline(always)]
-    pub fn skipped(&mut self, op: Operands) {
+    pub fn skipped(&mut self, op: PackedOperands) {
         if let Some(buffer) = &mut self.branch_buffer
             && op.is(modifier::PREDICTED)
             && !buffer.not_taken(self.memory.pc)
@@ -40,7 +40,7 @@ impl Cpu {
 }
 
 /// B and Thumb's branches (A4.1.5). The immediate is the offset from R15.
-pub fn branch(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn branch(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[15].wrapping_add(op.immediate);
     // A branch to itself with both interrupts masked can never end.
@@ -53,7 +53,7 @@ pub fn branch(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
 }
 
 /// BL in ARM state.
-pub fn branch_with_link(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn branch_with_link(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     cpu.taken_branch();
     cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
     cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
@@ -61,7 +61,7 @@ pub fn branch_with_link(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
 }
 
 /// BLX with an immediate (A4.1.8): to Thumb state; the offset has the half-word bit in it.
-pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     cpu.taken_branch();
     cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
     cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
@@ -70,9 +70,9 @@ pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Fl
 }
 
 /// BX, and BLX with a register.
-pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     cpu.written_pc();
-    let target = cpu.register(op.rm);
+    let target = cpu.register(op.rm());
     if LINK {
         cpu.registers[14] = if cpu.thumb() {
             cpu.memory.pc.wrapping_add(2) | 1
@@ -84,13 +84,17 @@ pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operand
 }
 
 /// First half of Thumb's BL pair (A7.1.17): R14 = R15 + offset.
-pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     cpu.registers[14] = cpu.registers[15].wrapping_add(op.immediate);
     Flow::Next
 }
 
 /// Second half of Thumb's BL pair; `TO_ARM` is BLX.
-pub fn thumb_link_suffix<const TO_ARM: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn thumb_link_suffix<const TO_ARM: bool>(
+    cpu: &mut Cpu,
+    _: &mut Bus,
+    op: PackedOperands,
+) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[14].wrapping_add(op.immediate);
     cpu.registers[14] = cpu.memory.pc.wrapping_add(2) | 1;

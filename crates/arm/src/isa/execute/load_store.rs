@@ -1,7 +1,7 @@
 //! Loads, stores, block transfers and swaps (ARM DDI 0100, A3.11 to A3.13).
 
 use crate::cpu::{Bus, Cpu};
-use crate::isa::op::{Operands, modifier};
+use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
 use mmulab_system::core::Fault;
 use mmulab_system::core::Flow;
@@ -9,11 +9,11 @@ use mmulab_system::core::Flow;
 use super::alu::shift_by_constant;
 
 /// Thumb's loads and address computations relative to R15, whose bit 1 they ignore.
-pub fn thumb_load_literal(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn thumb_load_literal(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     let address = (cpu.registers[15] & !3).wrapping_add(op.immediate);
     match cpu.memory.load_word(bus, address) {
         Ok(value) => {
-            cpu.set_register(op.rd, value);
+            cpu.set_register(op.rd(), value);
             Flow::Next
         }
         Err(fault) => cpu.data_abort(fault),
@@ -24,9 +24,9 @@ pub fn thumb_load_literal(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
 pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     bus: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
-    let address = cpu.register(op.rn).wrapping_add(op.immediate);
+    let address = cpu.register(op.rn()).wrapping_add(op.immediate);
     match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, false) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
@@ -37,9 +37,9 @@ pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
 pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     bus: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
-    let address = cpu.register(op.rn).wrapping_add(cpu.register(op.rm) << (op.rs & 31));
+    let address = cpu.register(op.rn()).wrapping_add(cpu.register(op.rm()) << (op.rs() & 31));
     match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, false) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
@@ -50,7 +50,7 @@ pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
 fn word_or_byte<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     bus: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
     address: u32,
     as_user: bool,
 ) -> Result<(), Fault> {
@@ -61,12 +61,12 @@ fn word_or_byte<const LOAD: bool, const BYTE: bool>(
             (false, false) => cpu.memory.load_word(bus, address)?,
             (false, true) => cpu.memory.as_user(|memory| memory.load_word(bus, address))?,
         };
-        cpu.set_register(op.rd, value);
+        cpu.set_register(op.rd(), value);
     } else {
         // A store of R15 gives the instruction's address plus 12 on these cores (A2.4.3 leaves 8 or
         // 12 to the implementation).
-        let mut value = cpu.register(op.rd);
-        if op.rd == 15 {
+        let mut value = cpu.register(op.rd());
+        if op.rd() == 15 {
             value = value.wrapping_add(4);
         }
         match (BYTE, as_user) {
@@ -81,8 +81,8 @@ fn word_or_byte<const LOAD: bool, const BYTE: bool>(
 
 /// Address and written-back base of a load or store in any addressing mode 2 or 3 (A5.2, A5.3).
 #[inline(always)]
-fn addresses(cpu: &Cpu, op: Operands, offset: u32) -> (u32, Option<u32>) {
-    let base = cpu.register(op.rn);
+fn addresses(cpu: &Cpu, op: PackedOperands, offset: u32) -> (u32, Option<u32>) {
+    let base = cpu.register(op.rn());
     let moved =
         if op.is(modifier::UP) { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
     match (op.is(modifier::BEFORE), op.is(modifier::WRITE_BACK)) {
@@ -96,23 +96,23 @@ fn addresses(cpu: &Cpu, op: Operands, offset: u32) -> (u32, Option<u32>) {
 pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
     cpu: &mut Cpu,
     bus: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
     let offset = if op.is(modifier::REGISTER_OFFSET) {
-        shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0
+        shift_by_constant(cpu.register(op.rm()), op.shift(), op.rs(), cpu.carry()).0
     } else {
         op.immediate
     };
     let (address, written) = addresses(cpu, op, offset);
     let as_user = op.is(modifier::USER);
-    let saved_base = cpu.register(op.rn);
+    let saved_base = cpu.register(op.rn());
     let link = cpu.registers[15];
     let mut result = Ok(());
-    if LOAD && op.rd == 15 {
+    if LOAD && op.rd() == 15 {
         match cpu.memory.load_word(bus, address) {
             Ok(target) => {
                 if let Some(base) = written {
-                    cpu.set_register(op.rn, base);
+                    cpu.set_register(op.rn(), base);
                 }
                 cpu.memory.charge(Cause::Branch, cpu.timing.load_pc_cycles);
                 cpu.written_pc();
@@ -123,23 +123,23 @@ pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
     } else if LOAD {
         // The base is written before the load's result, which wins if both are the same register.
         if let Some(base) = written {
-            cpu.set_register(op.rn, base);
+            cpu.set_register(op.rn(), base);
         }
         let loaded = word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, as_user);
         if loaded.is_err() && written.is_some() && !cpu.base_updated_on_abort {
-            cpu.set_register(op.rn, saved_base);
+            cpu.set_register(op.rn(), saved_base);
         }
         result = loaded;
     } else {
         match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, as_user) {
             Ok(()) => {
                 if let Some(base) = written {
-                    cpu.set_register(op.rn, base);
+                    cpu.set_register(op.rn(), base);
                 }
             }
             Err(fault) => {
                 if let (Some(base), true) = (written, cpu.base_updated_on_abort) {
-                    cpu.set_register(op.rn, base);
+                    cpu.set_register(op.rn(), base);
                 }
                 result = Err(fault);
             }
@@ -169,42 +169,42 @@ pub const STORE_DOUBLE: u8 = 5;
 fn extra_at<const KIND: u8>(
     cpu: &mut Cpu,
     bus: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
     address: u32,
 ) -> Result<(), Fault> {
     let memory = &mut cpu.memory;
     match KIND {
         STORE_HALF => {
-            let value = cpu.registers[usize::from(op.rd & 15)];
+            let value = cpu.registers[usize::from(op.rd() & 15)];
             memory.store_half(bus, address, value)
         }
         LOAD_HALF => {
             let value = memory.load_half(bus, address)?;
-            cpu.set_register(op.rd, value);
+            cpu.set_register(op.rd(), value);
             Ok(())
         }
         LOAD_SIGNED_BYTE => {
             let value = memory.load_byte(bus, address)?;
-            cpu.set_register(op.rd, value as i8 as u32);
+            cpu.set_register(op.rd(), value as i8 as u32);
             Ok(())
         }
         LOAD_SIGNED_HALF => {
             let value = memory.load_half(bus, address)?;
-            cpu.set_register(op.rd, value as i16 as u32);
+            cpu.set_register(op.rd(), value as i16 as u32);
             Ok(())
         }
         LOAD_DOUBLE => {
             memory.check_alignment(address, 8)?;
             let low = memory.load_word(bus, address)?;
             let high = memory.load_word(bus, address.wrapping_add(4))?;
-            cpu.set_register(op.rd, low);
-            cpu.set_register(op.rd + 1, high);
+            cpu.set_register(op.rd(), low);
+            cpu.set_register(op.rd() + 1, high);
             Ok(())
         }
         _ => {
             memory.check_alignment(address, 8)?;
-            let low = cpu.registers[usize::from(op.rd & 15)];
-            let high = cpu.registers[usize::from((op.rd + 1) & 15)];
+            let low = cpu.registers[usize::from(op.rd() & 15)];
+            let high = cpu.registers[usize::from((op.rd() + 1) & 15)];
             memory.store_word(bus, address, low)?;
             memory.store_word(bus, address.wrapping_add(4), high)
         }
@@ -212,8 +212,8 @@ fn extra_at<const KIND: u8>(
 }
 
 /// The loads and stores of addressing mode 3, with a constant offset and no write-back.
-pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
-    let address = cpu.register(op.rn).wrapping_add(op.immediate);
+pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let address = cpu.register(op.rn()).wrapping_add(op.immediate);
     match extra_at::<KIND>(cpu, bus, op, address) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
@@ -221,25 +221,26 @@ pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) 
 }
 
 /// The loads and stores of addressing mode 3 in any form.
-pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
-    let offset = if op.is(modifier::REGISTER_OFFSET) { cpu.register(op.rm) } else { op.immediate };
+pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let offset =
+        if op.is(modifier::REGISTER_OFFSET) { cpu.register(op.rm()) } else { op.immediate };
     let (address, written) = addresses(cpu, op, offset);
-    let saved_base = cpu.register(op.rn);
+    let saved_base = cpu.register(op.rn());
     let is_load = !matches!(KIND, STORE_HALF | STORE_DOUBLE);
     if let (Some(base), true) = (written, is_load) {
-        cpu.set_register(op.rn, base);
+        cpu.set_register(op.rn(), base);
     }
     match extra_at::<KIND>(cpu, bus, op, address) {
         Ok(()) => {
             if let (Some(base), false) = (written, is_load) {
-                cpu.set_register(op.rn, base);
+                cpu.set_register(op.rn(), base);
             }
             Flow::Next
         }
         Err(fault) => {
             if let Some(base) = written {
                 let kept = if cpu.base_updated_on_abort { base } else { saved_base };
-                cpu.set_register(op.rn, kept);
+                cpu.set_register(op.rn(), kept);
             }
             cpu.data_abort(fault)
         }
@@ -248,9 +249,9 @@ pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: Operands)
 
 /// Lowest address and written-back base of a block transfer (A5.4).
 #[inline(always)]
-fn block_addresses(cpu: &Cpu, op: Operands) -> (u32, u32) {
-    let bytes = 4 * u32::from(op.rs);
-    let base = cpu.register(op.rn);
+fn block_addresses(cpu: &Cpu, op: PackedOperands) -> (u32, u32) {
+    let bytes = 4 * u32::from(op.rs());
+    let base = cpu.register(op.rn());
     let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));
     let lowest = if up { base } else { base.wrapping_sub(bytes) };
     let start = if before == up { lowest.wrapping_add(4) } else { lowest };
@@ -261,19 +262,19 @@ fn block_addresses(cpu: &Cpu, op: Operands) -> (u32, u32) {
 }
 
 /// LDM, with `^` in both its meanings (A4.1.20 to A4.1.22).
-pub fn load_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn load_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, special) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
     let mut loaded = [0; 16];
     if let Err(fault) = cpu.memory.load_block(bus, start, list, &mut loaded) {
         if write_back && cpu.base_updated_on_abort {
-            cpu.set_register(op.rn, moved);
+            cpu.set_register(op.rn(), moved);
         }
         return cpu.data_abort(fault);
     }
     if write_back {
-        cpu.set_register(op.rn, moved);
+        cpu.set_register(op.rn(), moved);
     }
     let to_user = special && list >> 15 == 0;
     let mut rest = list & 0x7fff;
@@ -295,7 +296,7 @@ pub fn load_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
 }
 
 /// STM, with `^` for the registers of user mode (A4.1.97, A4.1.98).
-pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, user) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
@@ -315,13 +316,13 @@ pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
     match cpu.memory.store_block(bus, start, &values[..count]) {
         Ok(()) => {
             if write_back {
-                cpu.set_register(op.rn, moved);
+                cpu.set_register(op.rn(), moved);
             }
             Flow::Next
         }
         Err(fault) => {
             if write_back && cpu.base_updated_on_abort {
-                cpu.set_register(op.rn, moved);
+                cpu.set_register(op.rn(), moved);
             }
             cpu.data_abort(fault)
         }
@@ -329,9 +330,9 @@ pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
 }
 
 /// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by half.
-pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
-    let address = cpu.register(op.rn);
-    let value = cpu.register(op.rm);
+pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let address = cpu.register(op.rn());
+    let value = cpu.register(op.rm());
     let swapped = if BYTE {
         cpu.memory.check_store(bus, address, 1).and_then(|()| {
             let old = cpu.memory.load_byte(bus, address)?;
@@ -347,7 +348,7 @@ pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flo
     };
     match swapped {
         Ok(old) => {
-            cpu.set_register(op.rd, old);
+            cpu.set_register(op.rd(), old);
             Flow::Next
         }
         Err(fault) => cpu.data_abort(fault),
@@ -355,10 +356,10 @@ pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flo
 }
 
 /// PLD. The ARM926EJ-S does no line fill for it (ARM DDI 0198D, 2.3); the XScale does.
-pub fn preload(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn preload(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     if cpu.core.preload_fills {
         let offset = if op.is(modifier::REGISTER_OFFSET) {
-            shift_by_constant(cpu.register(op.rm), op.shift, op.rs, cpu.carry()).0
+            shift_by_constant(cpu.register(op.rm()), op.shift(), op.rs(), cpu.carry()).0
         } else {
             op.immediate
         };

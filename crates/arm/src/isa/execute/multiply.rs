@@ -1,7 +1,7 @@
 //! Multiplies, saturating arithmetic and the 40-bit accumulator of the XScale.
 
 use crate::cpu::{Bus, Cpu, SATURATED};
-use crate::isa::op::{Operands, modifier};
+use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
 use mmulab_system::core::Flow;
 
@@ -23,15 +23,15 @@ fn early_termination(cpu: &mut Cpu, multiplier: u32, signed: bool) {
 pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
-    let multiplier = cpu.register(op.rs);
-    let mut result = cpu.register(op.rm).wrapping_mul(multiplier);
+    let multiplier = cpu.register(op.rs());
+    let mut result = cpu.register(op.rm()).wrapping_mul(multiplier);
     if ACCUMULATE {
-        result = result.wrapping_add(cpu.register(op.rn));
+        result = result.wrapping_add(cpu.register(op.rn()));
     }
     early_termination(cpu, multiplier, true);
-    cpu.set_register(op.rd, result);
+    cpu.set_register(op.rd(), result);
     if FLAGS {
         cpu.set_logical_flags(result, cpu.carry());
     }
@@ -42,21 +42,21 @@ pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
 pub fn multiply_long<const SIGNED: bool, const ACCUMULATE: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
-    let (a, b) = (cpu.register(op.rm), cpu.register(op.rs));
+    let (a, b) = (cpu.register(op.rm()), cpu.register(op.rs()));
     let mut result = if SIGNED {
         (i64::from(a as i32) * i64::from(b as i32)) as u64
     } else {
         u64::from(a) * u64::from(b)
     };
     if ACCUMULATE {
-        let old = u64::from(cpu.register(op.rd)) << 32 | u64::from(cpu.register(op.rn));
+        let old = u64::from(cpu.register(op.rd())) << 32 | u64::from(cpu.register(op.rn()));
         result = result.wrapping_add(old);
     }
     early_termination(cpu, b, SIGNED);
-    cpu.set_register(op.rn, result as u32);
-    cpu.set_register(op.rd, (result >> 32) as u32);
+    cpu.set_register(op.rn(), result as u32);
+    cpu.set_register(op.rd(), (result >> 32) as u32);
     if op.is(modifier::FLAGS) {
         let zero = u32::from(result == 0);
         cpu.flags = ((result >> 63) as u32) << 3 | zero << 2 | cpu.flags & 3;
@@ -71,14 +71,14 @@ fn half_of(value: u32, top: bool) -> i32 {
 
 /// The product of two halves.
 #[inline(always)]
-fn product<const X: bool, const Y: bool>(cpu: &Cpu, op: Operands) -> i32 {
-    half_of(cpu.register(op.rm), X) * half_of(cpu.register(op.rs), Y)
+fn product<const X: bool, const Y: bool>(cpu: &Cpu, op: PackedOperands) -> i32 {
+    half_of(cpu.register(op.rm()), X) * half_of(cpu.register(op.rs()), Y)
 }
 
 /// The upper 32 bits of the product of a word and a half.
 #[inline(always)]
-fn wide_product<const Y: bool>(cpu: &Cpu, op: Operands) -> i32 {
-    let (word, half) = (cpu.register(op.rm) as i32, half_of(cpu.register(op.rs), Y));
+fn wide_product<const Y: bool>(cpu: &Cpu, op: PackedOperands) -> i32 {
+    let (word, half) = (cpu.register(op.rm()) as i32, half_of(cpu.register(op.rs()), Y));
     ((i64::from(word) * i64::from(half)) >> 16) as i32
 }
 
@@ -86,7 +86,7 @@ fn wide_product<const Y: bool>(cpu: &Cpu, op: Operands) -> i32 {
 pub fn half_accumulate<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
     let product = product::<X, Y>(cpu, op);
     add_product(cpu, op, product);
@@ -94,16 +94,16 @@ pub fn half_accumulate<const X: bool, const Y: bool>(
 }
 
 /// SMLAWy (A4.1.79).
-pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     let product = wide_product::<Y>(cpu, op);
     add_product(cpu, op, product);
     Flow::Next
 }
 
 /// SMULWy (A4.1.88).
-pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     let product = wide_product::<Y>(cpu, op);
-    cpu.set_register(op.rd, product as u32);
+    cpu.set_register(op.rd(), product as u32);
     Flow::Next
 }
 
@@ -111,12 +111,12 @@ pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: Operands) ->
 pub fn half_accumulate_long<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
-    let old = u64::from(cpu.register(op.rd)) << 32 | u64::from(cpu.register(op.rn));
+    let old = u64::from(cpu.register(op.rd())) << 32 | u64::from(cpu.register(op.rn()));
     let result = old.wrapping_add(i64::from(product::<X, Y>(cpu, op)) as u64);
-    cpu.set_register(op.rn, result as u32);
-    cpu.set_register(op.rd, (result >> 32) as u32);
+    cpu.set_register(op.rn(), result as u32);
+    cpu.set_register(op.rd(), (result >> 32) as u32);
     Flow::Next
 }
 
@@ -124,30 +124,30 @@ pub fn half_accumulate_long<const X: bool, const Y: bool>(
 pub fn half_multiply<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
     let product = product::<X, Y>(cpu, op);
-    cpu.set_register(op.rd, product as u32);
+    cpu.set_register(op.rd(), product as u32);
     Flow::Next
 }
 
 /// Adds Rn; an overflow is only told, in Q.
-fn add_product(cpu: &mut Cpu, op: Operands, product: i32) {
-    let (result, overflow) = product.overflowing_add(cpu.register(op.rn) as i32);
+fn add_product(cpu: &mut Cpu, op: PackedOperands, product: i32) {
+    let (result, overflow) = product.overflowing_add(cpu.register(op.rn()) as i32);
     if overflow {
         cpu.control |= SATURATED;
     }
-    cpu.set_register(op.rd, result as u32);
+    cpu.set_register(op.rd(), result as u32);
 }
 
 /// QADD, QSUB, QDADD, QDSUB (A4.1.46, 50, 51, 52).
 pub fn saturating<const DOUBLE: bool, const SUBTRACT: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
-    let a = cpu.register(op.rm) as i32;
-    let mut b = cpu.register(op.rn) as i32;
+    let a = cpu.register(op.rm()) as i32;
+    let mut b = cpu.register(op.rn()) as i32;
     let mut saturated = false;
     if DOUBLE {
         saturated |= b.checked_mul(2).is_none();
@@ -163,7 +163,7 @@ pub fn saturating<const DOUBLE: bool, const SUBTRACT: bool>(
     if saturated {
         cpu.control |= SATURATED;
     }
-    cpu.set_register(op.rd, result as u32);
+    cpu.set_register(op.rd(), result as u32);
     Flow::Next
 }
 
@@ -173,31 +173,31 @@ fn forty_bits(value: i64) -> i64 {
 }
 
 /// MAR of the XScale (273473, 2.3.1.2).
-pub fn accumulator_write(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn accumulator_write(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
-    let value = u64::from(cpu.register(op.rn)) << 32 | u64::from(cpu.register(op.rd));
+    let value = u64::from(cpu.register(op.rn())) << 32 | u64::from(cpu.register(op.rd()));
     cpu.accumulator = forty_bits(value as i64);
     Flow::Next
 }
 
 /// MRA.
-pub fn accumulator_read(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn accumulator_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
     let value = cpu.accumulator;
-    cpu.set_register(op.rd, value as u32);
-    cpu.set_register(op.rn, (value >> 32) as u32);
+    cpu.set_register(op.rd(), value as u32);
+    cpu.set_register(op.rn(), (value >> 32) as u32);
     Flow::Next
 }
 
-fn add_to_accumulator(cpu: &mut Cpu, op: Operands, sum: fn(u32, u32) -> i64) -> Flow {
+fn add_to_accumulator(cpu: &mut Cpu, op: PackedOperands, sum: fn(u32, u32) -> i64) -> Flow {
     if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
-    let sum = sum(cpu.register(op.rm), cpu.register(op.rs));
+    let sum = sum(cpu.register(op.rm()), cpu.register(op.rs()));
     cpu.accumulator = forty_bits(cpu.accumulator.wrapping_add(sum));
     Flow::Next
 }
@@ -207,12 +207,12 @@ fn long_product(a: u32, x: bool, b: u32, y: bool) -> i64 {
 }
 
 /// MIA of the XScale (273473, 2.3.1.1).
-pub fn accumulate(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn accumulate(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| i64::from(a as i32) * i64::from(b as i32))
 }
 
 /// MIAPH: the products of the lower and of the upper halves.
-pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| {
         long_product(a, false, b, false) + long_product(a, true, b, true)
     })
@@ -222,7 +222,7 @@ pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
 pub fn accumulate_half<const X: bool, const Y: bool>(
     cpu: &mut Cpu,
     _: &mut Bus,
-    op: Operands,
+    op: PackedOperands,
 ) -> Flow {
     add_to_accumulator(cpu, op, |a, b| long_product(a, X, b, Y))
 }

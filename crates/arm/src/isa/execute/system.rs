@@ -1,26 +1,26 @@
 //! Status registers, calls, breakpoints and coprocessor registers (ARM DDI 0100, A3.9, A3.15, A3.16).
 
 use crate::cpu::{Architecture, Bus, Cpu, Exception, SATURATED, THUMB};
-use crate::isa::op::{Operands, modifier};
+use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::core::Flow;
 
 use super::alu::IMMEDIATE;
 
 /// MRS.
-pub fn status_read(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
+pub fn status_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
     let value = if op.is(modifier::SAVED) { cpu.spsr() } else { cpu.cpsr() };
-    cpu.set_register(op.rd, value);
+    cpu.set_register(op.rd(), value);
     Flow::Next
 }
 
 /// MSR, with a register or an immediate (A4.1.39).
-pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Bus, op: Operands) -> Flow {
-    let value = if FORM == IMMEDIATE { op.immediate } else { cpu.register(op.rm) };
+pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+    let value = if FORM == IMMEDIATE { op.immediate } else { cpu.register(op.rm()) };
     let mut mask = 0;
-    if op.shift & 1 != 0 {
+    if op.shift() & 1 != 0 {
         mask |= 0xff;
     }
-    if op.shift & 8 != 0 {
+    if op.shift() & 8 != 0 {
         mask |= 0xf000_0000;
         if cpu.architecture >= Architecture::V5TE {
             mask |= SATURATED;
@@ -47,7 +47,7 @@ pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Bus, op: Operands) ->
 }
 
 /// SVC, and the semihosting calls of privileged code (docs/board.md).
-pub fn supervisor_call(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn supervisor_call(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     let semihosting = if cpu.thumb() { 0xab } else { 0x12_3456 };
     if op.immediate == semihosting
         && cpu.privileged()
@@ -61,24 +61,24 @@ pub fn supervisor_call(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
 }
 
 /// BKPT: with no debugger it is a prefetch abort (A4.1.7).
-pub fn breakpoint(cpu: &mut Cpu, _: &mut Bus, _: Operands) -> Flow {
+pub fn breakpoint(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
     cpu.record_breakpoint();
     cpu.take_exception(Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
     Flow::Jump
 }
 
 /// MRC.
-pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     if !cpu.privileged() {
         return cpu.undefined();
     }
     match cpu.coprocessor_read(bus, op.into()) {
-        Some(value) if op.rd == 15 => {
+        Some(value) if op.rd() == 15 => {
             cpu.flags = value >> 28;
             Flow::Synchronise
         }
         Some(value) => {
-            cpu.set_register(op.rd, value);
+            cpu.set_register(op.rd(), value);
             Flow::Synchronise
         }
         None => cpu.undefined(),
@@ -86,15 +86,15 @@ pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
 }
 
 /// MCR.
-pub fn coprocessor_write(cpu: &mut Cpu, bus: &mut Bus, op: Operands) -> Flow {
+pub fn coprocessor_write(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     if !cpu.privileged() && !cpu.open_to_users(op.into()) {
         return cpu.undefined();
     }
-    let value = cpu.register(op.rd);
+    let value = cpu.register(op.rd());
     if cpu.coprocessor_write(bus, op.into(), value) { Flow::Synchronise } else { cpu.undefined() }
 }
 
 /// Anything that the core does not have.
-pub fn undefined(cpu: &mut Cpu, _: &mut Bus, _: Operands) -> Flow {
+pub fn undefined(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
     cpu.undefined()
 }
