@@ -327,7 +327,13 @@ impl<C: Core> System<C> {
     /// Why the run has to end, if it has to.
     fn wanted_stop(&mut self, core: &mut C) -> Option<Stop> {
         if let Some(stop) = core.requests().stop.take() {
-            return Some(stop);
+            // A core that loops for ever is parked while another runs.
+            let parked =
+                stop == Stop::Hang && self.cores_mut().any(|peer| !peer.requests().waiting);
+            if !parked {
+                return Some(stop);
+            }
+            core.requests().waiting = true;
         }
         if let Some(taken) = core.requests().entered_vector.take()
             && core.memory().peek_instruction(&self.bus, taken.vector) == Some(0)
