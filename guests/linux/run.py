@@ -69,8 +69,9 @@ def ours(machine, command="true", image=None, **options):
     )
 
 
-def qemu(machine, command="true", icount=True, timeout=600):
-    """Boots the same kernel on QEMU; gives the console and the seconds it took.
+def qemu(machine, command="true", icount=True, timeout=600, options=()):
+    """Boots the same kernel on QEMU; gives the console, with what QEMU itself says, and the seconds
+    it took.
 
     QEMU puts a raw Image where this kernel does not run, so that it gets the zImage.
     """
@@ -82,10 +83,12 @@ def qemu(machine, command="true", icount=True, timeout=600):
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
         "-dtb", str(BUILT / "board.dtb"), "-initrd", str(initrd(machine)),
         "-append", command_line(command) + QEMU_OPTIONS.get(machine, ""), *(["-icount", "shift=3,sleep=off"] if icount else []),
+        *options,
     ]  # fmt: skip
     started = time.monotonic()
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    return done.stdout.decode(errors="replace"), time.monotonic() - started
+    console = done.stdout + done.stderr if options else done.stdout
+    return console.decode(errors="replace"), time.monotonic() - started
 
 
 # What differs: times and what is computed from them; the processor's name and revision, and its
