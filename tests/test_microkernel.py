@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,11 @@ import mmulab
 from mmulab.papers.microkernel import SCHEMES, boot
 
 ROOT = Path(__file__).resolve().parents[1]
+_spec = importlib.util.spec_from_file_location("fuzzing", ROOT / "guests/microkernel/fuzz.py")
+assert _spec and _spec.loader
+fuzzing = importlib.util.module_from_spec(_spec)
+sys.modules["fuzzing"] = fuzzing
+_spec.loader.exec_module(fuzzing)
 GUESTS = ROOT / "build" / "guests"
 SAME_EVERYWHERE = [
     "run=isolation",
@@ -84,40 +91,74 @@ def test_the_armv5_elf_runs_on_qemu_too():
         )
 
 
-def test_a_round_trip_takes_no_more_than_400_cycles_and_is_40_times_faster_than_flushing():
-    def cycles(scheme: str, clients: int) -> float:
-        return boot("sa1100", scheme, "pingpong", clients=clients, rounds=1000).cycles
+def test_switching_without_flushes_is_faster_like_for_like():
+    """Both kernels by their assembly path, then both by their path in C."""
 
-    fast, standard = cycles("fass", 1), cycles("flush", 1)
-    assert fast <= 400
-    assert standard / fast >= 40
-    assert cycles("fass", 14) <= 500
-    assert cycles("flush", 40) / cycles("fass", 40) >= 3
+    def cycles(scheme: str, clients: int, **options: str) -> float:
+        return boot("sa1100", scheme, "pingpong", clients=clients, rounds=1000, **options).cycles
+
+    assert cycles("fass", 1) <= 200
+    assert cycles("fass", 14) <= 200
+    assert cycles("flush", 1) / cycles("fass", 1) >= 25
+    assert cycles("flush", 1, path="general") / cycles("fass", 1, path="general") >= 15
+    assert cycles("flush", 40) / cycles("fass", 40) >= 2.5
+
+
+ATTACKS = [
+    "orphan",
+    "priority",
+    "latency",
+    "destruction",
+    "registers",
+    "thumb",
+    "shared_secret",
+    "many_mappings",
+    "unshared_slot",
+    "stale_section",
+    "shared_translation",
+    "gone_sharer",
+    "many_sections",
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_does_not_get_through(attack):
+    """Each got through once; docs/microkernel.md says how. Thumb state needs another core."""
+    for scheme in SCHEMES:
+        options = f"scheme={scheme} run=attack attack={attack}"
+        machine, architecture = ("arm926ej-s", "armv5te") if attack == "thumb" else ("sa1100", "armv4")
+        if attack == "shared_secret":  # its lines stay only in a larger cache
+            machine, architecture = "ixp425", "armv5te"
+        image = GUESTS / f"microkernel-{architecture}.elf"
+        result = mmulab.boot(
+            image, machine, append=options, check=True, max_instructions=60_000_000
+        )
+        assert result.exit == 0, result.console[-500:]
+        assert f"attack {attack}: got through 0 times" in result.console
+        assert result.reports == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_random_calls_break_no_invariant(scheme):
+    """A bounded portion of guests/microkernel/fuzz.py; the second core makes calls in Thumb state."""
+    for machine in ("sa1100", "arm926ej-s"):
+        done = fuzzing.fuzz(machine, scheme, calls=2500, seed=7)
+        assert not done.wrong
+        assert done.calls >= 2500
 
 
 def test_a_clean_domain_must_be_flushed_from_the_tlb_before_it_is_recycled():
     """The experiment of docs/microkernel.md: without the flush, the new owner reads a secret."""
     assert boot("sa1100", "fass", "recycled", check=True).result.reports == []
-    options = f"scheme=fass run=recycled mutant={number_of('FASS_CLEAN_RECYCLE_TRANSLATIONS')}"
+    options = "scheme=fass run=recycled mutant=FASS_CLEAN_RECYCLE_TRANSLATIONS"
     result = mmulab.boot(GUESTS / "microkernel-armv4.elf", "sa1100", append=options, check=True)
     assert result.exit == 1
     assert "the TLB holds" in result.reports[0]["text"]
 
 
-def maintenance() -> str:
-    """The kernel's list of maintenance operations."""
-    text = (ROOT / "guests/microkernel/kernel/maintenance.h").read_text()
-    return text[text.index("enum maintenance {") :]
-
-
-def number_of(name: str) -> int:
-    """The number of a maintenance operation, for `mutant=`."""
-    return re.findall(r"^\t([A-Z_]+),", maintenance(), re.M).index(name)
-
-
 @pytest.mark.parametrize("name", NEEDED)
 def test_an_operation_is_needed_in_a_situation_made_for_it(name):
-    options = f"scheme={NEEDED[name]} run=stale mutant={number_of(name)}"
+    options = f"scheme={NEEDED[name]} run=stale mutant={name}"
     image = GUESTS / "microkernel-armv5te.elf"
     result = mmulab.boot(image, "ixp425", append=options, check=True, max_instructions=60_000_000)
     assert result.reports
@@ -126,8 +167,8 @@ def test_an_operation_is_needed_in_a_situation_made_for_it(name):
 
 def test_every_maintenance_operation_has_its_row_in_the_table_of_mutants():
     table = (ROOT / "docs" / "microkernel-mutants.md").read_text()
-    names = re.findall(r"^\t([A-Z_]+),", maintenance(), re.M)[1:]
-    assert re.findall(r"^\| \d+ \| `([A-Z_]+)`", table, re.M) == names
+    listed = (ROOT / "guests/microkernel/kernel/maintenance.h").read_text()
+    assert re.findall(r"^\| `([A-Z_]+)`", table, re.M) == re.findall(r"^\tX\(([A-Z_]+),", listed, re.M)
     assert "no reason known" not in table
 
 

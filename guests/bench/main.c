@@ -52,7 +52,7 @@ void lap_print(const struct lap *lap, u32 per)
 void counters_print(void)
 {
 	static const char *const names[COUNTERS] = { "switches", "flushes", "tlb_flushes", "collisions", "fills",
-		"recycled_dirty", "recycled_clean", "grown", "written_shared", "page_flushes" };
+		"recycled_dirty", "recycled_clean", "grown", "written_shared", "page_flushes", "calls" };
 	for (u32 i = 0; i < COUNTERS; i++)
 		print(" %s=%u", names[i], counter(i));
 	print("\n");
@@ -65,7 +65,8 @@ static const struct {
 	{ "pingpong", pingpong }, { "extreme", extreme },     { "ring", ring },
 	{ "storm", storm },       { "periodic", periodic },   { "events", events },
 	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
-	{ "stale", stale },     { "switches", switches },
+	{ "stale", stale },       { "switches", switches },   { "attack", attack },
+	{ "fuzz", fuzz },
 };
 
 int main(void)
@@ -80,6 +81,6 @@ int main(void)
 			print("= checker reports=%u\n", LAB[LAB_CHECKER_REPORTS]);
 			return errors ? 1 : 0;
 		}
-	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale\n");
+	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale|switches|attack|fuzz\n");
 	return 2;
 }

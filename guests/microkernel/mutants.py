@@ -1,8 +1,8 @@
 """Disables every maintenance operation of the kernel in turn, and says what notices.
 
-    python guests/microkernel/mutants.py [NUMBER ...]      writes docs/microkernel-mutants.md
+    python guests/microkernel/mutants.py [NAME ...]      writes docs/microkernel-mutants.md
 
-A mutant is the same kernel with `mutant=N`, N from kernel/maintenance.h. It runs programs that compare
+A mutant is the same kernel with `mutant=NAME`, a name of kernel/maintenance.h. It runs programs that compare
 memory with a model, under the checker. It is caught by the checker, by the guest (wrong contents, a
 stolen secret, a crash, no end), or by nobody: then it must be in ONLY_SAVES, and a test asks for that.
 """
@@ -26,13 +26,21 @@ MANY_SPACES = "run=random operations=2500 spaces=80"
 MANY_SMALL_SPACES = "run=random operations=4000 spaces=96 places=8"
 ALL = ["flush", "fass", "fcse_guaranteed", "fcse_best_effort"]
 MOST_INSTRUCTIONS = 100_000_000
+ATTACKS = {
+    "PAGE_LINGERS_DATA": ["shared_secret"],
+    "FASS_REGION_DATA": ["gone_sharer"],
+    "FASS_REGION_INSTRUCTIONS": ["gone_sharer"],
+    "FASS_REGION_TRANSLATIONS": ["shared_translation"],
+    "FASS_REGION_SLOT": ["unshared_slot"],
+}
+"""Programs of guests/bench/attacks.c that were made for an operation."""
 
 # Operations that only save later work: left out, the kernel flushes more often, never less. The table
 # says how much more in this run.
 ONLY_SAVES = {
     "CACHE_EPOCH": (
         "sa1100",
-        "flush",
+        "fcse_best_effort",
         RANDOM,
         "page_flushes",
         "all spaces go on counting as cached, so that pages are flushed that are in no cache",
@@ -62,13 +70,10 @@ ONLY_SAVES = {
 }
 
 
-def mutants() -> list[tuple[int, str, str]]:
-    """Number, name and meaning, from the kernel's list."""
+def mutants() -> list[tuple[str, str]]:
+    """Name and meaning, from the kernel's list."""
     text = (ROOT / "guests/microkernel/kernel/maintenance.h").read_text()
-    body = text[text.index("enum maintenance {") :]
-    found = re.findall(r"^\t([A-Z_]+),[ \t]*(?:// (.*))?$", body, re.M)
-    rows = [(number, name, meaning) for number, (name, meaning) in enumerate(found)]
-    return [row for row in rows if row[1] not in ("NOTHING", "MAINTENANCES")]
+    return re.findall(r'^\tX\((\w+), "(.*)"\)', text, re.M)
 
 
 def experiments(name: str) -> list[tuple[str, str, str]]:
@@ -85,7 +90,9 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
         schemes = ["fcse_best_effort"]
     else:
         schemes = ALL
-    runs = [("sa1100", scheme, RANDOM) for scheme in schemes]
+    attacks = [f"run=attack attack={attack}" for attack in ATTACKS.get(name, [])]
+    runs = [("ixp425", scheme, attack) for attack in attacks for scheme in schemes]
+    runs += [("sa1100", scheme, RANDOM) for scheme in schemes]
     runs += [("sa1100", scheme, "run=stale") for scheme in schemes]
     runs += [("ixp425", scheme, "run=stale") for scheme in schemes]
     runs += [("ixp425", scheme, FEW_SPACES) for scheme in schemes]
@@ -99,7 +106,7 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
     return runs
 
 
-def run(machine: str, scheme: str, program: str, mutant: int) -> mmulab.BootResult:
+def run(machine: str, scheme: str, program: str, mutant: str) -> mmulab.BootResult:
     """One run under the checker."""
     return mmulab.boot(
         ROOT / f"build/guests/microkernel-{ARCHITECTURES[machine]}.elf",
@@ -113,22 +120,22 @@ def run(machine: str, scheme: str, program: str, mutant: int) -> mmulab.BootResu
 @functools.cache
 def sound(machine: str, scheme: str, program: str) -> bool:
     """Whether the kernel with all its maintenance passes the run."""
-    result = run(machine, scheme, program, 0)
+    result = run(machine, scheme, program, "NOTHING")
     return result.exit == 0 and not result.reports
 
 
-def counted(machine: str, scheme: str, program: str, mutant: int, what: str) -> int:
+def counted(machine: str, scheme: str, program: str, mutant: str, what: str) -> int:
     """One of the kernel's counters at the end of a run of random operations."""
     console = run(machine, scheme, program, mutant).console
     return int(re.search(rf"^= random .*\b{what}=(\d+)", console, re.M)[1])
 
 
-def verdict(number: int, name: str) -> tuple[str, str]:
+def verdict(name: str) -> tuple[str, str]:
     """Who catches the mutant, and in which run."""
     for machine, scheme, program in experiments(name):
         if not sound(machine, scheme, program):
             raise SystemExit(f"without a mutant: {scheme} on {machine}, {program} fails")
-        result = run(machine, scheme, program, number)
+        result = run(machine, scheme, program, name)
         where = f"{scheme} on {machine}, {program.removeprefix('run=')}"
         guest = result.exit != 0
         if result.reports:
@@ -138,7 +145,7 @@ def verdict(number: int, name: str) -> tuple[str, str]:
     if name not in ONLY_SAVES:
         return "nobody", "no reason known"
     machine, scheme, program, what, why = ONLY_SAVES[name]
-    full, without = (counted(machine, scheme, program, mutant, what) for mutant in (0, number))
+    full, without = (counted(machine, scheme, program, mutant, what) for mutant in ("NOTHING", name))
     unit = what.replace("_", " ")
     return "nobody", (
         f"only saves work: {why}; {without:,} {unit} instead of {full:,} "
@@ -148,24 +155,24 @@ def verdict(number: int, name: str) -> tuple[str, str]:
 
 def main() -> None:
     """Writes the table."""
-    wanted = {int(number) for number in sys.argv[1:]}
+    wanted = set(sys.argv[1:])
     lines = []
-    for number, name, meaning in mutants():
-        if wanted and number not in wanted:
+    for name, meaning in mutants():
+        if wanted and name not in wanted:
             continue
-        who, where = verdict(number, name)
-        lines.append(f"| {number} | `{name}` | {meaning} | {who} | {where} |")
+        who, where = verdict(name)
+        lines.append(f"| `{name}` | {meaning} | {who} | {where} |")
         print(lines[-1], flush=True)
     if wanted:
         return
     head = """# The kernel without its maintenance, one operation at a time
 
-Each row disables one operation (`mutant=N`) and runs programs that compare memory with a model,
+Each row disables one operation (`mutant=NAME`) and runs programs that compare memory with a model,
 under `--check`, on `sa1100` and `ixp425`, until one of them shows it. Made by
 `python guests/microkernel/mutants.py`, which takes ten minutes.
 
-| N | operation | what it does | caught by | first run that catches it, or the reason |
-|---|---|---|---|---|
+| operation | what it does | caught by | first run that catches it, or the reason |
+|---|---|---|---|
 """
     (ROOT / "docs/microkernel-mutants.md").write_text(head + "\n".join(lines) + "\n")
 

@@ -63,6 +63,10 @@ start:
 
 	.text
 in_virtual_memory:
+	ldr	r0, =(WINDOW + DIRECTORY_PHYSICAL + (KERNEL_PHYSICAL >> 18))
+	mov	r1, #0
+	str	r1, [r0]				@ a program's section from now on
+	mcr	p15, 0, r1, c8, c7, 0
 	ldr	sp, =cpu
 	ldr	r0, =bss_start
 	ldr	r1, =bss_end

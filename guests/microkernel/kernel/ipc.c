@@ -2,14 +2,31 @@
 // but for `state`, which it does not touch: whether a thread receives is told by `waits_for`.
 #include "kernel.h"
 
+// A thread that blocks to receive may be woken by the fast path, which knows the hot line only and the
+// ARM state: bit 0 of the pc keeps it from those that wait in Thumb state.
+static void begin_wait(struct thread *thread, u32 from)
+{
+	thread->state = THREAD_READY;
+	thread->waits_for = from;
+	if (thread->cpsr & STATUS_THUMB)
+		thread->pc |= 1;
+}
+
+static void end_wait(struct thread *thread)
+{
+	thread->waits_for = 0;
+	thread->cpsr = thread->pc & 1 ? STATUS_USER | STATUS_THUMB : STATUS_USER;
+	thread->pc &= ~1u;
+}
+
 static void deliver(struct thread *from, struct thread *to)
 {
 	bool fault = from->state == THREAD_SENDING_FAULT;
 	for (u32 i = 0; i < 6; i++)
 		to->r[4 + i] = fault ? (i < 3 ? from->fault[i] : 0) : from->r[4 + i];
+	if (to->waits_for)
+		end_wait(to);
 	to->r[0] = from->id;
-	to->cpsr = 0x10;
-	to->waits_for = 0;
 }
 
 static struct thread *take_sender(struct thread *receiver, u32 from)
@@ -30,15 +47,14 @@ static void receive(struct thread *thread, u32 from)
 	bool runs = thread == cpu.current;
 	for (;;) {
 		struct thread *sender = take_sender(thread, from);
-		if (!sender && from != ANY && !thread_find(from)) {
+		if (!sender && from != ANY && (from == thread->id || !thread_find(from))) {
 			thread->r[0] = ERROR_NO_THREAD;
 			if (!runs)
 				thread_ready(thread);
 			return;
 		}
 		if (!sender) {
-			thread->state = THREAD_READY;
-			thread->waits_for = from;
+			begin_wait(thread, from);
 			if (runs)
 				cpu.current = 0;
 			return;
@@ -112,7 +128,7 @@ void ipc_fault(struct thread *thread, u32 kind, u32 address)
 	thread->fault[0] = kind;
 	thread->fault[1] = address;
 	thread->fault[2] = thread->pc;
-	if (!pager) {
+	if (!pager || pager == thread) {
 		console_print("thread without a pager stopped at ");
 		console_hexadecimal(thread->pc);
 		console_print(" address ");
@@ -131,17 +147,22 @@ void ipc_fault(struct thread *thread, u32 kind, u32 address)
 	}
 }
 
-// The thread is being destroyed: nobody shall wait for it any more.
-void ipc_forget(struct thread *dead)
+// Takes a thread that sends out of the list of its receiver.
+void ipc_withdraw(struct thread *sender)
 {
-	if (dead->state == THREAD_SENDING || dead->state == THREAD_SENDING_FAULT) {
-		struct thread *receiver = thread_find(dead->sends_to);
-		for (struct thread **at = &receiver->senders; *at; at = &(*at)->next)
-			if (*at == dead) {
-				*at = dead->next;
-				break;
-			}
-	}
+	if (sender->state != THREAD_SENDING && sender->state != THREAD_SENDING_FAULT)
+		return;
+	struct thread *receiver = thread_find(sender->sends_to);
+	for (struct thread **at = &receiver->senders; *at; at = &(*at)->next)
+		if (*at == sender) {
+			*at = sender->next;
+			break;
+		}
+}
+
+// The thread that had this id is destroyed: nobody shall wait for it any more.
+void ipc_gone(struct thread *dead, u32 id)
+{
 	while (dead->senders) {
 		struct thread *sender = take_sender(dead, ANY);
 		if (sender->state == THREAD_SENDING_FAULT) {
@@ -152,9 +173,9 @@ void ipc_forget(struct thread *dead)
 		thread_ready(sender);
 	}
 	for (u32 i = 1; i < THREADS; i++)
-		if (threads[i].id && threads[i].waits_for == dead->id) {
+		if (threads[i].id && threads[i].waits_for == id) {
+			end_wait(&threads[i]);
 			threads[i].r[0] = ERROR_NO_THREAD;
-			threads[i].cpsr = 0x10;
 			thread_ready(&threads[i]);
 		}
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "../user/abi.h"
+#include "descriptors.h"
 #include "layout.h"
 
 typedef uint32_t u32;
@@ -26,17 +27,18 @@ struct thread {
 	// The hot line; see layout.h.
 	u32 id;
 	u32 waits_for;          // the partner it would receive from, ANY, or 0 when it is not receiving
-	u32 tag;                // what the scheme's fast switch loads: DACR or table base; 0: use the general path
+	u32 fast_switch;        // what the scheme's fast path loads, DACR or table base; 0: use the general path
 	u32 pid;                // the PID register's value
-	u32 sp, lr, pc;
+	u32 sp, lr;
+	u32 pc;                 // bit 0: it waits in Thumb state
 	struct thread *senders; // who waits to send to it, first come first served
 	// The rest of the user's registers, valid when it did not block in the fast path.
 	u32 r[13];
 	u32 cpsr;
-	enum thread_state state;
 	struct space *space;
+	struct thread *next_in_space; // in the same line as its space: both are used when a domain changes hands
+	enum thread_state state;
 	struct thread *next;          // in the ready queue of its priority, the sleepers or a list of senders
-	struct thread *next_in_space;
 	u32 sends_to;           // while sending: to whom
 	u32 then_from;          // and whom it will receive from
 	u32 pager;              // who gets its faults
@@ -55,12 +57,16 @@ struct cpu {
 	u32 ready_priority;      // of the best thread in the ready queues, as in an id; 0 if all are empty
 	u32 dirty;               // FASS: domains enabled since caches and TLB were last flushed, as a DACR
 	struct space *active;    // whose mappings the hardware uses; kept by C only, see enter()
-	u32 spare[10];
+	void (*clean_and_invalidate_data)(void); // of the core, for the flushing fast path
+	void (*invalidate_instructions)(void);
+	u32 fast_flushes;        // by that path
+	u32 spare[7];
 	u32 scratch[8];          // of an exception on its way to supervisor mode
 	u32 pad[16];
 };
 _Static_assert(sizeof(struct cpu) == RECORD_BYTES, "it takes the place of a thread");
 _Static_assert(offsetof(struct cpu, scratch) == CPU_SCRATCH, "layout.h");
+_Static_assert(offsetof(struct cpu, fast_flushes) == CPU_FAST_FLUSHES, "layout.h");
 
 extern struct cpu cpu;
 extern struct thread threads[THREADS]; // threads[0] is the processor's record
@@ -68,16 +74,19 @@ extern struct thread threads[THREADS]; // threads[0] is the processor's record
 // main.c
 extern u32 disabled_maintenance;
 bool option(const char *name, const char *value);
-u32 option_number(const char *name, u32 otherwise);
 extern char command_line[256];
 void panic(const char *why, u32 value) __attribute__((noreturn));
 void memset32(void *at, u32 value, u32 bytes);
 
-// A maintenance operation or a dirty-bit update, with the number by which `mutant=` disables it.
+// A maintenance operation or a dirty-bit update, with the name by which `mutant=` disables it.
 // docs/microkernel-mutants.md is the table of what happens then.
-#define MAINTENANCE(number, operation)                                                             \
+static inline bool enabled(u32 maintenance)
+{
+	return disabled_maintenance != maintenance;
+}
+#define MAINTENANCE(name, operation)                                                               \
 	do {                                                                                       \
-		if (disabled_maintenance != (number))                                              \
+		if (enabled(name))                                                                 \
 			operation;                                                                 \
 	} while (0)
 
@@ -97,21 +106,28 @@ void command_line_read(char *buffer, u32 size);
 struct space *space_create(void);
 int space_destroy(struct space *space);
 struct space *space_find(u32 id);
-int memory_map(struct space *space, u32 address, u32 pages, u32 rights);
+#define AGAIN 1 // a call's result: it was interrupted, and shall be made again
+int memory_map(struct space *space, u32 *address, u32 *pages, u32 rights);
 int memory_device(struct space *space, u32 address, u32 physical);
-int memory_share(struct space *from, u32 source, struct space *to, u32 address, u32 pages, u32 rights);
-int memory_copy(struct space *from, u32 source, struct space *to, u32 address, u32 pages);
+int memory_share(struct space *from, u32 *source, struct space *to, u32 *address, u32 *pages, u32 rights);
+int memory_copy(struct space *from, u32 *source, struct space *to, u32 *address, u32 *pages);
 void memory_synchronise(struct space *space, u32 address);
-int memory_unmap(struct space *space, u32 address, u32 pages);
+int memory_unmap(struct space *space, u32 *address, u32 *pages);
 bool memory_fault(struct space *space, u32 address);
 void memory_start(void);
 u32 memory_load(struct space *space, u32 address, const void *image, u32 bytes, u32 rights);
 u32 memory_free_frames(void);
 
 // thread.c
+struct ready_queue {
+	struct thread *first, *last;
+};
+extern struct ready_queue ready[];
+extern struct thread *sleepers;
 struct thread *thread_create(struct space *space, u32 pc, u32 sp, u32 argument, u32 priority, u32 pager);
 void thread_destroy(struct thread *thread);
 struct thread *thread_find(u32 id);
+u32 thread_priority(const struct thread *thread);
 void thread_ready(struct thread *thread);
 void thread_yield(void);
 void thread_sleep_until(u32 time);
@@ -123,7 +139,11 @@ void core_idle(void);
 // ipc.c
 void ipc(struct thread *from, u32 to, u32 receive_from);
 void ipc_fault(struct thread *thread, u32 kind, u32 address);
-void ipc_forget(struct thread *dead);
+void ipc_withdraw(struct thread *sender);
+void ipc_gone(struct thread *dead, u32 id);
+
+// invariants.c
+void invariants_check(const u32 *call); // the caller's registers
 
 // entry.S
 void resume(void) __attribute__((noreturn));

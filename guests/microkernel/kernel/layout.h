@@ -22,12 +22,19 @@
 // Thread records and the record of the processor, which takes the place of thread 0. Five lines each:
 // an odd number, so that the hot lines of neighbours fall into different sets of an 8-set cache.
 #define RECORD_BYTES 160
-#define THREADS 512
+#ifdef INVARIANTS // fewer, so that all can be looked at after each call
+#define ID_INDEX_BITS 7
+#define SPACES 64
+#else
+#define ID_INDEX_BITS 9
+#define SPACES 512
+#endif
+#define THREADS (1 << ID_INDEX_BITS)
 
 // The hot line of a thread: all that the fast path reads or writes of it.
 #define THREAD_ID 0
 #define THREAD_WAITS_FOR 4
-#define THREAD_TAG 8
+#define THREAD_FAST_SWITCH 8
 #define THREAD_PID 12
 #define THREAD_SP 16
 #define THREAD_LR 20
@@ -42,12 +49,15 @@
 #define CPU_CURRENT 8
 #define CPU_READY_PRIORITY 12
 #define CPU_DIRTY 16
+#define CPU_CLEAN_AND_INVALIDATE_DATA 24
+#define CPU_INVALIDATE_INSTRUCTIONS 28
+#define CPU_FAST_FLUSHES 32
 #define CPU_SCRATCH 64
 
 // A thread's id: generation, priority, index. The fast path reads the priority from the id, and any
 // index is one of the THREADS.
-#define ID_INDEX_BITS 9
 #define ID_PRIORITY_MASK 0xfc00
 #define ID_GENERATION_SHIFT 16
+#define PRIORITIES 64
 
 #endif

@@ -8,52 +8,14 @@
 // of a line.
 #include "core/core.h"
 #include "maintenance.h"
+#include "memory.h"
 #include "space/space.h"
-
-#define FRAMES (WINDOW_MEGABYTES * 256)
-#define TABLE_ENTRIES 256
-#define DIRECTORY_BYTES 0x4000
-#define DIRECTORY_POOL ((WINDOW_MEGABYTES << 20) - SPACES * DIRECTORY_BYTES)
-#define KERNEL_FRAMES_END (KERNEL_PHYSICAL + 0x100000)
 
 struct space spaces[SPACES];
 u32 cache_epoch = 1;
-
-// One 4 KB frame holds a coarse table of 256 hardware entries (1 KB), what they mean, and the links of
-// the lists of each frame's mappings.
-struct table {
-	u32 hardware[TABLE_ENTRIES];
-	u32 soft[TABLE_ENTRIES];
-	u32 next[TABLE_ENTRIES];  // the frame's next mapping: physical address of such a link, or 0
-	u32 space;                // index of its space; for a shared table, of one of them
-	u32 section;              // modified virtual address >> 20
-	u32 present;              // entries in use
-	u32 sharers;              // spaces that use it
-	u32 pad[TABLE_ENTRIES - 4];
-};
-_Static_assert(sizeof(struct table) == PAGE_BYTES, "one frame");
-
-// Soft entries: frame address and these bits.
-enum { PRESENT = 1, WRITABLE = 2, COPY_ON_WRITE = 4, WRITTEN = 8, SHARED = 16, DEVICE = 32 };
-
-enum { FRAME_UNCACHED = 1, FRAME_WRITABLE = 2, FRAME_SHARED = 4 };
-static struct frame {
-	u32 mappings;             // physical address of a table's link, or of the next free frame
-	unsigned short count;
-	unsigned short flags;
-} frames[FRAMES];
-static u32 free_frames, quarantine;
-static u32 free_count; // in both lists
-
-static void *window(u32 physical)
-{
-	return (void *)(physical + WINDOW);
-}
-
-static volatile struct table *table_at(u32 physical)
-{
-	return window(physical & ~(PAGE_BYTES - 1));
-}
+struct frame frames[FRAMES];
+u32 free_frames, quarantine; // lists of frames
+u32 free_count;              // in both
 
 // ---- frames ------------------------------------------------------------------------------------
 static void frame_to_free_list(u32 frame)
@@ -125,16 +87,6 @@ void memory_start(void)
 }
 
 // ---- directories and tables --------------------------------------------------------------------
-u32 directory_read(u32 directory, u32 section)
-{
-	return ((volatile u32 *)window(directory))[section];
-}
-
-void directory_write(u32 directory, u32 section, u32 entry)
-{
-	((volatile u32 *)window(directory))[section] = entry;
-}
-
 static u32 space_index(const struct space *space)
 {
 	return space - spaces;
@@ -186,7 +138,7 @@ static struct mapping mapping_at(u32 link)
 
 static u32 mapping_address(struct mapping m)
 {
-	return m.table->section << 20 | m.index << 12;
+	return m.table->section << SECTION_SHIFT | m.index << 12;
 }
 
 static struct space *mapping_space(struct mapping m)
@@ -194,32 +146,38 @@ static struct space *mapping_space(struct mapping m)
 	return &spaces[m.table->space];
 }
 
+// What the hardware's entry says of a page.
+u32 memory_encoding(u32 soft)
+{
+	u32 frame = soft & ~(PAGE_BYTES - 1);
+	if (!(soft & PRESENT))
+		return 0;
+	bool writable = soft & WRITABLE && !(soft & COPY_ON_WRITE);
+	if (scheme->count_written && soft & SHARED && !(soft & WRITTEN))
+		writable = false; // the first write faults and is counted
+	u32 hardware = frame | SECOND_SMALL_PAGE | (writable ? SECOND_USER_WRITES : SECOND_USER_READS);
+	if (soft & DEVICE)
+		return hardware;
+	bool uncached = frames[frame / PAGE_BYTES].flags & FRAME_UNCACHED;
+	return hardware | (uncached ? SECOND_BUFFERED : SECOND_BUFFERED | SECOND_CACHED);
+}
+
 static void encode(struct mapping m)
 {
-	u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1), hardware = 0;
-	if (soft & PRESENT) {
-		bool writable = soft & WRITABLE && !(soft & COPY_ON_WRITE);
-		if (scheme->counts_written && soft & SHARED && !(soft & WRITTEN))
-			writable = false; // the first write faults and is counted
-		hardware = frame | (writable ? 0xff0 : 0xaa0) | 2;
-		bool device = soft & DEVICE;
-		if (!device)
-			hardware |= frames[frame / PAGE_BYTES].flags & FRAME_UNCACHED ? 4 : 12;
-	}
-	m.table->hardware[m.index] = hardware;
+	m.table->hardware[m.index] = memory_encoding(m.table->soft[m.index]);
 }
 
 static void clean_mapping(struct mapping m)
 {
 	if (scheme->in_cache(mapping_space(m)))
-		MAINTENANCE(PAGE_COPIED_CLEAN, core->clean_page(mapping_address(m)));
+		MAINTENANCE(PAGE_COPIED_CLEAN, core->clean_page_data(mapping_address(m)));
 }
 
 // The translation in the TLB, if any, is older than the entry just written.
 static void forget_mapping(struct mapping m, u32 maintenance)
 {
 	if (scheme->in_tlb(mapping_space(m)))
-		MAINTENANCE(maintenance, core->forget_translation(mapping_address(m)));
+		MAINTENANCE(maintenance, core->invalidate_tlb_entry(mapping_address(m)));
 }
 
 // The page at this address is another one, or none, from now on.
@@ -228,21 +186,8 @@ static void flush_mapping(struct mapping m)
 	if (!scheme->in_cache(mapping_space(m)))
 		return;
 	counters[COUNT_PAGE_FLUSHES]++;
-	MAINTENANCE(PAGE_GONE_DATA, core->flush_page(mapping_address(m)));
-	MAINTENANCE(PAGE_GONE_INSTRUCTIONS, core->forget_page_instructions(mapping_address(m)));
-}
-
-// A space that has written shared pages, or pages above 32 MB, must be looked at on every switch.
-static void counted(struct space *space)
-{
-	if (scheme->counts_written)
-		MAINTENANCE(FCSE_TAG_COUNTED, space_set_tag(space, 0));
-}
-
-static void count_written(struct mapping m, int change)
-{
-	MAINTENANCE(FCSE_WRITTEN_SHARED, mapping_space(m)->written_shared += change);
-	counted(mapping_space(m));
+	MAINTENANCE(PAGE_GONE_DATA, core->clean_and_invalidate_page_data(mapping_address(m)));
+	MAINTENANCE(PAGE_GONE_INSTRUCTIONS, core->invalidate_page_instructions(mapping_address(m)));
 }
 
 static void link(struct mapping m, u32 frame, u32 soft)
@@ -274,7 +219,7 @@ static void unlink(struct mapping m)
 		}
 	}
 	if (soft & WRITTEN)
-		count_written(m, -1);
+		scheme->count_written(mapping_space(m), -1);
 	f->count--;
 	m.table->present--;
 	m.table->soft[m.index] = 0;
@@ -296,7 +241,6 @@ static void frame_reconsider(u32 frame, bool writable)
 		u32 soft = m.table->soft[m.index];
 		uses.writable |= (soft & (WRITABLE | COPY_ON_WRITE)) == WRITABLE;
 		uses.many_addresses |= mapping_address(m) != mapping_address(first);
-		uses.many_mappings |= m.table->sharers > 1;
 		for (u32 other = f->mappings; other != at && !uses.alias_in_space; other = *(volatile u32 *)window(other))
 			uses.alias_in_space = mapping_space(mapping_at(other)) == mapping_space(m);
 		at = m.table->next[m.index];
@@ -311,7 +255,7 @@ static void frame_reconsider(u32 frame, bool writable)
 			forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
 			if (scheme->in_cache(mapping_space(m))) {
 				counters[COUNT_PAGE_FLUSHES]++;
-				MAINTENANCE(PAGE_UNCACHED_DATA, core->flush_page(mapping_address(m)));
+				MAINTENANCE(PAGE_UNCACHED_DATA, core->clean_and_invalidate_page_data(mapping_address(m)));
 			}
 		}
 		at = m.table->next[m.index];
@@ -319,8 +263,10 @@ static void frame_reconsider(u32 frame, bool writable)
 }
 
 // ---- tables that several spaces share ----------------------------------------------------------
-// A whole section that is the same in several spaces at the same address may be one table, so that a
-// scheme can give it one domain and the spaces one TLB entry for each page (the paper's section 3.2).
+// A whole section that is the same in several spaces at the same address, with the same rights, may be one
+// table, so that a scheme can give it one domain and the spaces one TLB entry for each page (the paper's
+// section 3.2): shared memory, or the text of a library. Such a table never changes: whoever changes its
+// section gets a table of its own first.
 static void table_release(struct space *space, volatile struct table *table)
 {
 	u32 physical = physical_of(table);
@@ -334,7 +280,7 @@ static void table_release(struct space *space, volatile struct table *table)
 // One of the spaces changes something: it gets a table of its own, as if it had always had one.
 static volatile struct table *table_unshare(struct space *space, volatile struct table *shared)
 {
-	u32 address = shared->section << 20;
+	u32 address = shared->section << SECTION_SHIFT;
 	table_release(space, shared);
 	volatile struct table *own = table_create(space, address);
 	if (!own) {
@@ -356,11 +302,7 @@ static volatile struct table *table_unshare(struct space *space, volatile struct
 static void table_attach(struct space *to, volatile struct table *table)
 {
 	table->sharers++;
-	for (u32 i = 0; i < TABLE_ENTRIES; i++)
-		if (table->soft[i] & PRESENT && !(table->soft[i] & DEVICE))
-			frame_reconsider(table->soft[i] & ~(PAGE_BYTES - 1), table->soft[i] & WRITABLE);
 	directory_write(to->directory, table->section, physical_of(table) | core->coarse_bits);
-	scheme->directory_changed(to, table->section);
 }
 
 // The entry for a user address, its table made if need be; .table is 0 if the address is refused or
@@ -371,10 +313,10 @@ static struct mapping entry_for(struct space *space, u32 address)
 	if (address >= USER_LIMIT || !scheme->admit(space, address))
 		return m;
 	m.table = table_of(space, address);
-	if (m.table && m.table->sharers > 1)
-		m.table = table_unshare(space, m.table);
 	if (!m.table)
 		m.table = table_create(space, address);
+	else if (m.table->sharers > 1)
+		m.table = table_unshare(space, m.table);
 	return m;
 }
 
@@ -390,10 +332,8 @@ static struct mapping entry_find(struct space *space, u32 address)
 
 static void count_above(struct space *space, u32 address, int change)
 {
-	if (address < SLOT_BYTES)
-		return;
-	MAINTENANCE(FCSE_PAGES_ABOVE, space->pages_above += change);
-	counted(space);
+	if (address >= SLOT_BYTES && scheme->count_above)
+		scheme->count_above(space, change);
 }
 
 static void remove(struct space *space, u32 address, struct mapping m)
@@ -423,6 +363,8 @@ static bool bad_range(u32 address, u32 pages)
 
 static int add(struct space *space, u32 address, u32 frame, u32 soft)
 {
+	if (frames[frame / PAGE_BYTES].count >= MOST_MAPPINGS)
+		return ERROR_NO_MEMORY;
 	struct mapping m = entry_for(space, address);
 	if (!m.table)
 		return ERROR_REFUSED;
@@ -443,19 +385,24 @@ static u32 soft_of_rights(u32 rights)
 	return rights & RIGHT_WRITE ? WRITABLE : 0;
 }
 
-int memory_map(struct space *space, u32 address, u32 pages, u32 rights)
+// The calls on many pages count address and pages on in place, and return AGAIN when an interrupt waits and
+// pages are left: the call is then made again with what they say, after the interrupt.
+int memory_map(struct space *space, u32 *address, u32 *pages, u32 rights)
 {
-	if (bad_range(address, pages))
+	if (bad_range(*address, *pages))
 		return ERROR_INVALID;
-	for (; pages; pages--, address += PAGE_BYTES) {
+	while (*pages) {
 		u32 frame = frame_zeroed();
 		if (!frame)
 			return ERROR_NO_MEMORY;
-		int result = add(space, address, frame, soft_of_rights(rights));
+		int result = add(space, *address, frame, soft_of_rights(rights));
 		if (result < 0) {
 			frame_free(frame);
 			return result;
 		}
+		*address += PAGE_BYTES;
+		if (--*pages && interrupt_pending())
+			return AGAIN;
 	}
 	return 0;
 }
@@ -518,115 +465,168 @@ static bool copy_now(struct mapping m)
 	return true;
 }
 
-static bool table_is_whole(u32 address, u32 pages)
+// Prepares a page for being shared with these rights; *soft is what the new mapping's soft entry says.
+static int share_prepare(struct space *from, struct mapping *m, u32 rights, u32 *soft)
 {
-	return !(address & 0xfffff) && pages == TABLE_ENTRIES;
-}
-
-int memory_share(struct space *from, u32 source, struct space *to, u32 address, u32 pages, u32 rights)
-{
-	if (bad_range(address, pages) || bad_range(source, pages))
+	u32 old = m->table->soft[m->index];
+	if (old & DEVICE || (rights & RIGHT_WRITE && !(old & WRITABLE)))
 		return ERROR_INVALID;
-	bool whole = scheme->share_section && source == address && address >= 0x80000000 && from != to &&
-		     table_is_whole(address, pages) && rights == (RIGHT_READ | RIGHT_WRITE) &&
-		     !directory_read(to->directory, address >> 20);
-	for (; pages; pages--, address += PAGE_BYTES, source += PAGE_BYTES) {
-		struct mapping m = entry_find(from, source);
-		if (!m.table)
-			continue;
-		u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
-		if (soft & DEVICE || (rights & RIGHT_WRITE && !(soft & WRITABLE)))
-			return ERROR_INVALID;
-		if (soft & WRITABLE) {
-			// Both views are of one page from now on: it is nobody's copy.
-			if (m.table->sharers > 1 && soft & COPY_ON_WRITE)
-				m.table = table_unshare(from, m.table);
-			if (!m.table || (soft & COPY_ON_WRITE && !copy_now(m)))
-				return ERROR_NO_MEMORY;
-			frame = m.table->soft[m.index] & ~(PAGE_BYTES - 1);
-			frames[frame / PAGE_BYTES].flags |= FRAME_SHARED;
-			clean_mapping(m);
-			if (!(m.table->soft[m.index] & SHARED)) {
-				m.table->soft[m.index] |= SHARED;
-				encode(m);
-				if (scheme->counts_written)
-					forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
-			}
-			soft = soft_of_rights(rights) | SHARED;
-		} else {
-			soft = 0;
-		}
-		if (!whole) {
-			int result = add(to, address, frame, soft);
-			if (result < 0)
-				return result;
-		}
+	*soft = 0;
+	if (!(old & WRITABLE))
+		return 0;
+	// Both views are of one page from now on: it is nobody's copy.
+	if (m->table->sharers > 1 && old & COPY_ON_WRITE)
+		m->table = table_unshare(from, m->table);
+	if (!m->table || (old & COPY_ON_WRITE && !copy_now(*m)))
+		return ERROR_NO_MEMORY;
+	frames[m->table->soft[m->index] / PAGE_BYTES].flags |= FRAME_SHARED;
+	clean_mapping(*m);
+	if (!(m->table->soft[m->index] & SHARED)) {
+		m->table->soft[m->index] |= SHARED;
+		encode(*m);
+		if (scheme->count_written)
+			forget_mapping(*m, PAGE_TIGHTENED_TRANSLATION);
 	}
-	if (whole) {
-		volatile struct table *table = table_of(from, source - PAGE_BYTES);
-		if (table) {
-			table_attach(to, table);
-			scheme->share_section(from, to, table->section);
-		}
-	}
+	*soft = soft_of_rights(rights) | SHARED;
 	return 0;
 }
 
-int memory_copy(struct space *from, u32 source, struct space *to, u32 address, u32 pages)
+static int share_page(struct space *from, u32 source, struct space *to, u32 address, u32 rights)
 {
-	if (bad_range(address, pages) || bad_range(source, pages))
+	struct mapping m = entry_find(from, source);
+	u32 soft;
+	if (!m.table)
+		return 0;
+	int result = share_prepare(from, &m, rights, &soft);
+	if (result < 0)
+		return result;
+	return add(to, address, m.table->soft[m.index] & ~(PAGE_BYTES - 1), soft);
+}
+
+// Every page of the table may be given away with these rights, no more and no less.
+static bool table_has_rights(volatile struct table *table, u32 rights)
+{
+	for (u32 i = 0; i < TABLE_ENTRIES; i++) {
+		u32 soft = table->soft[i];
+		if (soft & PRESENT && (soft & DEVICE || (soft & WRITABLE) != soft_of_rights(rights)))
+			return false;
+	}
+	return true;
+}
+
+// Shares a whole section as one table, if it can be: returns 1 then, 0 if it cannot, or an error.
+static int share_section(struct space *from, u32 source, struct space *to, u32 address, u32 pages, u32 rights)
+{
+	if (!scheme->share_section || source != address || address & (SECTION_BYTES - 1) || pages < TABLE_ENTRIES ||
+	    address < SLOT_BYTES || from == to || directory_read(to->directory, address >> SECTION_SHIFT))
+		return 0;
+	volatile struct table *table = table_of(from, address);
+	if (!table || !table_has_rights(table, rights) || !scheme->admit(to, address) ||
+	    !scheme->share_section(from, to, address >> SECTION_SHIFT))
+		return 0;
+	for (u32 i = 0; i < TABLE_ENTRIES; i++) {
+		struct mapping m = { table, i };
+		u32 soft;
+		int result = table->soft[i] & PRESENT ? share_prepare(from, &m, rights, &soft) : 0;
+		if (result < 0) {
+			scheme->directory_changed(to, address >> SECTION_SHIFT); // it stays without
+			return result;
+		}
+	}
+	table_attach(to, table);
+	return 1;
+}
+
+int memory_share(struct space *from, u32 *source, struct space *to, u32 *address, u32 *pages, u32 rights)
+{
+	if (bad_range(*address, *pages) || bad_range(*source, *pages))
 		return ERROR_INVALID;
-	for (; pages; pages--, address += PAGE_BYTES, source += PAGE_BYTES) {
-		struct mapping m = entry_find(from, source);
-		if (!m.table)
-			continue;
-		u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
-		if (soft & DEVICE)
-			return ERROR_INVALID;
-		if (frames[frame / PAGE_BYTES].flags & FRAME_SHARED) {
-			// Others go on sharing it, so the copy cannot wait for a write.
-			for (u32 at = frames[frame / PAGE_BYTES].mappings; at;) {
-				struct mapping other = mapping_at(at);
-				clean_mapping(other);
-				at = other.table->next[other.index];
-			}
-			u32 copy = frame_take();
-			if (!copy)
-				return ERROR_NO_MEMORY;
-			u32 *in = window(frame), *out = window(copy);
-			for (u32 i = 0; i < PAGE_BYTES / 4; i++)
-				*out++ = *in++;
-			int result = add(to, address, copy, soft & WRITABLE);
-			if (result < 0) {
-				frame_free(copy);
-				return result;
-			}
-			continue;
+	while (*pages) {
+		u32 done = TABLE_ENTRIES;
+		int result = share_section(from, *source, to, *address, *pages, rights);
+		if (result == 0) {
+			done = 1;
+			result = share_page(from, *source, to, *address, rights);
 		}
-		if (soft & WRITABLE && !(soft & COPY_ON_WRITE)) {
-			m.table->soft[m.index] = soft |= COPY_ON_WRITE;
-			frames[frame / PAGE_BYTES].flags &= ~FRAME_WRITABLE; // nobody else's is, or it were shared
-			encode(m);
-			forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
-			clean_mapping(m);
-		}
-		int result = add(to, address, frame, soft & (WRITABLE | COPY_ON_WRITE));
 		if (result < 0)
 			return result;
+		*source += done * PAGE_BYTES;
+		*address += done * PAGE_BYTES;
+		*pages -= done;
+		if (*pages && interrupt_pending())
+			return AGAIN;
 	}
 	return 0;
 }
 
-int memory_unmap(struct space *space, u32 address, u32 pages)
+static int copy_page(struct space *from, u32 source, struct space *to, u32 address)
 {
-	if (bad_range(address, pages))
+	struct mapping m = entry_find(from, source);
+	if (!m.table)
+		return 0;
+	u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
+	if (soft & DEVICE)
 		return ERROR_INVALID;
-	for (; pages; pages--, address += PAGE_BYTES) {
-		struct mapping m = entry_find(space, address);
-		if (m.table && m.table->sharers > 1)
+	if (frames[frame / PAGE_BYTES].flags & FRAME_SHARED) {
+		// Others go on sharing it, so the copy cannot wait for a write.
+		for (u32 at = frames[frame / PAGE_BYTES].mappings; at;) {
+			struct mapping other = mapping_at(at);
+			clean_mapping(other);
+			at = other.table->next[other.index];
+		}
+		u32 copy = frame_take();
+		if (!copy)
+			return ERROR_NO_MEMORY;
+		u32 *in = window(frame), *out = window(copy);
+		for (u32 i = 0; i < PAGE_BYTES / 4; i++)
+			*out++ = *in++;
+		int result = add(to, address, copy, soft & WRITABLE);
+		if (result < 0)
+			frame_free(copy);
+		return result;
+	}
+	if (soft & WRITABLE && !(soft & COPY_ON_WRITE)) {
+		m.table->soft[m.index] = soft |= COPY_ON_WRITE;
+		frames[frame / PAGE_BYTES].flags &= ~FRAME_WRITABLE; // nobody else's is, or it were shared
+		encode(m);
+		forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
+		clean_mapping(m);
+	}
+	return add(to, address, frame, soft & (WRITABLE | COPY_ON_WRITE));
+}
+
+int memory_copy(struct space *from, u32 *source, struct space *to, u32 *address, u32 *pages)
+{
+	if (bad_range(*address, *pages) || bad_range(*source, *pages))
+		return ERROR_INVALID;
+	while (*pages) {
+		int result = copy_page(from, *source, to, *address);
+		if (result < 0)
+			return result;
+		*source += PAGE_BYTES;
+		*address += PAGE_BYTES;
+		if (--*pages && interrupt_pending())
+			return AGAIN;
+	}
+	return 0;
+}
+
+int memory_unmap(struct space *space, u32 *address, u32 *pages)
+{
+	if (bad_range(*address, *pages))
+		return ERROR_INVALID;
+	while (*pages) {
+		struct mapping m = entry_find(space, *address);
+		if (m.table && m.table->sharers > 1) {
 			m.table = table_unshare(space, m.table);
+			if (!m.table)
+				return ERROR_NO_MEMORY;
+		}
 		if (m.table)
-			remove(space, address, m);
+			remove(space, *address, m);
+		*address += PAGE_BYTES;
+		if (--*pages && interrupt_pending())
+			return AGAIN;
 	}
 	return 0;
 }
@@ -641,8 +641,8 @@ void memory_synchronise(struct space *space, u32 address)
 	for (u32 at = frames[m.table->soft[m.index] / PAGE_BYTES].mappings; at;) {
 		struct mapping other = mapping_at(at);
 		if (scheme->in_cache(mapping_space(other))) {
-			MAINTENANCE(SYNCHRONISE_CLEAN, core->clean_page(mapping_address(other)));
-			MAINTENANCE(SYNCHRONISE_INSTRUCTIONS, core->forget_page_instructions(mapping_address(other)));
+			MAINTENANCE(SYNCHRONISE_CLEAN, core->clean_page_data(mapping_address(other)));
+			MAINTENANCE(SYNCHRONISE_INSTRUCTIONS, core->invalidate_page_instructions(mapping_address(other)));
 		}
 		at = other.table->next[other.index];
 	}
@@ -657,10 +657,10 @@ bool memory_fault(struct space *space, u32 address)
 		return false;
 	if (m.table->soft[m.index] & COPY_ON_WRITE)
 		return copy_now(m);
-	if (scheme->counts_written && (m.table->soft[m.index] & (SHARED | WRITTEN)) == SHARED) {
+	if (scheme->count_written && (m.table->soft[m.index] & (SHARED | WRITTEN)) == SHARED) {
 		m.table->soft[m.index] |= WRITTEN;
 		counters[COUNT_WRITTEN_SHARED]++;
-		count_written(m, 1);
+		scheme->count_written(mapping_space(m), 1);
 		encode(m);
 		forget_mapping(m, PAGE_LOOSENED_TRANSLATION);
 		return true;
@@ -701,54 +701,88 @@ struct space *space_create(void)
 	return 0;
 }
 
-void space_set_tag(struct space *space, u32 tag)
+void space_set_fast_switch(struct space *space, u32 word)
 {
-	space->tag = tag;
+	space->fast_switch = word;
 	for (struct thread *thread = space->threads; thread; thread = thread->next_in_space) {
-		thread->tag = tag;
+		thread->fast_switch = word;
 		thread->pid = space->pid << 25;
 	}
 }
 
+// One page of a space that will never run again. `linger`: its lines stay in the caches until the next full
+// flush, and its frame is not used before. But a frame that others have stays in use, and they do not know of
+// these lines: what is dirty of them is written back now.
+static void destroy_page(struct space *space, struct mapping m, bool linger)
+{
+	u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
+	if (!linger || soft & DEVICE) {
+		remove(space, m.table->section >> 5 == space->pid ? 0 : m.table->section << SECTION_SHIFT, m);
+		return;
+	}
+	if (frames[frame / PAGE_BYTES].count == 1) {
+		unlink(m);
+		frame_quarantine(frame);
+	} else {
+		if ((soft & (WRITABLE | COPY_ON_WRITE)) == WRITABLE)
+			MAINTENANCE(PAGE_LINGERS_DATA, core->clean_and_invalidate_page_data(mapping_address(m)));
+		unlink(m);
+	}
+	encode(m);
+}
+
+// False if an interrupt waits and something is left.
+static bool destroy_table(struct space *space, volatile struct table *table, bool linger)
+{
+	if (table->sharers > 1) {
+		table_release(space, table);
+		return true;
+	}
+	for (u32 i = 0; i < TABLE_ENTRIES && table->present; i++) {
+		if (!(table->soft[i] & PRESENT))
+			continue;
+		destroy_page(space, (struct mapping){ table, i }, linger);
+		if (interrupt_pending())
+			return false;
+	}
+	if (linger)
+		frame_quarantine(physical_of(table));
+	else
+		frame_free(physical_of(table));
+	return true;
+}
+
+// Returns AGAIN when an interrupt waits and something is left; a dying space takes no other call. First its
+// threads go, one by one: while there are some they run, but can have no new ones. Then it leaves the
+// hardware; then its pages go.
 int space_destroy(struct space *space)
 {
-	while (space->threads)
+	space->dying = true;
+	while (space->threads) {
 		thread_destroy(space->threads);
-	bool lazy = scheme->lazy_destroy && scheme->in_cache(space);
-	for (u32 section = 0; section < USER_LIMIT >> 20; section++) {
-		u32 entry = directory_read(space->directory, section);
-		if (!entry)
-			continue;
-		volatile struct table *table = table_at(entry);
-		u32 physical = physical_of(table);
-		if (table->sharers > 1) {
-			table_release(space, table);
-		} else {
-			for (u32 i = 0; i < TABLE_ENTRIES && table->present; i++) {
-				u32 soft = table->soft[i], frame = soft & ~(PAGE_BYTES - 1);
-				struct mapping m = { table, i };
-				if (!(soft & PRESENT))
-					continue;
-				if (!lazy || soft & DEVICE) {
-					remove(space, section >> 5 == space->pid ? 0 : section << 20, m);
-					continue;
-				}
-				unlink(m);
-				encode(m);
-				if (!frames[frame / PAGE_BYTES].count)
-					frame_quarantine(frame);
-			}
-			if (lazy)
-				frame_quarantine(physical);
-			else
-				frame_free(physical);
+		if (interrupt_pending())
+			return AGAIN;
+	}
+	if (!space->retired) {
+		space->retired = true;
+		space->lines_linger = scheme->lazy_destroy && scheme->in_cache(space);
+		if (scheme->retire)
+			scheme->retire(space);
+		if (cpu.active == space)
+			cpu.active = 0;
+	}
+	for (; space->next_section < USER_LIMIT >> SECTION_SHIFT; space->next_section++) {
+		u32 entry = directory_read(space->directory, space->next_section);
+		if (entry && !destroy_table(space, table_at(entry), space->lines_linger))
+			return AGAIN;
+		directory_write(space->directory, space->next_section, 0);
+		if (space->next_section % 64 == 63 && interrupt_pending()) {
+			space->next_section++;
+			return AGAIN;
 		}
-		directory_write(space->directory, section, 0);
 	}
 	scheme->destroy(space);
 	space->id = 0;
-	if (cpu.active == space)
-		cpu.active = 0;
 	return 0;
 }
 
@@ -769,16 +803,15 @@ void space_move(struct space *space, u32 pid)
 				frame_reconsider(table->soft[j] & ~(PAGE_BYTES - 1), false);
 	}
 	space->pid = pid;
-	space_set_tag(space, 0);
+	space_set_fast_switch(space, 0);
 }
 
-// All lines are forgotten, dirty ones written back. The two operations are numbered one after the
-// other, for `mutant=`.
-void flush_caches(u32 maintenance)
+// All lines are invalidated, dirty ones written back first.
+void flush_caches(const struct flush_names *names)
 {
 	counters[COUNT_FLUSHES]++;
-	MAINTENANCE(maintenance, core->clean_data());
-	MAINTENANCE(maintenance + 1, core->forget_instructions());
+	MAINTENANCE(names->data, core->clean_and_invalidate_data());
+	MAINTENANCE(names->instructions, core->invalidate_instructions());
 	MAINTENANCE(CACHE_EPOCH, cache_epoch++);
 	quarantine_release();
 }
@@ -786,5 +819,5 @@ void flush_caches(u32 maintenance)
 void flush_translations(u32 maintenance)
 {
 	counters[COUNT_TLB_FLUSHES]++;
-	MAINTENANCE(maintenance, core->forget_translations());
+	MAINTENANCE(maintenance, core->invalidate_tlb());
 }

@@ -1,16 +1,13 @@
 // Threads, the ready queues and time.
 #include "space/space.h"
 
-#define PRIORITIES 64
 #define SLICE_MICROSECONDS 10000
 
-static struct {
-	struct thread *first, *last;
-} ready[PRIORITIES];
-static struct thread *sleepers; // by the time they wake
+struct ready_queue ready[PRIORITIES];
+struct thread *sleepers; // by the time they wake
 static u32 first_free = 1;
 
-static u32 priority_of(const struct thread *thread)
+u32 thread_priority(const struct thread *thread)
 {
 	return (thread->id & ID_PRIORITY_MASK) >> 10;
 }
@@ -31,7 +28,7 @@ static void ready_priority_update(void)
 
 static void enqueue(struct thread *thread, bool front)
 {
-	u32 priority = priority_of(thread);
+	u32 priority = thread_priority(thread);
 	thread->state = THREAD_READY;
 	thread->waits_for = 0;
 	if (!ready[priority].first) {
@@ -52,8 +49,8 @@ static void enqueue(struct thread *thread, bool front)
 // The thread may run; it gets the processor at once if it is better than the one that has it.
 void thread_ready(struct thread *thread)
 {
-	u32 to_beat = cpu.current ? priority_of(cpu.current) + 1 : cpu.ready_priority >> 10;
-	if (priority_of(thread) < to_beat) {
+	u32 to_beat = cpu.current ? thread_priority(cpu.current) + 1 : cpu.ready_priority >> 10;
+	if (thread_priority(thread) < to_beat) {
 		enqueue(thread, false);
 		return;
 	}
@@ -67,7 +64,7 @@ void thread_ready(struct thread *thread)
 
 static void dequeue(struct thread *thread)
 {
-	u32 priority = priority_of(thread);
+	u32 priority = thread_priority(thread);
 	struct thread *before = 0;
 	for (struct thread *t = ready[priority].first; t; before = t, t = t->next)
 		if (t == thread) {
@@ -169,13 +166,13 @@ struct thread *thread_create(struct space *space, u32 pc, u32 sp, u32 argument, 
 	u32 generation = (thread->generation + 1) & 0x7fff;
 	memset32(thread, 0, sizeof *thread);
 	thread->generation = generation ? generation : 1;
-	thread->id = thread->generation << ID_GENERATION_SHIFT | (priority & (PRIORITIES - 1)) << 10 | index;
-	thread->tag = space->tag;
+	thread->id = thread->generation << ID_GENERATION_SHIFT | priority << 10 | index;
+	thread->fast_switch = space->fast_switch;
 	thread->pid = space->pid << 25;
 	thread->pc = pc & ~3;
 	thread->sp = sp;
 	thread->r[0] = argument;
-	thread->cpsr = 0x10;
+	thread->cpsr = STATUS_USER;
 	thread->pager = pager;
 	thread->space = space;
 	thread->next_in_space = space->threads;
@@ -184,8 +181,11 @@ struct thread *thread_create(struct space *space, u32 pc, u32 sp, u32 argument, 
 	return thread;
 }
 
+// First the thread leaves every queue and cannot be found any more; only then do others learn that it is
+// gone, so that nothing they do can make it ready again.
 void thread_destroy(struct thread *thread)
 {
+	u32 id = thread->id;
 	if (thread == cpu.current)
 		cpu.current = 0;
 	else if (thread->state == THREAD_READY)
@@ -196,7 +196,7 @@ void thread_destroy(struct thread *thread)
 				*at = thread->next;
 				break;
 			}
-	ipc_forget(thread);
+	ipc_withdraw(thread);
 	for (struct thread **at = &thread->space->threads; *at; at = &(*at)->next_in_space)
 		if (*at == thread) {
 			*at = thread->next_in_space;
@@ -205,6 +205,8 @@ void thread_destroy(struct thread *thread)
 	thread->id = 0;
 	thread->waits_for = 0;
 	thread->state = THREAD_FREE;
+	thread->space = 0;
+	ipc_gone(thread, id);
 }
 
 void thread_start(void)

@@ -1,4 +1,5 @@
-// System calls: the number is in r12, arguments in r0-r2 and r4-r9, the result in r0. r3 is lost.
+// System calls: the number is in r12, arguments in r0-r2 and r4-r9, the result in r0. r1-r3 are lost, and
+// r4 and r5 in calls on pages, which interrupts may divide: they say then what is left to do.
 //
 // IPC (number 0): r0 = whom to send to (0: nobody), r1 = whom to receive from then (0: nobody; ANY).
 // The message is r4-r9, in and out; the result is the sender's id or a negative error.
@@ -52,6 +53,7 @@ enum counter {
 	COUNT_GROWN,            // FCSE: spaces moved to slot 0
 	COUNT_WRITTEN_SHARED,   // FCSE: first writes to shared pages
 	COUNT_PAGE_FLUSHES,     // single pages flushed from the caches
+	COUNT_CALLS,            // system calls by the general path
 	COUNTERS
 };
 

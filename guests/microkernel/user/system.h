@@ -54,7 +54,7 @@ static inline u32 ipc_reply_and_wait(u32 to, struct message *message)
 	return ipc(to, ANY, message);
 }
 
-static inline u32 system_call(enum call call, u32 a, u32 b, u32 c, u32 d, u32 e, u32 f)
+static inline u32 system_call(u32 call, u32 a, u32 b, u32 c, u32 d, u32 e, u32 f)
 {
 	register u32 r0 __asm__("r0") = a;
 	register u32 r1 __asm__("r1") = b;
@@ -63,7 +63,7 @@ static inline u32 system_call(enum call call, u32 a, u32 b, u32 c, u32 d, u32 e,
 	register u32 r5 __asm__("r5") = e;
 	register u32 r6 __asm__("r6") = f;
 	register u32 r12 __asm__("r12") = call;
-	__asm__ volatile("swi 0" : "+r"(r0) : "r"(r1), "r"(r2), "r"(r4), "r"(r5), "r"(r6), "r"(r12) : "r3", "memory", "cc");
+	__asm__ volatile("swi 0" : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r4), "+r"(r5) : "r"(r6), "r"(r12) : "r3", "memory", "cc");
 	return r0;
 }
 

@@ -2,7 +2,7 @@
 #include "arm9.h"
 
 // By index: 64 lines (bits 31:26) of each of 8 segments (bits 7:5).
-static void clean_data(void)
+LINE_ALIGNED static void clean_and_invalidate_data(void)
 {
 	u32 segment = 7 << 5, index;
 	__asm__ volatile("1:	orr	%1, %0, #63 << 26\n"
@@ -22,12 +22,12 @@ const struct core core_arm920t = {
 	.pids = 128,
 	.coarse_bits = 0x11,
 	.section_bits = 0x12,
-	.clean_data = clean_data,
-	.forget_instructions = forget_instructions,
-	.clean_page = clean_page,
-	.flush_page = flush_page,
-	.forget_page_instructions = forget_page_instructions,
-	.forget_translations = forget_translations,
-	.forget_translation = forget_translation,
+	.clean_and_invalidate_data = clean_and_invalidate_data,
+	.invalidate_instructions = invalidate_instructions,
+	.clean_page_data = clean_page_data,
+	.clean_and_invalidate_page_data = clean_and_invalidate_page_data,
+	.invalidate_page_instructions = invalidate_page_instructions,
+	.invalidate_tlb = invalidate_tlb,
+	.invalidate_tlb_entry = invalidate_tlb_entry,
 	.wait = wait,
 };

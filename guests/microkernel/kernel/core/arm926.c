@@ -2,7 +2,7 @@
 #include "arm9.h"
 
 // "Test, clean and invalidate" works on one dirty line at a time and sets Z when there is none left.
-static void clean_data(void)
+LINE_ALIGNED static void clean_and_invalidate_data(void)
 {
 	__asm__ volatile("1:	mrc	p15, 0, r15, c7, c14, 3\n"
 			 "	bne	1b\n"
@@ -16,12 +16,12 @@ const struct core core_arm926 = {
 	.pids = 128,
 	.coarse_bits = 0x11,
 	.section_bits = 0x12,
-	.clean_data = clean_data,
-	.forget_instructions = forget_instructions,
-	.clean_page = clean_page,
-	.flush_page = flush_page,
-	.forget_page_instructions = forget_page_instructions,
-	.forget_translations = forget_translations,
-	.forget_translation = forget_translation,
+	.clean_and_invalidate_data = clean_and_invalidate_data,
+	.invalidate_instructions = invalidate_instructions,
+	.clean_page_data = clean_page_data,
+	.clean_and_invalidate_page_data = clean_and_invalidate_page_data,
+	.invalidate_page_instructions = invalidate_page_instructions,
+	.invalidate_tlb = invalidate_tlb,
+	.invalidate_tlb_entry = invalidate_tlb_entry,
 	.wait = wait,
 };

@@ -4,7 +4,7 @@
 // There is no operation that cleans the whole data cache. Loading as many lines as it has (8 KB), at
 // addresses that hold nothing else, evicts what was there; then the loaded lines are dropped (6.2.3).
 // One piece of assembly, since a line that the compiler's code made dirty in between would be lost.
-static void clean_data(void)
+LINE_ALIGNED static void clean_and_invalidate_data(void)
 {
 	u32 at = EVICTION, rounds = 256 / 8, scratch;
 	__asm__ volatile("1:\n"
@@ -18,12 +18,12 @@ static void clean_data(void)
 			 : "+r"(at), "+r"(rounds), "=&r"(scratch)::"memory", "cc");
 }
 
-static void forget_instructions(void)
+LINE_ALIGNED static void invalidate_instructions(void)
 {
 	__asm__ volatile("mcr p15, 0, %0, c7, c5, 0\n\tnop\n\tnop\n\tnop\n\tnop" ::"r"(0) : "memory");
 }
 
-static void clean_page(u32 address)
+static void clean_page_data(u32 address)
 {
 	address &= ~(PAGE_BYTES - 1);
 	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
@@ -31,7 +31,7 @@ static void clean_page(u32 address)
 	core_drain();
 }
 
-static void flush_page(u32 address)
+static void clean_and_invalidate_page_data(u32 address)
 {
 	address &= ~(PAGE_BYTES - 1);
 	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
@@ -40,18 +40,18 @@ static void flush_page(u32 address)
 }
 
 // The instruction cache and the instruction TLB can only be flushed whole.
-static void forget_page_instructions(u32 address)
+static void invalidate_page_instructions(u32 address)
 {
 	(void)address;
-	forget_instructions();
+	invalidate_instructions();
 }
 
-static void forget_translations(void)
+static void invalidate_tlb(void)
 {
 	__asm__ volatile("mcr p15, 0, %0, c8, c7, 0" ::"r"(0) : "memory");
 }
 
-static void forget_translation(u32 address)
+static void invalidate_tlb_entry(u32 address)
 {
 	__asm__ volatile("mcr p15, 0, %0, c8, c6, 1\n\tmcr p15, 0, %1, c8, c5, 0" ::"r"(address), "r"(0) : "memory");
 }
@@ -68,12 +68,12 @@ const struct core core_strongarm = {
 	.pids = 64,             // bits 30:25 (278088-004, 5.2.10): 32 MB slots in the lower 2 GB
 	.coarse_bits = 0x11,
 	.section_bits = 0x12,
-	.clean_data = clean_data,
-	.forget_instructions = forget_instructions,
-	.clean_page = clean_page,
-	.flush_page = flush_page,
-	.forget_page_instructions = forget_page_instructions,
-	.forget_translations = forget_translations,
-	.forget_translation = forget_translation,
+	.clean_and_invalidate_data = clean_and_invalidate_data,
+	.invalidate_instructions = invalidate_instructions,
+	.clean_page_data = clean_page_data,
+	.clean_and_invalidate_page_data = clean_and_invalidate_page_data,
+	.invalidate_page_instructions = invalidate_page_instructions,
+	.invalidate_tlb = invalidate_tlb,
+	.invalidate_tlb_entry = invalidate_tlb_entry,
 	.wait = wait,
 };

@@ -3,7 +3,7 @@
 
 // "Line allocate" (7.2.8) gives a line of 32 KB an address without reading memory, and writes back what
 // it displaces. The addresses must be used for nothing else. One piece of assembly: see strongarm.c.
-static void clean_data(void)
+LINE_ALIGNED static void clean_and_invalidate_data(void)
 {
 	u32 at = EVICTION, lines = 1024;
 	__asm__ volatile("1:	mcr	p15, 0, %0, c7, c2, 5\n"
@@ -17,13 +17,13 @@ static void clean_data(void)
 }
 
 // Also empties the branch target buffer, which holds virtual addresses too.
-static void forget_instructions(void)
+LINE_ALIGNED static void invalidate_instructions(void)
 {
 	__asm__ volatile("mcr p15, 0, %0, c7, c5, 0" ::"r"(0) : "memory");
 	core_wait_coprocessor();
 }
 
-static void clean_page(u32 address)
+static void clean_page_data(u32 address)
 {
 	address &= ~(PAGE_BYTES - 1);
 	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
@@ -31,7 +31,7 @@ static void clean_page(u32 address)
 	core_drain();
 }
 
-static void flush_page(u32 address)
+static void clean_and_invalidate_page_data(u32 address)
 {
 	address &= ~(PAGE_BYTES - 1);
 	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
@@ -39,7 +39,7 @@ static void flush_page(u32 address)
 	core_drain();
 }
 
-static void forget_page_instructions(u32 address)
+static void invalidate_page_instructions(u32 address)
 {
 	address &= ~(PAGE_BYTES - 1);
 	for (u32 end = address + PAGE_BYTES; address != end; address += LINE_BYTES)
@@ -48,13 +48,13 @@ static void forget_page_instructions(u32 address)
 	core_wait_coprocessor();
 }
 
-static void forget_translations(void)
+static void invalidate_tlb(void)
 {
 	__asm__ volatile("mcr p15, 0, %0, c8, c7, 0" ::"r"(0) : "memory");
 	core_wait_coprocessor();
 }
 
-static void forget_translation(u32 address)
+static void invalidate_tlb_entry(u32 address)
 {
 	__asm__ volatile("mcr p15, 0, %0, c8, c6, 1\n\tmcr p15, 0, %0, c8, c5, 1" ::"r"(address) : "memory");
 	core_wait_coprocessor();
@@ -72,12 +72,12 @@ const struct core core_xscale = {
 	.pids = 128,
 	.coarse_bits = 0x01, // bit 4 is not the ARM architecture's "must be one" here (3.2.2.1)
 	.section_bits = 0x02,
-	.clean_data = clean_data,
-	.forget_instructions = forget_instructions,
-	.clean_page = clean_page,
-	.flush_page = flush_page,
-	.forget_page_instructions = forget_page_instructions,
-	.forget_translations = forget_translations,
-	.forget_translation = forget_translation,
+	.clean_and_invalidate_data = clean_and_invalidate_data,
+	.invalidate_instructions = invalidate_instructions,
+	.clean_page_data = clean_page_data,
+	.clean_and_invalidate_page_data = clean_and_invalidate_page_data,
+	.invalidate_page_instructions = invalidate_page_instructions,
+	.invalidate_tlb = invalidate_tlb,
+	.invalidate_tlb_entry = invalidate_tlb_entry,
 	.wait = wait,
 };

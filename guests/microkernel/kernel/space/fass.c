@@ -5,73 +5,66 @@
 // enables the space's domains, and the PID; nothing else. Where the space finds an entry of somebody
 // else, the domain faults, and only then is something flushed.
 //
+// What a slot of the CPD may hold follows from its owner: a space's own domain or a region's domain, and
+// then it is that space's or region's entry of this section; or the domain of a destroyed space (a zombie),
+// whose tables stay as they are until the next full flush. Whoever changes a space's entry, or attaches it
+// to a region, first takes its slot away. invariants.c checks this.
+//
 // "Dirty" is a domain that was enabled since the last full flush: lines of its pages may be cached.
 #include "fass.h"
 
 #include "../core/core.h"
 #include "../maintenance.h"
 
-#define CPD DIRECTORY_PHYSICAL
-#define SECTIONS 4096
-#define OWNED 28
 #define PIDS 64 // of the SA-1100; slots 64 and up would lie in the shared area above 2 GB
 
-static struct domain {
-	struct space *space;    // who has it,
-	struct region *region;  // or which shared region
-	bool zombie;            // or a destroyed space, whose lines may still be cached
-	bool overflow;          // it owns more entries than the list holds
-	unsigned short count;
-	unsigned short sections[OWNED]; // entries of the CPD that carry it
-} domains[DOMAINS];
-
-static unsigned char owner[SECTIONS]; // the domain of each entry of the CPD; 0: empty or the kernel's
+struct domain domains[DOMAINS];
+_Static_assert(sizeof *domains == 2 * LINE_BYTES, "those with few entries touch one line");
 static u32 users[PIDS];
 static u32 last_victim;
+u32 free_domains = (1 << DOMAINS) - 2; // a bit for each
 
 static u32 dirty(u32 domain)
 {
-	return cpu.dirty & client(domain);
+	return cpu.dirty & DOMAIN_CLIENT(domain);
 }
 
 // ---- entries of the CPD ------------------------------------------------------------------------
+// The domain of an entry; 0: it is empty, or the kernel's.
+static u32 owner(u32 section)
+{
+	return FIRST_DOMAIN_OF(directory_read(CPD, section));
+}
+
 static void own(u32 domain, u32 section, u32 entry)
 {
 	struct domain *d = &domains[domain];
-	owner[section] = domain;
 	if (d->count < OWNED)
 		d->sections[d->count++] = section;
 	else
 		d->overflow = true;
-	directory_write(CPD, section, entry | domain << 5);
+	directory_write(CPD, section, entry | FIRST_DOMAIN(domain));
 }
 
 static void disown(u32 section)
 {
-	struct domain *d = &domains[owner[section]];
+	struct domain *d = &domains[owner(section)];
 	for (u32 i = 0; i < d->count; i++)
 		if (d->sections[i] == section) {
 			d->sections[i] = d->sections[--d->count];
 			break;
 		}
-	owner[section] = 0;
-}
-
-static void clear_slot(u32 section)
-{
-	MAINTENANCE(FASS_RECYCLE_SLOTS, directory_write(CPD, section, 0));
-	owner[section] = 0;
 }
 
 static void clear_slots(u32 domain)
 {
 	struct domain *d = &domains[domain];
 	for (u32 i = 0; i < d->count; i++)
-		clear_slot(d->sections[i]);
+		MAINTENANCE(FASS_RECYCLE_SLOTS, directory_write(CPD, d->sections[i], 0));
 	if (d->overflow)
-		for (u32 section = 0; section < USER_LIMIT >> 20; section++)
-			if (owner[section] == domain)
-				clear_slot(section);
+		for (u32 section = 0; section < USER_LIMIT >> SECTION_SHIFT; section++)
+			if (owner(section) == domain)
+				MAINTENANCE(FASS_RECYCLE_SLOTS, directory_write(CPD, section, 0));
 	d->count = 0;
 	d->overflow = false;
 }
@@ -83,13 +76,14 @@ static void release(u32 domain)
 	domains[domain].space = 0;
 	domains[domain].region = 0;
 	domains[domain].zombie = false;
+	free_domains |= 1 << domain;
 }
 
 // Everything is flushed, so every domain is clean, and what waited for that can go.
-void fass_flush(u32 maintenance)
+static void fass_flush(const struct flush_names *caches, u32 translations)
 {
-	flush_caches(maintenance);
-	MAINTENANCE(maintenance + 2, core->forget_translations());
+	flush_caches(caches);
+	MAINTENANCE(translations, core->invalidate_tlb());
 	MAINTENANCE(FASS_CLEAN, cpu.dirty = 0);
 	for (u32 d = 1; d < DOMAINS; d++)
 		if (domains[d].zombie)
@@ -97,9 +91,26 @@ void fass_flush(u32 maintenance)
 	MAINTENANCE(FASS_DIRTY_AGAIN, cpu.active = 0); // so that whoever runs next marks its domains dirty
 }
 
+#define FASS_FLUSH(prefix) fass_flush(FLUSH_NAMES(prefix), prefix##_TRANSLATIONS)
+
 static void flush(void)
 {
-	fass_flush(FASS_EXHAUSTED_DATA);
+	FASS_FLUSH(FASS_EXHAUSTED);
+}
+
+// The space's own domain gives up the section, because it will be a region's.
+void fass_leave_section(struct space *space, u32 section)
+{
+	if (!space->fass.domain)
+		return;
+	if (dirty(space->fass.domain))
+		FASS_FLUSH(FASS_REGION);
+	else
+		flush_translations(FASS_REGION_TRANSLATIONS);
+	if (owner(section) == space->fass.domain) {
+		disown(section);
+		MAINTENANCE(FASS_REGION_SLOT, directory_write(CPD, section, 0));
+	}
 }
 
 // The domain's holder loses it; the caches hold no line of it.
@@ -107,8 +118,8 @@ static void withdraw(u32 domain)
 {
 	struct domain *d = &domains[domain];
 	if (d->space) {
-		d->space->domain = 0;
-		MAINTENANCE(FASS_RECYCLE_TAG, space_set_tag(d->space, 0)); // and so off the fast path
+		d->space->fass.domain = 0;
+		MAINTENANCE(FASS_RECYCLE_DACR, fass_set_dacr(d->space, 0)); // and so off the fast path
 	}
 	if (d->region)
 		fass_region_loses_domain(d->region, domain);
@@ -124,8 +135,10 @@ static void withdraw_clean(u32 domain)
 	flush_translations(FASS_CLEAN_RECYCLE_TRANSLATIONS);
 }
 
-// Takes the domain from its holder.
-static void recycle(u32 domain)
+// Takes the domain from its holder. If that takes a full flush, all spaces but one lose theirs: what they have
+// there is gone anyway, no translation is left, and the next of them to run finds a domain that is free, with
+// neither a flush of the TLB nor a search.
+static void recycle(u32 domain, u32 kept)
 {
 	if (!dirty(domain)) {
 		counters[COUNT_RECYCLED_CLEAN]++;
@@ -133,36 +146,45 @@ static void recycle(u32 domain)
 		return;
 	}
 	counters[COUNT_RECYCLED_DIRTY]++;
-	fass_flush(FASS_RECYCLE_DATA);
+	FASS_FLUSH(FASS_RECYCLE);
 	withdraw(domain);
+	for (u32 d = 1; d < DOMAINS; d++)
+		if (domains[d].space && d != kept)
+			withdraw(d);
 }
 
 static u32 next_in_turn(u32 kept)
 {
 	do
 		last_victim = last_victim % (DOMAINS - 1) + 1;
-	while (kept & client(last_victim));
+	while (last_victim == kept);
 	return last_victim;
 }
 
-// A domain for somebody: a free one, else a clean one, else the next in turn. A region's domain is the
-// last choice, because all its sharers lose it. `kept`: not these.
-u32 fass_allocate(u32 kept)
+// Which domain to take from its holder: a clean one, else the next in turn. A region's is the last choice,
+// because all its sharers lose it.
+static u32 victim(u32 kept)
 {
-	for (u32 d = 1; d < DOMAINS; d++)
-		if (!domains[d].space && !domains[d].region && !domains[d].zombie)
-			return d;
 	for (u32 regions = 0; regions < 2; regions++)
 		for (u32 d = 1; d < DOMAINS; d++)
-			if (!dirty(d) && !(kept & client(d)) && !domains[d].zombie && !!domains[d].region == regions) {
-				recycle(d);
+			if (!dirty(d) && d != kept && !!domains[d].region == regions)
 				return d;
-			}
-	u32 victim = next_in_turn(kept);
-	if (domains[victim].region)
-		victim = next_in_turn(kept);
-	recycle(victim);
-	return victim;
+	u32 d = next_in_turn(kept);
+	return domains[d].region ? next_in_turn(kept) : d;
+}
+
+// A domain for somebody. One may be kept from being taken, that of the space that asks for a region's; its
+// other regions' may be taken, so that it may share any number of sections. An instruction needs at most three
+// at once, and those come last in the turn.
+u32 fass_allocate(u32 kept)
+{
+	if (!free_domains)
+		recycle(victim(kept), kept);
+	u32 domain = 1;
+	while (!(free_domains & 1 << domain))
+		domain++;
+	free_domains &= ~(1 << domain);
+	return domain;
 }
 
 void fass_give(u32 domain, struct region *region)
@@ -174,15 +196,13 @@ void fass_give(u32 domain, struct region *region)
 // that whoever comes to those addresses collides with it; the flush is put off until then.
 void fass_abandon(u32 domain)
 {
-	if (dirty(domain)) {
-		MAINTENANCE(FASS_ZOMBIE, {
-			domains[domain].space = 0;
-			domains[domain].region = 0;
-			domains[domain].zombie = true;
-			return;
-		});
+	if (!dirty(domain) || !enabled(FASS_ZOMBIE)) {
+		withdraw_clean(domain);
+		return;
 	}
-	withdraw_clean(domain);
+	domains[domain].space = 0;
+	domains[domain].region = 0;
+	domains[domain].zombie = true;
 }
 
 // ---- the interface -----------------------------------------------------------------------------
@@ -202,27 +222,81 @@ static bool create(struct space *space)
 	return true;
 }
 
-static void leave(struct space *space)
+static void retire(struct space *space)
 {
-	if (space->domain)
-		fass_abandon(space->domain);
-	fass_regions_leave(space, space->regions);
+	if (space->fass.domain)
+		fass_abandon(space->fass.domain);
+	fass_regions_leave(space, space->fass.regions);
+	space->fass.domain = 0;
+	fass_set_dacr(space, 0);
+}
+
+static void destroy(struct space *space)
+{
 	users[space->pid]--;
+}
+
+void fass_set_dacr(struct space *space, u32 dacr)
+{
+	space->fass.dacr = dacr;
+	space_set_fast_switch(space, dacr);
+}
+
+// The space enables one more domain, from when it goes on.
+static void enable(struct space *space, u32 domain)
+{
+	if (space->fass.dacr & DOMAIN_CLIENT(domain))
+		return;
+	fass_set_dacr(space, space->fass.dacr | DOMAIN_CLIENT(domain));
+	cpu.active = 0;
+}
+
+// The sections that a space used last get their slots back with a new domain, where nobody else has them:
+// each saves a fault.
+static void remember(struct space *space, u32 section)
+{
+	unsigned short *recent = space->fass.recent;
+	for (u32 i = 0; i < RECENT_SECTIONS; i++)
+		if (recent[i] == section)
+			return;
+	for (u32 i = RECENT_SECTIONS - 1; i; i--)
+		recent[i] = recent[i - 1];
+	recent[0] = section;
+}
+
+static void fill_recent(struct space *space)
+{
+	for (u32 i = 0; i < RECENT_SECTIONS && space->fass.recent[i]; i++) {
+		u32 section = space->fass.recent[i];
+		u32 entry = owner(section) ? 0 : directory_read(space->directory, section);
+		if (entry && !fass_has_region(space, section))
+			own(space->fass.domain, section, entry);
+	}
+}
+
+static void assign(struct space *space)
+{
+	u32 domain = fass_allocate(0);
+	domains[domain].space = space;
+	space->fass.domain = domain;
+	fass_set_dacr(space, DOMAIN_CLIENT(0) | DOMAIN_CLIENT(domain) | fass_regions_domains(space));
+	fill_recent(space);
+}
+
+// For the fast path, whose receiver's space has no domain.
+u32 fass_assign(struct thread *receiver)
+{
+	assign(receiver->space);
+	return receiver->space->fass.dacr;
 }
 
 static void switch_to(struct space *previous, struct space *next)
 {
 	(void)previous;
-	if (!next->domain) {
-		u32 domain = fass_allocate(0);
-		domains[domain].space = next;
-		next->domain = domain;
-		space_set_tag(next, client(0) | client(domain) | fass_regions_domains(next));
-		if (next->home_entry && !owner[next->home_section])
-			own(domain, next->home_section, next->home_entry); // saves the fault that would do it
-	}
-	MAINTENANCE(FASS_DIRTY, cpu.dirty |= next->tag);
-	core_set_domains(next->tag);
+	if (!next->fass.domain)
+		assign(next);
+	MAINTENANCE(FASS_DIRTY, cpu.dirty |= next->fass.dacr);
+	core_set_domains(next->fass.dacr);
 	core_set_pid(next->pid);
 }
 
@@ -234,13 +308,12 @@ static bool fault(struct space *space, u32 address)
 		return false;
 	u32 domain = fass_region_domain(space, section);
 	if (!domain)
-		domain = space->domain;
-	u32 current = owner[section];
+		domain = space->fass.domain;
+	u32 current = owner(section);
 	if (current == domain) {
-		if (space->tag & client(domain))
+		if (space->fass.dacr & DOMAIN_CLIENT(domain))
 			return false; // the entry is this space's: the page itself is the reason
-		space_set_tag(space, space->tag | client(domain)); // a region that it had lost
-		cpu.active = 0;
+		enable(space, domain); // a region that it had lost
 		return true;
 	}
 	if (!current) {
@@ -248,17 +321,16 @@ static bool fault(struct space *space, u32 address)
 	} else {
 		counters[COUNT_COLLISIONS]++;
 		if (dirty(current))
-			fass_flush(FASS_COLLISION_DATA);
+			FASS_FLUSH(FASS_COLLISION);
 		else
 			flush_translations(FASS_CLEAN_COLLISION_TRANSLATIONS);
-		if (owner[section]) // not a zombie's, which the flush has cleared
+		if (owner(section)) // not a zombie's, which the flush has cleared
 			disown(section);
 	}
 	own(domain, section, entry);
-	if (!(space->tag & client(domain))) {
-		space_set_tag(space, space->tag | client(domain));
-		cpu.active = 0;
-	}
+	if (domain == space->fass.domain)
+		remember(space, section);
+	enable(space, domain);
 	return true;
 }
 
@@ -267,11 +339,12 @@ static bool admit(struct space *space, u32 address)
 {
 	if (!space->pid || address >> 25 != space->pid)
 		return true;
-	if (space->domain)
-		recycle(space->domain);
+	if (space->fass.domain)
+		recycle(space->fass.domain, 0);
 	users[space->pid]--;
 	users[0]++;
-	space->home_entry = 0;
+	for (u32 i = 0; i < RECENT_SECTIONS; i++)
+		space->fass.recent[i] = 0;
 	space_move(space, 0);
 	return true;
 }
@@ -284,27 +357,25 @@ static bool uncached(const struct uses *uses)
 
 static bool in_cache(struct space *space)
 {
-	u32 mine = fass_regions_domains(space) | (space->domain ? client(space->domain) : 0);
+	u32 mine = fass_regions_domains(space) | (space->fass.domain ? DOMAIN_CLIENT(space->fass.domain) : 0);
 	return cpu.dirty & mine;
 }
 
 static bool in_tlb(struct space *space)
 {
-	return space->domain || space->regions; // even if clean: see withdraw_clean()
+	return space->fass.domain || space->fass.regions; // even if clean: see withdraw_clean()
 }
 
 static void directory_changed(struct space *space, u32 section)
 {
 	fass_region_left(space, section);
-	if (!space->home_entry) {
-		space->home_section = section;
-		space->home_entry = directory_read(space->directory, section);
-	}
+	remember(space, section);
 }
 
 #define FASS(scheme_name, share)                                                                   \
 	{                                                                                          \
-		.name = scheme_name, .start = start, .create = create, .destroy = leave,           \
+		.name = scheme_name, .start = start, .create = create, .retire = retire,           \
+		.destroy = destroy,                                                                \
 		.switch_to = switch_to, .fault = fault, .admit = admit, .uncached = uncached,      \
 		.in_cache = in_cache, .in_tlb = in_tlb, .directory_changed = directory_changed,    \
 		.lazy_destroy = true, .fast_path = enter_fass, .share_section = share,             \

@@ -6,22 +6,40 @@
 
 #define DOMAINS 16 // 0 is the kernel's
 
-struct region;
+#define CPD DIRECTORY_PHYSICAL
+#define OWNED 26
+#define REGIONS 32 // one bit each in space.fass.regions
 
-static inline u32 client(u32 domain)
-{
-	return 1u << 2 * domain;
-}
+struct region {
+	u32 section;
+	u32 sharers; // 0: free
+	u32 domain;  // 0: none at present
+};
+extern struct region regions[];
+
+struct domain {
+	struct space *space;    // who has it,
+	struct region *region;  // or which shared region
+	bool zombie;            // or a destroyed space, whose lines may still be cached
+	bool overflow;          // it owns more entries than the list holds
+	unsigned short count;
+	unsigned short sections[OWNED]; // entries of the CPD that carry it
+} __attribute__((aligned(32)));
+extern struct domain domains[];
+extern u32 free_domains;
 
 // fass.c
+u32 fass_assign(struct thread *receiver);
 u32 fass_allocate(u32 kept);
 void fass_give(u32 domain, struct region *region);
 void fass_abandon(u32 domain);
-void fass_flush(u32 maintenance);
+void fass_leave_section(struct space *space, u32 section);
+void fass_set_dacr(struct space *space, u32 dacr);
 
 // fass_shared.c; all of them find nothing when no section is shared.
-void fass_share_section(struct space *from, struct space *to, u32 section);
-u32 fass_regions_domains(struct space *space);
+bool fass_share_section(struct space *from, struct space *to, u32 section);
+u32 fass_regions_domains(const struct space *space);
+bool fass_has_region(const struct space *space, u32 section);
 u32 fass_region_domain(struct space *space, u32 section);
 void fass_region_left(struct space *space, u32 section);
 void fass_regions_leave(struct space *space, u32 regions);

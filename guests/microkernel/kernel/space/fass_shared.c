@@ -6,54 +6,57 @@
 #include "../core/core.h"
 #include "../maintenance.h"
 
-#define REGIONS 32 // one bit each in space.regions
+struct region regions[REGIONS];
 
-static struct region {
-	u32 section;
-	u32 sharers; // 0: free
-	u32 domain;  // 0: none at present
-} regions[REGIONS];
-
-void fass_share_section(struct space *from, struct space *to, u32 section)
+bool fass_share_section(struct space *from, struct space *to, u32 section)
 {
 	u32 i;
 	for (i = 0; i < REGIONS; i++)
-		if (from->regions & 1u << i && regions[i].section == section)
+		if (from->fass.regions & 1u << i && regions[i].section == section)
 			break;
 	if (i == REGIONS)
 		for (i = 0; i < REGIONS && regions[i].sharers; i++)
 			;
 	if (i == REGIONS)
-		return; // no region left: the two spaces will collide there instead
+		return false; // no region left: the pages are shared one by one
 	struct region *region = &regions[i];
 	if (!region->sharers) {
-		// The entry of the CPD, if there is one, stays `from`'s until somebody collides with it.
+		fass_leave_section(from, section);
 		*region = (struct region){ .section = section, .sharers = 1 };
-		from->regions |= 1u << i;
+		from->fass.regions |= 1u << i;
 	}
 	region->sharers++;
-	to->regions |= 1u << i;
+	to->fass.regions |= 1u << i;
+	return true;
 }
 
-u32 fass_regions_domains(struct space *space)
+u32 fass_regions_domains(const struct space *space)
 {
 	u32 mask = 0;
-	for (u32 i = 0; space->regions >> i; i++)
-		if (space->regions & 1u << i && regions[i].domain)
-			mask |= client(regions[i].domain);
+	for (u32 i = 0; space->fass.regions >> i; i++)
+		if (space->fass.regions & 1u << i && regions[i].domain)
+			mask |= DOMAIN_CLIENT(regions[i].domain);
 	return mask;
+}
+
+bool fass_has_region(const struct space *space, u32 section)
+{
+	for (u32 i = 0; space->fass.regions >> i; i++)
+		if (space->fass.regions & 1u << i && regions[i].section == section)
+			return true;
+	return false;
 }
 
 // The domain of the region that the space has at this section, allocated if need be; 0 if there is no
 // region.
 u32 fass_region_domain(struct space *space, u32 section)
 {
-	for (u32 i = 0; space->regions >> i; i++) {
+	for (u32 i = 0; space->fass.regions >> i; i++) {
 		struct region *region = &regions[i];
-		if (!(space->regions & 1u << i) || region->section != section)
+		if (!(space->fass.regions & 1u << i) || region->section != section)
 			continue;
 		if (!region->domain) {
-			region->domain = fass_allocate(space->tag);
+			region->domain = fass_allocate(space->fass.domain);
 			fass_give(region->domain, region);
 		}
 		return region->domain;
@@ -67,9 +70,9 @@ void fass_regions_leave(struct space *space, u32 which)
 		struct region *region = &regions[i];
 		if (!(which & 1u << i))
 			continue;
-		space->regions &= ~(1u << i);
-		if (region->domain && space->tag & client(region->domain)) {
-			MAINTENANCE(FASS_REGION_REVOKE, space_set_tag(space, space->tag & ~client(region->domain)));
+		space->fass.regions &= ~(1u << i);
+		if (region->domain && space->fass.dacr & DOMAIN_CLIENT(region->domain)) {
+			MAINTENANCE(FASS_REGION_REVOKE, fass_set_dacr(space, space->fass.dacr & ~DOMAIN_CLIENT(region->domain)));
 			cpu.active = 0;
 		}
 		if (--region->sharers == 0 && region->domain) {
@@ -83,8 +86,8 @@ void fass_regions_leave(struct space *space, u32 which)
 // The space has another table at this section now.
 void fass_region_left(struct space *space, u32 section)
 {
-	for (u32 i = 0; space->regions >> i; i++)
-		if (space->regions & 1u << i && regions[i].section == section)
+	for (u32 i = 0; space->fass.regions >> i; i++)
+		if (space->fass.regions & 1u << i && regions[i].section == section)
 			fass_regions_leave(space, 1u << i);
 }
 
@@ -93,6 +96,6 @@ void fass_region_loses_domain(struct region *region, u32 domain)
 	u32 bit = 1u << (region - regions);
 	region->domain = 0;
 	for (u32 i = 0; i < SPACES; i++)
-		if (spaces[i].id && spaces[i].regions & bit && spaces[i].tag)
-			MAINTENANCE(FASS_REGION_REVOKE, space_set_tag(&spaces[i], spaces[i].tag & ~client(domain)));
+		if (spaces[i].id && spaces[i].fass.regions & bit)
+			MAINTENANCE(FASS_REGION_REVOKE, fass_set_dacr(&spaces[i], spaces[i].fass.dacr & ~DOMAIN_CLIENT(domain)));
 }

@@ -30,7 +30,7 @@ static inline bool fcse_in_tlb(struct space *space)
 static inline void fcse_directory_changed(struct space *space, u32 section)
 {
 	u32 entry = directory_read(space->directory, section);
-	directory_write(space->directory, section, entry | FCSE_DOMAIN << 5);
+	directory_write(space->directory, section, entry | FIRST_DOMAIN(FCSE_DOMAIN));
 }
 
 #endif

@@ -2,9 +2,9 @@
 // groups, large ones live in slot 0, and the caches are flushed at a switch only when lines of two
 // spaces could meet.
 //
-// A space has a tag, and with it the fast path of IPC, while a switch from it or to it cannot need a
+// A space takes the fast path of IPC while a switch from it or to it cannot need a
 // flush: it ran last in its group since the last flush, has no page above 32 MB, and has written to no
-// shared page. Whatever ends one of these takes the tag away; that another space of its group runs
+// shared page. Whatever ends one of these takes the fast path away; that another space of its group runs
 // needs no thought, since that flushes first.
 #include "../maintenance.h"
 #include "fcse.h"
@@ -18,7 +18,7 @@ static struct group {
 
 static void start(void)
 {
-	core_set_domains(1 | 1 << 2 * FCSE_DOMAIN);
+	core_set_domains(DOMAIN_CLIENT(0) | DOMAIN_CLIENT(FCSE_DOMAIN));
 }
 
 static bool create(struct space *space)
@@ -47,16 +47,16 @@ static void destroy(struct space *space)
 		MAINTENANCE(FCSE_LAST_USER_FORGOTTEN, { group->last = 0; group->dirty = false; });
 }
 
-static void flush(u32 maintenance)
+static void flush(const struct flush_names *names)
 {
-	flush_caches(maintenance);
+	flush_caches(names);
 	for (u32 i = 0; i < FCSE_PIDS; i++) {
 		struct group *group = &groups[i];
 		if (!group->dirty)
 			continue;
 		MAINTENANCE(FCSE_CLEAN, group->dirty = false);
 		if (group->last)
-			MAINTENANCE(FCSE_TAG_FLUSHED, space_set_tag(group->last, 0));
+			MAINTENANCE(FCSE_FAST_FLUSHED, space_set_fast_switch(group->last, 0));
 	}
 }
 
@@ -66,22 +66,22 @@ static void ran(struct space *space)
 	struct group *group = &groups[space->pid];
 	MAINTENANCE(FCSE_LAST_USER, group->last = space);
 	MAINTENANCE(FCSE_DIRTY, group->dirty = true);
-	MAINTENANCE(FCSE_RAN, space->epoch = cache_epoch);
-	if (!space->tag && !space->pages_above && !space->written_shared)
-		space_set_tag(space, space->directory);
+	MAINTENANCE(FCSE_RAN, space->fcse.epoch = cache_epoch);
+	if (!space->fast_switch && !space->fcse.pages_above && !space->fcse.written_shared)
+		space_set_fast_switch(space, space->directory);
 }
 
 static void switch_to(struct space *previous, struct space *next)
 {
 	struct group *group = &groups[next->pid];
 	bool reused = group->last != next && group->dirty;
-	bool written = previous && previous->written_shared;
-	bool large = (previous && previous->pages_above) || next->pages_above;
+	bool written = previous && previous->fcse.written_shared;
+	bool large = (previous && previous->fcse.pages_above) || next->fcse.pages_above;
 	if (reused || written || large)
-		flush(FCSE_REUSED_DATA);
+		flush(FLUSH_NAMES(FCSE_REUSED));
 	ran(next);
 	core_set_directory(next->directory);
-	MAINTENANCE(FCSE_TRANSLATIONS, core->forget_translations());
+	MAINTENANCE(FCSE_TRANSLATIONS, core->invalidate_tlb());
 	core_set_pid(next->pid);
 }
 
@@ -92,7 +92,7 @@ static bool admit(struct space *space, u32 address)
 	if (address < SLOT_BYTES || !space->pid)
 		return true;
 	counters[COUNT_GROWN]++;
-	flush(FCSE_GROW_DATA); // its lines are at its old slot's addresses
+	flush(FLUSH_NAMES(FCSE_GROW)); // its lines are at its old slot's addresses
 	destroy(space);
 	space_move(space, 0);
 	groups[0].spaces++;
@@ -110,7 +110,20 @@ static bool uncached(const struct uses *uses)
 
 static bool in_cache(struct space *space)
 {
-	return space->epoch == cache_epoch;
+	return space->fcse.epoch == cache_epoch;
+}
+
+// A space that has written shared pages, or pages above 32 MB, must be looked at on every switch.
+static void count_above(struct space *space, int change)
+{
+	MAINTENANCE(FCSE_PAGES_ABOVE, space->fcse.pages_above += change);
+	MAINTENANCE(FCSE_FAST_COUNTED, space_set_fast_switch(space, 0));
+}
+
+static void count_written(struct space *space, int change)
+{
+	MAINTENANCE(FCSE_WRITTEN_SHARED, space->fcse.written_shared += change);
+	MAINTENANCE(FCSE_FAST_COUNTED, space_set_fast_switch(space, 0));
 }
 
 const struct scheme scheme_fcse_best_effort = {
@@ -125,6 +138,7 @@ const struct scheme scheme_fcse_best_effort = {
 	.in_cache = in_cache,
 	.in_tlb = fcse_in_tlb,
 	.directory_changed = fcse_directory_changed,
-	.counts_written = true,
+	.count_above = count_above,
+	.count_written = count_written,
 	.fast_path = enter_fcse,
 };

@@ -8,7 +8,7 @@ static bool taken[FCSE_PIDS];
 
 static void start(void)
 {
-	core_set_domains(1 | 1 << 2 * FCSE_DOMAIN);
+	core_set_domains(DOMAIN_CLIENT(0) | DOMAIN_CLIENT(FCSE_DOMAIN));
 }
 
 static bool create(struct space *space)
@@ -34,11 +34,11 @@ static void switch_to(struct space *previous, struct space *next)
 {
 	(void)previous;
 	core_set_directory(next->directory);
-	MAINTENANCE(FCSE_TRANSLATIONS, core->forget_translations());
+	MAINTENANCE(FCSE_TRANSLATIONS, core->invalidate_tlb());
 	core_set_pid(next->pid);
-	if (!next->tag)
-		space_set_tag(next, next->directory); // from now on the fast path may switch to it
-	MAINTENANCE(FCSE_GUARANTEED_RAN, next->epoch = cache_epoch);
+	if (!next->fast_switch)
+		space_set_fast_switch(next, next->directory); // from now on the fast path may switch to it
+	MAINTENANCE(FCSE_GUARANTEED_RAN, next->fcse.epoch = cache_epoch);
 }
 
 static bool admit(struct space *space, u32 address)
@@ -56,7 +56,7 @@ static bool uncached(const struct uses *uses)
 // Its lines stay until they are evicted or flushed page by page: nothing else ever empties the caches.
 static bool in_cache(struct space *space)
 {
-	return space->epoch;
+	return space->fcse.epoch;
 }
 
 const struct scheme scheme_fcse_guaranteed = {

@@ -8,7 +8,7 @@
 
 static void start(void)
 {
-	core_set_domains(1 | 1 << 2 * DOMAIN);
+	core_set_domains(DOMAIN_CLIENT(0) | DOMAIN_CLIENT(DOMAIN));
 }
 
 static bool create(struct space *space)
@@ -25,10 +25,11 @@ static void destroy(struct space *space)
 static void switch_to(struct space *previous, struct space *next)
 {
 	(void)previous;
-	flush_caches(FLUSH_DATA);
+	flush_caches(FLUSH_NAMES(FLUSH));
 	core_set_directory(next->directory);
-	MAINTENANCE(FLUSH_TRANSLATIONS, core->forget_translations());
-	MAINTENANCE(FLUSH_RAN, next->epoch = cache_epoch);
+	MAINTENANCE(FLUSH_TRANSLATIONS, core->invalidate_tlb());
+	if (!next->fast_switch)
+		space_set_fast_switch(next, next->directory);
 }
 
 static bool fault(struct space *space, u32 address)
@@ -51,13 +52,13 @@ static bool uncached(const struct uses *uses)
 
 static bool in_hardware(struct space *space)
 {
-	return space->epoch == cache_epoch;
+	return space == cpu.active;
 }
 
 static void directory_changed(struct space *space, u32 section)
 {
 	u32 entry = directory_read(space->directory, section);
-	directory_write(space->directory, section, entry | DOMAIN << 5);
+	directory_write(space->directory, section, entry | FIRST_DOMAIN(DOMAIN));
 }
 
 const struct scheme scheme_flush = {
@@ -72,5 +73,5 @@ const struct scheme scheme_flush = {
 	.in_cache = in_hardware,
 	.in_tlb = in_hardware,
 	.directory_changed = directory_changed,
-	.fast_path = enter_general,
+	.fast_path = enter_flush,
 };

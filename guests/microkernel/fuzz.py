@@ -1,0 +1,81 @@
+"""Random system calls at length, on the kernel that checks its records after each of them.
+
+    python guests/microkernel/fuzz.py [--calls N] [--seed N] [MACHINE/SCHEME ...]
+
+Runs `guests/bench/fuzz.c` under the checker, and prints one line for each run. The status is 1 if a run
+did not end well: an invariant did not hold, the checker reported something, a program saw a foreign word,
+a frame was lost, or the end was never reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
+import mmulab
+from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
+
+GUESTS = Path(__file__).resolve().parents[2] / "build" / "guests"
+INSTRUCTIONS_PER_CALL = 200_000
+THUMB = ["at91rm9200", "ixp425", "arm926ej-s"]
+"""Cores that have the Thumb state."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fuzzed:
+    """What became of a run; `wrong` is empty if nothing is."""
+
+    calls: int
+    spaces: int
+    instructions: int
+    reports: int
+    wrong: str
+
+
+def fuzz(machine: str, scheme: str, calls: int, seed: int) -> Fuzzed:
+    """One run."""
+    thumb = int(machine in THUMB)
+    result = mmulab.boot(
+        GUESTS / f"microkernel-checked-{ARCHITECTURES[machine]}.elf",
+        machine,
+        append=f"scheme={scheme} run=fuzz calls={calls} seed={seed} thumb={thumb}",
+        check=True,
+        max_instructions=50_000_000 + calls * INSTRUCTIONS_PER_CALL,
+    )
+    ended = re.search(r"^= fuzz calls=(\d+) spaces=(\d+)", result.console, re.M)
+    said = re.findall(r"^(?:kernel|error): .*", result.console, re.M)
+    said += [report["text"] for report in result.reports[:3]]
+    if not said and (not ended or result.exit != 0):
+        said = [f"no end after {result.instructions:,} instructions, status {result.exit}"]
+    done, spaces = (int(ended[1]), int(ended[2])) if ended else (0, 0)
+    return Fuzzed(done, spaces, result.instructions, len(result.reports), "; ".join(said))
+
+
+def main() -> None:
+    """Runs what was asked for, else every scheme on two cores."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=500_000)
+    parser.add_argument("--seed", type=int, default=1)
+    everything = [f"{machine}/{scheme}" for scheme in SCHEMES for machine in ("sa1100", "arm926ej-s")]
+    parser.add_argument("runs", nargs="*", default=everything)
+    asked = parser.parse_args()
+    print("| machine | scheme | calls | spaces made | billion instructions | reports | wrong |")
+    print("|---|---|---|---|---|---|---|")
+    good = True
+    for run in asked.runs:
+        machine, scheme = run.split("/")
+        done = fuzz(machine, scheme, asked.calls, asked.seed)
+        good &= not done.wrong
+        print(
+            f"| {machine} | {scheme} | {done.calls:,} | {done.spaces:,} | "
+            f"{done.instructions / 1e9:.1f} | {done.reports} | {done.wrong or 'nothing'} |",
+            flush=True,
+        )
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+// Page-table descriptors of ARMv4 and ARMv5 (ARM DDI 0100I, B4.7): the fields that the kernel uses.
+#ifndef DESCRIPTORS_H
+#define DESCRIPTORS_H
+
+// First level: a section of 1 MB, or a coarse table of 256 pages of 4 KB.
+#define SECTION_SHIFT 20
+#define SECTION_BYTES (1u << SECTION_SHIFT)
+#define FIRST_COARSE_TABLE 0x1
+#define FIRST_SECTION 0x2
+#define FIRST_MUST_BE_ONE 0x10   // but not on XScale (Core Developer's Manual, 3.2.2.1)
+#define FIRST_DOMAIN(domain) ((domain) << 5)
+#define FIRST_DOMAIN_OF(entry) ((entry) >> 5 & 15)
+#define FIRST_TABLE_OF(entry) ((entry) & ~0x3ffu)
+#define FIRST_BUFFERED 0x4
+#define FIRST_CACHED 0x8
+#define FIRST_PRIVILEGED (1 << 10) // AP = 01: the user may do nothing
+
+// Second level: a small page, with the same access for each of its quarters.
+#define SECOND_SMALL_PAGE 0x2
+#define SECOND_BUFFERED 0x4
+#define SECOND_CACHED 0x8
+#define SECOND_USER_READS 0xaa0  // AP = 10 four times: the kernel writes, the user reads
+#define SECOND_USER_WRITES 0xff0 // AP = 11 four times
+
+// Domain access control register: two bits for each domain.
+#define DOMAIN_CLIENT(domain) (1u << 2 * (domain))
+
+// Fault status (B4.6.1): bits 3:0, of which 1101 and 1111 are refused permissions.
+#define FAULT_IS_PERMISSION(status) (((status) & 0xd) == 0xd)
+
+// Program status.
+#define STATUS_USER 0x10
+#define STATUS_THUMB 0x20
+
+#endif
