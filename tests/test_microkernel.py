@@ -126,7 +126,9 @@ def test_an_attack_does_not_get_through(attack):
     """Each got through once; docs/microkernel.md says how. Thumb state needs another core."""
     for scheme in SCHEMES:
         options = f"scheme={scheme} run=attack attack={attack}"
-        machine, architecture = ("arm926ej-s", "armv5te") if attack == "thumb" else ("sa1100", "armv4")
+        machine, architecture = (
+            ("arm926ej-s", "armv5te") if attack == "thumb" else ("sa1100", "armv4")
+        )
         if attack == "shared_secret":  # its lines stay only in a larger cache
             machine, architecture = "ixp425", "armv5te"
         image = GUESTS / f"microkernel-{architecture}.elf"
@@ -168,7 +170,9 @@ def test_an_operation_is_needed_in_a_situation_made_for_it(name):
 def test_every_maintenance_operation_has_its_row_in_the_table_of_mutants():
     table = (ROOT / "docs" / "microkernel-mutants.md").read_text()
     listed = (ROOT / "guests/microkernel/kernel/maintenance.h").read_text()
-    assert re.findall(r"^\| `([A-Z_]+)`", table, re.M) == re.findall(r"^\tX\(([A-Z_]+),", listed, re.M)
+    assert re.findall(r"^\| `([A-Z_]+)`", table, re.M) == re.findall(
+        r"^\tX\(([A-Z_]+),", listed, re.M
+    )
     assert "no reason known" not in table
 
 

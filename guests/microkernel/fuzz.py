@@ -59,7 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=500_000)
     parser.add_argument("--seed", type=int, default=1)
-    everything = [f"{machine}/{scheme}" for scheme in SCHEMES for machine in ("sa1100", "arm926ej-s")]
+    everything = [
+        f"{machine}/{scheme}" for scheme in SCHEMES for machine in ("sa1100", "arm926ej-s")
+    ]
     parser.add_argument("runs", nargs="*", default=everything)
     asked = parser.parse_args()
     print("| machine | scheme | calls | spaces made | billion instructions | reports | wrong |")

@@ -92,6 +92,8 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
         schemes = ALL
     attacks = [f"run=attack attack={attack}" for attack in ATTACKS.get(name, [])]
     runs = [("ixp425", scheme, attack) for attack in attacks for scheme in schemes]
+    if name.startswith("FLUSH_") and not name.endswith("FAST_PATH"):
+        runs += [("ixp425", "flush", f"{FEW_SPACES} path=general")]
     runs += [("sa1100", scheme, RANDOM) for scheme in schemes]
     runs += [("sa1100", scheme, "run=stale") for scheme in schemes]
     runs += [("ixp425", scheme, "run=stale") for scheme in schemes]
@@ -145,7 +147,9 @@ def verdict(name: str) -> tuple[str, str]:
     if name not in ONLY_SAVES:
         return "nobody", "no reason known"
     machine, scheme, program, what, why = ONLY_SAVES[name]
-    full, without = (counted(machine, scheme, program, mutant, what) for mutant in ("NOTHING", name))
+    full, without = (
+        counted(machine, scheme, program, mutant, what) for mutant in ("NOTHING", name)
+    )
     unit = what.replace("_", " ")
     return "nobody", (
         f"only saves work: {why}; {without:,} {unit} instead of {full:,} "

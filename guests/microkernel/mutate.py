@@ -60,7 +60,9 @@ SWAPS = {
     "|": "&",
 }
 TOKEN = re.compile(r'"[^"]*"|//.*|->|[<>=!&|+\-]{1,2}=?|\b0x[0-9a-fA-F]+\b|\b\d+\b|\w+|\S')
-STATEMENT = re.compile(r"^\t+(?!return|break|continue|case|default|else|do|goto|static|struct|u32|bool|const|volatile|enum|int|unsigned)[^{}]*;\s*(?://.*)?$")
+STATEMENT = re.compile(
+    r"^\t+(?!return|break|continue|case|default|else|do|goto|static|struct|u32|bool|const|volatile|enum|int|unsigned)[^{}]*;\s*(?://.*)?$"
+)
 LEFT_ALONE = re.compile(r"counters\[|^\s*//|^#|_Static_assert")
 MOST_INSTRUCTIONS = 60_000_000
 FUZZ = "run=fuzz calls=1500"
@@ -167,7 +169,14 @@ class Builder:
 
     def command(self, architecture: str) -> list[str]:
         """The compiler with the Makefile's options."""
-        make = ["make", "-s", "-C", str(ROOT / KERNEL.parent), "print-compiler", f"NAME={architecture}"]
+        make = [
+            "make",
+            "-s",
+            "-C",
+            str(ROOT / KERNEL.parent),
+            "print-compiler",
+            f"NAME={architecture}",
+        ]
         words = subprocess.run(make, capture_output=True, text=True, check=True).stdout
         return shlex.split(words)
 
@@ -218,7 +227,9 @@ def mutate(builder: Builder, mutant: Mutant, directory: Path) -> dict[str, Path]
     for architecture in sorted(set(ARCHITECTURES.values())):
         out = directory / architecture
         shutil.copytree(builder.directory / architecture, out)
-        for target in out.glob("*.o" if mutant.file.endswith(".h") else mutant.file.replace("/", "_") + ".o"):
+        for target in out.glob(
+            "*.o" if mutant.file.endswith(".h") else mutant.file.replace("/", "_") + ".o"
+        ):
             target.unlink()
         (out / "kernel.elf").unlink()
         digest = builder.make(architecture, out, kernel)
