@@ -773,9 +773,11 @@ int space_destroy(struct space *space)
 	}
 	for (; space->next_section < USER_LIMIT >> SECTION_SHIFT; space->next_section++) {
 		u32 entry = directory_read(space->directory, space->next_section);
-		if (entry && !destroy_table(space, table_at(entry), space->lines_linger))
-			return AGAIN;
-		directory_write(space->directory, space->next_section, 0);
+		if (entry) {
+			if (!destroy_table(space, table_at(entry), space->lines_linger))
+				return AGAIN;
+			directory_write(space->directory, space->next_section, 0);
+		}
 		if (space->next_section % 64 == 63 && interrupt_pending()) {
 			space->next_section++;
 			return AGAIN;
