@@ -188,7 +188,7 @@ def sweep(report: Report, folder: Path, trace: Path) -> None:
 
 def memory(report: Report, trace: Path) -> None:
     instructions = trace_instructions(trace)
-    ours = run([MMULAB, "replay", trace, "-m", "ultrix", "-m", "x86-64"])
+    ours = run([MMULAB, "replay", trace, "--no-guesses", "-m", "ultrix", "-m", "x86-64"])
     report.row(
         f"memory of replaying {instructions / 1e6:.0f} M instructions on two machines",
         f"{ours.memory_mib:.0f} MiB",
