@@ -46,7 +46,11 @@ extern Int VG_(safe_fd)(Int oldfd);
 #define CLOSE_ON_EXEC 02000000
 
 /* What the Makefile calls this tool's file. */
+#if VG_WORDSIZE == 8
 #define TOOL_FILE "mmulab-amd64-linux"
+#else
+#define TOOL_FILE "mmulab-x86-linux"
+#endif
 
 #define SYSTEM_CALL(number, a, b, c, d, e, f)                                                      \
    VG_(do_syscall)(number, (RegWord)(a), (RegWord)(b), (RegWord)(c), (RegWord)(d), (RegWord)(e),   \
