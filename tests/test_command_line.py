@@ -5,6 +5,8 @@ The values are found by looking at the commands themselves, so that a new option
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import pty
@@ -13,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 import typer
 from conftest import MMULAB, ROOT, mmulab
@@ -117,6 +120,35 @@ def test_the_good_calls_are_good():
             finished = mmulab(*path, *arguments)
             assert finished.status == 0, finished.errors
     assert set(GOOD) == set(COMMANDS)
+
+
+FORMATTED = {
+    "replay": ["replay", SMALL, "-m", "base"],
+    "reach": ["reach", SMALL],
+    "sweep": ["sweep", "examples/studies/tlb_sizes.toml"],
+    "trace info": ["trace", "info", SMALL],
+    "machines": ["machines"],
+    "a machine": ["machines", "ultrix"],
+    "a system machine": ["machines", "arm926ej-s"],
+}
+
+
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize("name", FORMATTED)
+def test_every_result_has_every_format(name, format, tmp_path):
+    output = tmp_path / "result"
+    finished = mmulab(*FORMATTED[name], "--format", format.value, "-o", output)
+    assert finished.status == 0, finished.errors
+    content = output.read_bytes()
+    if format is Format.json:
+        assert json.loads(content)
+    elif format is Format.csv:
+        rows = list(csv.reader(io.StringIO(content.decode())))
+        assert len(rows) > 1 and len({len(row) for row in rows}) == 1
+    elif format is Format.parquet:
+        assert parquet.read_table(output).num_rows > 0
+    else:
+        assert len(content.splitlines()) > 2
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -251,6 +283,16 @@ needs_recorder = pytest.mark.skipif(
 def test_the_programs_status_is_passed_on(command, script, status, tmp_path):
     finished = mmulab(*command, "--", "sh", "-c", script, cwd=tmp_path)
     assert finished.status == status, finished.errors
+
+
+@needs_recorder
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_a_recording_tells_itself_in_every_format(format, tmp_path):
+    command = ["--follow-children", "--format", format, "--", "sh", "-c", "/bin/true; true"]
+    finished = mmulab("record", "-o", "t.mmt", *command, cwd=tmp_path)
+    assert finished.status == 0, finished.errors
+    assert "t.mmt" in finished.output and "t.1.mmt" in finished.output
+    assert "Traceback" not in finished.errors
 
 
 @needs_recorder

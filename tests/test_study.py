@@ -239,3 +239,15 @@ def test_any_text_is_a_study_or_refused_in_one_line(edits):
             study.configurations()
         except mmulab.MmulabError as error:
             assert len(str(error).splitlines()) == 1, str(error)
+
+
+def test_a_value_that_is_varied_cannot_be_set_as_well(study):
+    """One of the two would be ignored without a word."""
+    finished = command("sweep", study, "--set", "memory.latency_cycles=300")
+    assert finished.status == 2
+    assert finished.error_line == "memory.latency_cycles: is both varied and set; take one away"
+
+
+def test_a_study_takes_names_and_paths_and_one_for_a_list(trace):
+    one = mmulab.sweep(mmulab.Study(traces=str(trace), machines="base"))
+    assert one == mmulab.sweep(mmulab.Study(traces=[trace], machines=[mmulab.Machine.load("base")]))

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
+from rich.console import Group
 from rich.syntax import Syntax
 
 import mmulab
@@ -167,12 +168,7 @@ def record(
     """
     recorded = _record(program, output, max_instructions, follow_children)
     if format is not None:
-        data = _information_dict(recorded)
-        Result(
-            data=data,
-            table=lambda: pa.Table.from_pylist([data]),
-            view=lambda: views.dictionary(data),
-        ).emit(format, None)
+        _trace_result(recorded).emit(format, None)
     raise typer.Exit(recorded.exit_status or 0)
 
 
@@ -365,12 +361,7 @@ def info(trace: TraceArgument, partial: PartialOption = False) -> Result:
     """
     with progress("Reading") as report:
         information = mmulab.trace_information(trace, partial=partial, progress=report)
-    data = _information_dict(information)
-    return Result(
-        data=data,
-        table=lambda: pa.Table.from_pylist([data]),
-        view=lambda: views.dictionary(data),
-    )
+    return _trace_result(information)
 
 
 @command(trace_group)
@@ -615,6 +606,20 @@ def _emit_text(text: str, language: str, path: Path | None) -> None:
         out.write(text.encode(), path)
 
 
+def _trace_result(information: mmulab.TraceInformation) -> Result:
+    """What a trace says of itself; a row for each process."""
+    data = _information_dict(information)
+    rows = [
+        {name: value for name, value in row.items() if name != "children"}
+        for row in [data, *data["children"]]
+    ]
+    return Result(
+        data=data,
+        table=lambda: pa.Table.from_pylist(rows),
+        view=lambda: Group(*map(views.dictionary, rows)),
+    )
+
+
 def _information_dict(
     recorded: mmulab.TraceInformation, folder: Path | None = None
 ) -> dict[str, Any]:
@@ -624,6 +629,7 @@ def _information_dict(
         **dataclasses.asdict(recorded),
         "path": str(path),
         "command": shlex.join(recorded.command),
+        "messages": "\n".join(recorded.messages),
         "bits_per_instruction": recorded.bits_per_instruction,
         "children": [_information_dict(child, folder) for child in recorded.children],
     }

@@ -308,12 +308,13 @@ def machine_values(values: dict[str, Any]) -> RenderableType:
 
 
 def dictionary(data: dict[str, Any]) -> RenderableType:
-    """Names and values."""
+    """Names and values; what is empty is left out."""
     table = _table("")
     table.add_column("name", no_wrap=True)
     table.add_column("value")
     for name, value in data.items():
-        table.add_row(name, str(value))
+        if value not in (None, "", []):
+            table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
     return table
 
 
