@@ -335,7 +335,8 @@ def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
     assert errors.splitlines()[-1] == (
         "mmulab: interrupted; results/unfinished/sh.mmt holds what was recorded until then, nothing was replayed"
     )
-    assert os.listdir(tmp_path / "results") == ["trace.mmt"]
+    assert os.listdir(tmp_path / "results") == ["unfinished"]
+    assert os.listdir(tmp_path / "results" / "unfinished") == ["sh.mmt"]
 
 
 @needs_recorder
