@@ -604,7 +604,7 @@ impl Checker {
     ) {
         let used = Use::new(Access::Fetch, address);
         let right = self.check_translation(core, &used, physical);
-        let missing = on_line(core.mmu.maintenance().invalidate_instructions, address);
+        let missing = || on_line(core.mmu.maintenance().invalidate_instructions, address);
         if right != physical {
             let entry = entry_now(core, &used);
             if entry.is_some_and(|entry| entry.physical_of(address) == right) {
@@ -617,7 +617,7 @@ impl Checker {
                 );
                 let found = self.walk(core, address);
                 report.since(self.table_change(core, &found));
-                report.missing = missing;
+                report.missing = missing();
                 self.report(report);
             }
         } else if let Some(newest) = self.word(right) {
@@ -627,7 +627,7 @@ impl Checker {
                 let newer = self.find_newer(core, bus, right, newest);
                 let mut report = new_report(core, Kind::StaleInstruction, &used, right);
                 let copy = "the instruction that was fetched";
-                self.explain(core, &mut report, newer, right, copy, &missing);
+                self.explain(core, &mut report, newer, right, copy, &missing());
                 self.report(report);
             } else {
                 let line = C::FetchLine::base(address);

@@ -473,6 +473,9 @@ impl<C: Core> CoreMemory<C> {
     }
 
     fn observe_drop(&mut self, bus: &mut Bus<C>, slot: usize) {
+        if self.dcache.dirty(slot) == 0 {
+            return;
+        }
         self.observe(bus, |observer, core, bus| {
             if let Some(line) = core.dcache.held(slot) {
                 observer.dropping(core, bus, &line);

@@ -87,7 +87,7 @@ pub trait Observer<C: Core> {
         _line: &HeldLine<C::DataLine>,
     ) {
     }
-    /// A line of the data cache is emptied without being written back.
+    /// A dirty line of the data cache is emptied without being written back.
     fn dropping(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _line: &HeldLine<C::DataLine>) {}
     /// Software invalidated TLB entries.
     fn translations_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
@@ -188,11 +188,21 @@ impl<C: Core> Observer<C> for Observers<C> {
     }
 
     fn loaded(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, load: &Load) {
-        self.each(|observer| observer.loaded(core, bus, load));
+        if let Some(checker) = &mut self.checker {
+            checker.loaded(core, bus, load);
+        }
+        for observer in &mut self.attached {
+            observer.loaded(core, bus, load);
+        }
     }
 
     fn storing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
-        self.each(|observer| observer.storing(core, bus, store));
+        if let Some(checker) = &mut self.checker {
+            checker.storing(core, bus, store);
+        }
+        for observer in &mut self.attached {
+            observer.storing(core, bus, store);
+        }
     }
 
     fn refused(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, access: Access, address: u32) {
