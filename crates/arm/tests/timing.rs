@@ -37,7 +37,7 @@ fn cost(name: &str, body: &str) -> u32 {
 #[test]
 fn documented_instruction_timings() {
     // Instructions; cycles on arm926ej-s, at91rm9200, sa1100, ixp425.
-    let table: [(&str, &str, [u32; 4]); 12] = [
+    let table: [(&str, &str, [u32; 4]); 13] = [
         ("ADD", "add r3, r3, r2", [1, 1, 1, 1]),
         ("ADD with a shift by register", "add r3, r3, r3, lsl r2", [2, 2, 2, 2]),
         ("LDR", "ldr r4, [r1]", [1, 1, 1, 1]),
@@ -47,6 +47,7 @@ fn documented_instruction_timings() {
         ("STR of a line that is there", "ldr r4, [r1]; add r3, r3, r2; str r3, [r1]", [3, 3, 3, 3]),
         ("LDMIA of four", "ldmia r1, {r4, r10, r11, r12}; add r3, r3, r2", [5, 5, 5, 7]),
         ("LDR of R0 and MRS, which reads no register", "ldr r0, [r1]; mrs r3, cpsr", [3, 2, 2, 2]),
+        ("LDR and an instruction that reads R15", "ldr r4, [r1]; add r3, pc, r2", [2, 2, 2, 2]),
         ("B to the next but one", "b . + 8; add r3, r3, r2", [3, 3, 2, 1]),
         ("MUL by 3", "mul r4, r1, r3", [2, 2, 1, 1]),
         ("an instruction that its condition skips", "addeq r3, r3, r2", [1, 1, 1, 1]),
