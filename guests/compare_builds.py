@@ -140,7 +140,8 @@ def boot_all(jobs_file, results_file):
         result = mmulab.boot(options.pop("image"), options.pop("machine"), **options)
         data = dict(result.data)
         data["console"] = result.console
-        data.pop("seconds", None)
+        for of_the_run in ("seconds", "provenance"):
+            data.pop(of_the_run, None)
         results[job["name"]] = data
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
