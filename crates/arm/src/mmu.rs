@@ -169,6 +169,11 @@ impl Mmu for ArmMmu {
     fn effective_type(&self, page: MemoryType, side: Side) -> MemoryType {
         match side {
             Side::Instruction if self.has(control::INSTRUCTION_CACHE) => {
+                // What a page says of stores does not concern fetches.
+                let page = match page.is_cached() {
+                    true => MemoryType::write_through(),
+                    false => MemoryType::STRONGLY_ORDERED,
+                };
                 page.filling((self.core.instruction_fills)(&self.registers))
             }
             Side::Data if self.has(control::DATA_CACHE) => {

@@ -407,6 +407,8 @@ impl Checker {
         }
         let found = self.walk(core, address);
         let entry = entry_now(core, used);
+        // Attribute bits that mean the same as the control registers are now make no difference.
+        let effective = |page: Translation| core.mmu.effective_type(page.memory_type, used.side);
         let (stale, right) = match (&found.result, &entry) {
             (Err(_), _) => (Some("the tables have no translation".to_owned()), physical),
             (Ok(right), entry) => {
@@ -417,7 +419,7 @@ impl Checker {
                     Some(format!("the tables say physical {right_physical:#010x}"))
                 } else if entry.is_some_and(|entry| entry.domain != right.domain) {
                     Some(format!("the tables say domain {}", right.domain))
-                } else if entry.is_some_and(|entry| entry.attributes != right.attributes) {
+                } else if entry.is_some_and(|entry| effective(entry) != effective(*right)) {
                     Some("the tables say other cacheable and bufferable bits".to_owned())
                 } else if core.refusal(right, address, used.write).is_some() {
                     Some("the tables forbid the access".to_owned())

@@ -72,5 +72,26 @@ fn adjusted_type(page: MemoryType, registers: &Registers) -> MemoryType {
         return page;
     }
     let page = page.filling(debug & NO_DATA_FILLS == 0);
-    page.writing_back(page.is_write_back() && debug & NO_WRITE_BACK == 0)
+    if debug & NO_WRITE_BACK == 0 {
+        return page;
+    }
+    // Then a write-back page is as a write-through one. What is left of it with caches off is not asked
+    // while they are on.
+    page.writing_back(false).buffered_when_uncached(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_write_back_both_kinds_of_cached_page_are_the_same() {
+        let registers = Registers { cache_debug: NO_WRITE_BACK, ..Registers::default() };
+        let types = [MemoryType::write_back(), MemoryType::write_through()];
+        let [write_back, write_through] = types.map(|page| adjusted_type(page, &registers));
+        assert_eq!(write_back, write_through);
+        assert_ne!(types[0], types[1]);
+        let uncached = adjusted_type(MemoryType::uncached(true), &registers);
+        assert!(uncached.is_buffered() && !uncached.is_cached());
+    }
 }
