@@ -1,4 +1,4 @@
-"""Measures recording, replay, reach and sweep beside their peers, and prints a table in Markdown.
+"""Measures recording, replay, miss curves and sweep beside their peers, and prints a table in Markdown.
 
 Every number is the median of several runs that take turns with their peers', so that a busy moment
 meets all alike. Rates are per second of processor time, decode included, because other work on the
@@ -161,13 +161,13 @@ def replay(report: Report, folder: Path, trace: Path, times: int) -> None:
         )
 
 
-def reach(report: Report, trace: Path) -> None:
-    output = run([*BENCH, "mmulab-replay", "--bench", "reach", "--", trace]).output
+def miss_curves(report: Report, trace: Path) -> None:
+    output = run([*BENCH, "mmulab-replay", "--bench", "miss_curves", "--", trace]).output
     for what in ("from the file", "from memory"):
         pattern = rf"{what}.*on the processor.*?([\d.]+) M references"
         rates = [float(rate) for rate in re.findall(pattern, output)]
         report.row(
-            f"reach, five page sizes, {what}",
+            f"miss curves, five page sizes, {what}",
             f"{statistics.median(rates):.0f} M references/s (best {max(rates):.0f})",
             "100",
         )
@@ -217,7 +217,7 @@ def main() -> None:
         limit = ["--max-instructions", str(instructions)]
         run([MMULAB, "record", *limit, "-o", trace, "--", *program])
         replay(report, folder, trace, times)
-        reach(report, trace)
+        miss_curves(report, trace)
         sweep(report, folder, trace)
         memory(report, folder / "whole.mmt")
 

@@ -18,6 +18,6 @@ fi
 echo "Going on with a small recording that comes with the project, examples/small.mmt. Recording" >&2
 echo "the C compiler needs Valgrind and gcc: sudo apt-get install valgrind gcc" >&2
 mmulab replay examples/small.mmt -o "$directory/replay.json"
-mmulab reach examples/small.mmt -o "$directory/reach.json"
+mmulab miss-curves examples/small.mmt -o "$directory/miss-curves.json"
 mmulab replay examples/small.mmt --format table
 mmulab report "$directory"

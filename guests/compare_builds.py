@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 KEPT = ROOT / "build" / "compare"
 KINDS = ["conformance", "timing", "mutants", "microkernel", "linux"]
-MOST_DIFFERENCES_SHOWN = 10
+MAX_DIFFERENCES_SHOWN = 10
 
 
 # ---- Which guests ------------------------------------------------------------------------------
@@ -216,10 +216,10 @@ def main():
     for job in listed:
         found = list(differences(before[job["name"]], after[job["name"]]))
         differing += bool(found)
-        for line in found[:MOST_DIFFERENCES_SHOWN]:
+        for line in found[:MAX_DIFFERENCES_SHOWN]:
             print(f"{job['name']}: {line}")
-        if len(found) > MOST_DIFFERENCES_SHOWN:
-            print(f"{job['name']}: and {len(found) - MOST_DIFFERENCES_SHOWN} more")
+        if len(found) > MAX_DIFFERENCES_SHOWN:
+            print(f"{job['name']}: and {len(found) - MAX_DIFFERENCES_SHOWN} more")
     instructions = sum(result["instructions"] for result in after.values())
     reports = sum(len(result["checker"]["reports"]) for result in after.values())
     print(

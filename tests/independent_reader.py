@@ -117,33 +117,33 @@ class Trace:
                 part = body[position : position + stored]
                 position += stored
                 streams.append(Stream(zstd.decompress(part, length, asbytes=True)))
-            definitions, events, bases, tokens, escapes, address_tokens, payload, straddles = (
+            definitions, events, bases, tokens, escapes, address_tokens, payload, crossings = (
                 streams
             )
 
             block_end = self._define(definitions, defined, block_end)
             pending = self._events(events, event_count)
             address_of = self._address_decoder(bases.content, address_tokens.content, payload)
-            straddle, address_place = self._next_straddle(straddles, 0), 0
+            crossing, address_place = self._next_crossing(crossings, 0), 0
             for place, block in enumerate(self._executed(executed, tokens.content, escapes)):
                 while pending and pending[0][0] == place:
                     yield pending.pop(0)[1]
                 addresses = [address_of(access) for access in self._accesses(block)]
                 for (_, _, width), address in zip(block.accesses, addresses, strict=True):
-                    straddles_here = width > 0 and address // 16 != (address + width - 1) // 16
-                    assert straddles_here == (address_place == straddle)
+                    crosses_here = width > 0 and address // 16 != (address + width - 1) // 16
+                    assert crosses_here == (address_place == crossing)
                     address_place += 1
-                    if straddles_here:
-                        straddle = self._next_straddle(straddles, address_place)
+                    if crosses_here:
+                        crossing = self._next_crossing(crossings, address_place)
                 yield block, addresses
             for _, event in pending:
                 yield event
             assert address_place == address_count and payload.is_empty() and escapes.is_empty()
-            assert straddle is None
+            assert crossing is None
 
     @staticmethod
-    def _next_straddle(stream: Stream, place: int) -> int | None:
-        """Place among the chunk's addresses of the first straddle from `place` on."""
+    def _next_crossing(stream: Stream, place: int) -> int | None:
+        """Place among the chunk's addresses of the first crossing from `place` on."""
         return None if stream.is_empty() else place + stream.varint()
 
     def _define(self, stream: Stream, count: int, block_end: int) -> int:

@@ -44,7 +44,7 @@ GOOD = {
     ("run",): ["-m", "base", "--", "true"],
     ("record",): ["-o", "never.mmt", "--", "true"],
     ("replay",): [SMALL, "-m", "base"],
-    ("reach",): [SMALL],
+    ("miss-curves",): [SMALL],
     ("sweep",): ["examples/studies/tlb_sizes.toml"],
     ("trace", "info"): [SMALL],
     ("trace", "slice"): [SMALL, "-o", "never.mmt"],
@@ -116,7 +116,7 @@ def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
 def test_the_good_calls_are_good():
     """Otherwise the test above would test nothing."""
     for path, arguments in GOOD.items():
-        if path[0] in ("replay", "reach", "machines") or path == ("trace", "info"):
+        if path[0] in ("replay", "miss-curves", "machines") or path == ("trace", "info"):
             finished = mmulab(*path, *arguments)
             assert finished.status == 0, finished.errors
     assert set(GOOD) == set(COMMANDS)
@@ -124,7 +124,7 @@ def test_the_good_calls_are_good():
 
 FORMATTED = {
     "replay": ["replay", SMALL, "-m", "base"],
-    "reach": ["reach", SMALL],
+    "miss-curves": ["miss-curves", SMALL],
     "sweep": ["sweep", "examples/studies/tlb_sizes.toml"],
     "trace info": ["trace", "info", SMALL],
     "machines": ["machines"],
@@ -191,7 +191,7 @@ def test_the_api_refuses_numbers_that_the_engine_cannot_take(trace, tmp_path, va
     for call in (
         lambda: api.replay(trace, "base", seed=value),
         lambda: api.replay(trace, "base", threads=value),
-        lambda: api.reach(trace, entries=value),
+        lambda: api.miss_curves(trace, entries=value),
         lambda: api.slice_trace(trace, tmp_path / "t.mmt", skip=value),
         lambda: api.dump_trace(trace, lambda text: None, skip=value),
         lambda: api.sweep(api.Study(traces=[trace], machines=["base"], seed=value)),
@@ -256,7 +256,7 @@ def test_information_of_any_format(trace, tmp_path):
     information = json.loads(mmulab("trace", "info", text).output)
     assert information["format"] == "Valgrind lackey"
     assert information["instructions"] == 1000
-    assert api.trace_information(trace).ending_kind == "limit"
+    assert api.trace_information(trace).termination_kind == "limit"
 
 
 def test_a_reader_of_a_dump_that_goes_away_is_no_error(trace):

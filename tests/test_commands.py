@@ -143,8 +143,8 @@ def test_a_terminal_gets_tables(trace):
     assert '"machine"' not in seen
 
 
-def test_reach_says_what_huge_pages_would_do(trace):
-    finished = mmulab("reach", trace)
+def test_miss_curves_tell_what_huge_pages_would_do(trace):
+    finished = mmulab("miss-curves", trace)
     curves = json.loads(finished.output)
     assert curves["verdict"].startswith("Huge pages would ")
     assert len(curves["curves"]) == 15
@@ -290,7 +290,7 @@ def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "record", "replay", "reach", "sweep", "machines", "reproduce", "report"]
+    "command", ["run", "record", "replay", "miss-curves", "sweep", "machines", "reproduce", "report"]
 )
 def test_help_has_an_example(command):
     finished = mmulab(command, "--help", COLUMNS="100")

@@ -37,4 +37,4 @@ def test_a_32_bit_program_is_recorded_as_valgrinds_own_tool_counts_it(program, t
     assert recorded.loads > 1000 and recorded.stores > 1000
     [result] = mmulab.replay(recorded.path, "ultrix")
     assert result.instructions == recorded.instructions
-    assert mmulab.reach(recorded.path).curve("unified", "4K").pages < 200
+    assert mmulab.miss_curves(recorded.path).curve("unified", "4K").pages < 200

@@ -43,7 +43,7 @@ def page(trace: Path, tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("report")
     results = mmulab.replay(trace, ["base", "ultrix", "intel", "x86-64"])
     (folder / "replay.json").write_text(json.dumps(results.to_dicts()))
-    (folder / "reach.json").write_text(json.dumps(mmulab.reach(trace).to_dict()))
+    (folder / "miss-curves.json").write_text(json.dumps(mmulab.miss_curves(trace).to_dict()))
     study = mmulab.Study([trace], ["ultrix"], [{"dtlb.entries": [32, 64]}])
     mmulab.sweep(study, folder / "tlb.parquet")
     return write_report(folder).read_text()

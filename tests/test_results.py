@@ -142,7 +142,7 @@ def test_every_result_file_says_where_it_comes_from(trace, tmp_path):
         assert (flat["trace_sha256"], flat["machine_sha256"]) == (digest, machine.sha256)
         assert json.loads(flat["set"]) == {"dtlb.entries": "64"}
         assert json.loads(flat["machine_description"]) == machine.values()
-    curves = mmulab.reach(trace).to_dict()
+    curves = mmulab.miss_curves(trace).to_dict()
     assert curves["provenance"]["trace"]["sha256"] == digest
 
 
@@ -151,9 +151,9 @@ def test_equal_runs_write_equal_bytes(trace, tmp_path):
         for suffix in ("json", "csv", "parquet"):
             out = tmp_path / f"{name}.{suffix}"
             assert command("replay", trace, "intel", "x86-64", "-o", out).status == 0
-        assert command("reach", trace, "-o", tmp_path / f"{name}-reach.json").status == 0
-    for ending in (".json", ".csv", ".parquet", "-reach.json"):
-        one, two = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("one", "two"))
+        assert command("miss-curves", trace, "-o", tmp_path / f"{name}-miss-curves.json").status == 0
+    for suffix in (".json", ".csv", ".parquet", "-miss-curves.json"):
+        one, two = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
         assert one == two
 
 
@@ -272,7 +272,7 @@ def a_run(folder: Path, name: str, children: int) -> None:
     run_folder.write_json(
         unfinished / "trace.json", {**information[0], "children": information[1:], "run": name}
     )
-    for result in ("replay.json", "reach.json"):
+    for result in ("replay.json", "miss-curves.json"):
         run_folder.write_json(unfinished / result, {"run": name})
 
 

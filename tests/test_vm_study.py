@@ -396,7 +396,7 @@ def test_the_picture_is_chosen_by_its_first_uses():
 
 def test_a_candidate_is_read_from_its_recording(trace):
     found = study_choice.candidacy("small", trace)
-    curves = [mmulab.reach(trace).curve(side, "4K") for side in ("instruction", "data")]
+    curves = [mmulab.miss_curves(trace).curve(side, "4K") for side in ("instruction", "data")]
     assert found.misses == sum(curve.misses_at(128) for curve in curves)
     assert found.first_uses == sum(curve.pages for curve in curves)
     assert 0 < found.compulsory <= 1 and found.path == found.instructions / found.misses

@@ -6,7 +6,7 @@
 
 enum command { TOUCH, STORE, NOTHING_TO_DO };
 
-// Times one access with its own view of the lab block.
+// Times one access with its own view of the instrumentation device.
 static void subject(u32 root)
 {
 	struct message m = { { 0 } };

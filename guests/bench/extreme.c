@@ -4,7 +4,7 @@
 
 #define SHARED_AT 0x80000000
 #define PRIVATE_AT 0x00040000
-#define MOST_PAGES 64
+#define MAX_PAGES 64
 
 static u32 pages, laps;
 static bool shared;
@@ -36,8 +36,8 @@ u32 extreme(void)
 	pages = option_number("pages", 16);
 	laps = option_number("laps", 200);
 	shared = option("mapping", "shared");
-	if (pages > MOST_PAGES)
-		pages = MOST_PAGES;
+	if (pages > MAX_PAGES)
+		pages = MAX_PAGES;
 	if (shared)
 		errors += map(0, SHARED_AT, pages, READ_WRITE) != 0;
 	struct message m = { { 0 } };

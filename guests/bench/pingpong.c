@@ -4,9 +4,9 @@
 #include "bench.h"
 
 #define LINE_WORDS 8
-#define MOST_LINES 128
+#define MAX_LINES 128
 
-static volatile u32 footprint[MOST_LINES * LINE_WORDS] __attribute__((aligned(PAGE_BYTES)));
+static volatile u32 footprint[MAX_LINES * LINE_WORDS] __attribute__((aligned(PAGE_BYTES)));
 static u32 lines, errors;
 
 static void touch(u32 count)
@@ -46,8 +46,8 @@ u32 pingpong(void)
 	clients = option_number("clients", 1);
 	random_state = option_number("seed", 1) * 2654435761u | 1;
 	lines = option_number("lines", 0);
-	if (lines > MOST_LINES)
-		lines = MOST_LINES;
+	if (lines > MAX_LINES)
+		lines = MAX_LINES;
 	for (u32 i = 0; i < clients; i++) {
 		start_or_stop(i, lines ? touching_client : client, self(), PRIORITY);
 		threads[i] = processes[i].thread;

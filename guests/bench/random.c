@@ -3,7 +3,7 @@
 // that every check goes through that space's translations and lines.
 #include "bench.h"
 
-#define MOST_SPACES 96
+#define MAX_SPACES 96
 #define PLACES 16
 
 // A page as programs see it: all places that show the same object share its contents.
@@ -20,8 +20,8 @@ struct worker {
 	struct place places[PLACES];
 };
 
-static struct worker workers[MOST_SPACES];
-static struct object objects[MOST_SPACES * PLACES + 1];
+static struct worker workers[MAX_SPACES];
+static struct object objects[MAX_SPACES * PLACES + 1];
 static u32 state, errors, spaces_wanted, places_wanted;
 
 // Addresses in two sections of the relocated 32 MB, in other slots' modified addresses, and above 2 GB.
@@ -264,8 +264,8 @@ u32 random_operations(void)
 	places_wanted = option_number("places", PLACES); // 8: only below 32 MB
 	if (places_wanted > PLACES)
 		places_wanted = PLACES;
-	if (spaces_wanted > MOST_SPACES)
-		spaces_wanted = MOST_SPACES;
+	if (spaces_wanted > MAX_SPACES)
+		spaces_wanted = MAX_SPACES;
 	u32 free = free_frames();
 	for (u32 i = 0; i < operations; i++)
 		operation();

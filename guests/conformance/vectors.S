@@ -36,7 +36,7 @@ start:
         ldr     sp, =stack_top
         bl      main
         mov     r4, r0
-        @ The end: the lab block first (ignored where it does not exist), then semihosting.
+        @ The end: the instrumentation device first (ignored where it does not exist), then semihosting.
         ldr     r1, =0x101ff01c
         str     r4, [r1]
         ldr     r1, =exit_block

@@ -1,7 +1,7 @@
-/* lab: the guest's hand on the simulator's lab block (docs/board.md).
+/* lab: the guest's hand on the simulator's instrumentation device (docs/board.md).
  *
  *   lab phase NUMBER [NAME]   cycles from here on belong to this phase
- *   lab exit STATUS           ends the run; on a machine without the lab block nothing happens
+ *   lab exit STATUS           ends the run; on a machine without the instrumentation device nothing happens
  *   lab cycles                prints cycles and instructions since the start
  *
  * Built with the kernel's own header-only C library, so that it runs on every core.

@@ -25,7 +25,7 @@ MORE_SPACES = "run=random operations=4000 spaces=20"
 MANY_SPACES = "run=random operations=2500 spaces=80"
 MANY_SMALL_SPACES = "run=random operations=4000 spaces=96 places=8"
 ALL = ["flush", "fass", "fcse_guaranteed", "fcse_best_effort"]
-MOST_INSTRUCTIONS = 100_000_000
+MAX_INSTRUCTIONS = 100_000_000
 ATTACKS = {
     "PAGE_LINGERS_DATA": ["shared_secret"],
     "FASS_REGION_DATA": ["gone_sharer"],
@@ -115,7 +115,7 @@ def run(machine: str, scheme: str, program: str, mutant: str) -> mmulab.BootResu
         machine,
         append=f"scheme={scheme} {program} mutant={mutant}",
         check=True,
-        max_instructions=MOST_INSTRUCTIONS,
+        max_instructions=MAX_INSTRUCTIONS,
     )
 
 

@@ -64,7 +64,7 @@ STATEMENT = re.compile(
     r"^\t+(?!return|break|continue|case|default|else|do|goto|static|struct|u32|bool|const|volatile|enum|int|unsigned)[^{}]*;\s*(?://.*)?$"
 )
 LEFT_ALONE = re.compile(r"counters\[|^\s*//|^#|_Static_assert")
-MOST_INSTRUCTIONS = 60_000_000
+MAX_INSTRUCTIONS = 60_000_000
 FUZZ = "run=fuzz calls=1500"
 RANDOM = "run=random operations=250 spaces=8"
 PROGRAMS = [
@@ -250,7 +250,7 @@ def killed_by(mutant: Mutant, images: dict[str, Path]) -> str | None:
                 machine,
                 append=f"scheme={scheme} {program}",
                 check=True,
-                max_instructions=MOST_INSTRUCTIONS,
+                max_instructions=MAX_INSTRUCTIONS,
             )
             where = f"{scheme} on {machine}, {program.removeprefix('run=')}"
             if wrong := re.search(r"^kernel: (.*)", result.console, re.M):

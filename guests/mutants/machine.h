@@ -55,18 +55,18 @@ static inline void invalidate_line(word address) { WRITE_CP15(address, c7, c6, 1
 static inline void set_domains(word value) { WRITE_CP15(value, c3, c0, 0); }
 
 /* The core may have fetched behind the write already. */
-static inline void settle(void) { __asm__ volatile("nop\nnop\nnop\nnop" : : : "memory"); }
+static inline void pipeline_nops(void) { __asm__ volatile("nop\nnop\nnop\nnop" : : : "memory"); }
 
 static inline void set_table(word physical)
 {
     WRITE_CP15(physical, c2, c0, 0);
-    settle();
+    pipeline_nops();
 }
 
 static inline void set_process(word number)
 {
     WRITE_CP15(number << 25, c13, c0, 0);
-    settle();
+    pipeline_nops();
 }
 
 static inline void itlb_entry(word address)

@@ -121,7 +121,7 @@ def build(mutant, machine, correct):
 
 def fits(report, mutant):
     """Whether a report names the mutant's cause and place."""
-    place, since = report["pc_place"], report["since_place"]
+    place, since = report["pc_location"], report["since_location"]
     if mutant.place.startswith("0x"):
         placed = report["pc"] == int(mutant.place, 16)
     else:

@@ -45,7 +45,7 @@ void set_up(void)
         table[i] = i << 20 | 0xc1e;             /* program and tables: cached */
     for (word i = 0; i < 32; i++)
         table[UNCACHED >> 20 | i] = i << 20 | 0xc12;
-    table[0x101] = 0x10100c12;                  /* the lab block and the console */
+    table[0x101] = 0x10100c12;                  /* the instrumentation device and the console */
     table[VIEW >> 20] = COARSE | 0x11;
 #if CORE == SA1100
     table[0xe00] = 0xe0000c1e;                  /* the bank that reads as zeros: cached */
@@ -65,5 +65,5 @@ void set_up(void)
     word control;
     __asm__ volatile("mrc p15, 0, %0, c1, c0, 0" : "=r"(control));
     WRITE_CP15(control | 0x100d, c1, c0, 0);    /* MMU, D-cache, write buffer, I-cache */
-    settle();
+    pipeline_nops();
 }

@@ -1,4 +1,4 @@
-/* Timings as the guest itself sees them, by the cycle counter of the lab block.
+/* Timings as the guest itself sees them, by the cycle counter of the instrumentation device.
  *
  * Shares start-up and maintenance operations with the mutants. Prints "name cycles count" a line:
  * `cycles` beyond what the same code takes when nothing misses, for `count` events.
@@ -117,7 +117,7 @@ static void caches_and_tlbs(void)
 }
 
 /* The number of lines of a cache and of pages that the worst case uses. One way and a few TLB entries
- * stay for the program itself (code; stack, lab block): with round robin, one too many would miss
+ * stay for the program itself (code; stack, instrumentation device): with round robin, one too many would miss
  * every time. */
 #define LINES(bytes) ((bytes) / LINE * (WAYS - 1) / WAYS)
 #if CORE == ARM926

@@ -20,9 +20,9 @@ from mmulab.errors import (
     TraceError,
 )
 from mmulab.machine import Machine, machine_names, machine_schema
-from mmulab.reach_result import ReachResult
+from mmulab.curves import MissCurves
 from mmulab.recording import TraceInformation, record
-from mmulab.replaying import reach, replay
+from mmulab.replaying import miss_curves, replay
 from mmulab.results import MachineResult, ReplayResults
 from mmulab.study import Study, sweep
 from mmulab.trace import dump_trace, slice_trace, trace_information
@@ -35,7 +35,7 @@ __all__ = [
     "MachineResult",
     "MmulabError",
     "OutputError",
-    "ReachResult",
+    "MissCurves",
     "RecordError",
     "ReplayResults",
     "Study",
@@ -48,7 +48,7 @@ __all__ = [
     "dump_trace",
     "machine_names",
     "machine_schema",
-    "reach",
+    "miss_curves",
     "record",
     "replay",
     "slice_trace",

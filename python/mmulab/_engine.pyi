@@ -59,7 +59,7 @@ def replay(
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]: ...
-def reach(
+def miss_curves(
     trace: str,
     *,
     entries: int,

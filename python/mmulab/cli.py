@@ -127,14 +127,14 @@ def run(
                     progress=report,
                 )
             rows += [row.data for row in results]
-            with progress(f"Measuring reach of {process.path.name}") as report:
-                curves.append(mmulab.reach(process.path, progress=report))
+            with progress(f"Counting misses by TLB size of {process.path.name}") as report:
+                curves.append(mmulab.miss_curves(process.path, progress=report))
         results = mmulab.ReplayResults(rows)
         if dir is not None:
             from mmulab.report import write_report
 
             run_folder.write_json(folder / "replay.json", results.to_dicts())
-            run_folder.write_json(folder / "reach.json", [curve.to_dict() for curve in curves])
+            run_folder.write_json(folder / "miss-curves.json", [curve.to_dict() for curve in curves])
             run_folder.write_json(folder / "trace.json", _information_dict(recorded, dir))
             run_folder.publish(dir)
             notes.append(f"The report: {write_report(dir)}")
@@ -259,7 +259,7 @@ def replay(
 
 
 @command(app)
-def reach(
+def miss_curves(
     trace: TraceArgument,
     entries: Annotated[
         int,
@@ -275,16 +275,16 @@ def reach(
 ) -> Result:
     """Show the TLB misses of a trace for every TLB size at 4K, 16K, 64K, 2M and 1G pages.
 
-    Example: [bold]mmulab reach examples/small.mmt[/]
+    Example: [bold]mmulab miss-curves examples/small.mmt[/]
 
     TLBs are fully associative and replace the least recently used entry; the counts are exact.
     """
-    with progress("Measuring reach") as report:
-        curves = mmulab.reach(trace, entries=entries, partial=partial, progress=report)
+    with progress("Counting misses by TLB size") as report:
+        curves = mmulab.miss_curves(trace, entries=entries, partial=partial, progress=report)
     return Result(
         data=curves.to_dict(),
         table=lambda: curves.table,
-        view=lambda: views.reach(curves),
+        view=lambda: views.miss_curves(curves),
     )
 
 
@@ -586,7 +586,7 @@ def report_(
 
     Example: [bold]mmulab report results/first-run[/]
 
-    It takes what it finds there: replay.json, reach.json and trace.json as `mmulab run --dir`
+    It takes what it finds there: replay.json, miss-curves.json and trace.json as `mmulab run --dir`
     leaves them, and Parquet files of sweeps. The page is DIR/report.html, or the file after -o.
     """
     from mmulab.report import write_report

@@ -1,4 +1,4 @@
-"""What can go wrong, as one hierarchy. The text of each is one line: the file, the place, the mend.
+"""What can go wrong, as one hierarchy. The text of each is one line: the file, the location in it, what to do.
 
 The engine raises these too; its errors are mapped once, in the binding crate.
 """

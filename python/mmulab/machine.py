@@ -64,7 +64,7 @@ class Machine:
     def load(cls, name: str | os.PathLike[str]) -> Machine:
         """Loads a machine by name (`"ultrix"`) or from a file (`"./mine.toml"`).
 
-        Raises `MachineError` with file, line and mend when there is no such machine, or the file
+        Raises `MachineError` with file, line and what to do when there is no such machine, or the file
         does not describe one.
         """
         path = cls.path_of(name)
@@ -81,8 +81,8 @@ class Machine:
         if shipped.is_file():
             return shipped
         near = difflib.get_close_matches(text, machine_names(), n=1)
-        mend = f"did you mean {near[0]}?" if near else "`mmulab machines` lists them"
-        raise MachineError(f"there is no machine {text!r}; {mend}")
+        hint = f"did you mean {near[0]}?" if near else "`mmulab machines` lists them"
+        raise MachineError(f"there is no machine {text!r}; {hint}")
 
     @classmethod
     def parse(cls, text: str, name: str = "machine") -> Machine:

@@ -35,13 +35,13 @@ class TraceInformation:
     events: int
     """Changes of the running thread and of what is mapped."""
     file_bytes: int
-    ending: str | None
+    termination: str | None
     """How the recording ended, in words; None where that is not known or the file incomplete."""
-    ending_kind: str | None
+    termination_kind: str | None
     """The same in one word: exited, signalled, limit, interrupted or unknown."""
     exit_status: int | None
     """The recorded program's exit status as a shell tells it: 128 + N where signal N ended it."""
-    cut: str | None = None
+    truncation: str | None = None
     """Why a trace that was read as partial ends early."""
     messages: list[str] = dataclasses.field(default_factory=list)
     """What Valgrind said during the recording; empty for a trace that is only looked at."""
@@ -56,7 +56,7 @@ class TraceInformation:
     @property
     def was_interrupted(self) -> bool:
         """Whether the user ended the recording."""
-        return self.ending_kind == "interrupted"
+        return self.termination_kind == "interrupted"
 
     @property
     def bits_per_instruction(self) -> float:

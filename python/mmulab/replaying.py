@@ -13,7 +13,7 @@ from mmulab.errors import InputError
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.machine import Machine
 from mmulab.provenance import machine_labels, provenance, trace_provenance
-from mmulab.reach_result import ReachResult
+from mmulab.curves import MissCurves
 from mmulab.results import MachineResult, ReplayResults
 
 MachineLike = str | os.PathLike[str] | Machine
@@ -101,13 +101,13 @@ def _check_anything_counted(
         )
 
 
-def reach(
+def miss_curves(
     trace: str | os.PathLike[str],
     *,
     entries: int = 1536,
     partial: bool = False,
     progress: ProgressCallback | None = None,
-) -> ReachResult:
+) -> MissCurves:
     """TLB misses for every TLB size (fully associative, LRU) at 4K, 16K, 64K, 2M and 1G pages.
 
     One pass, exact stack distances (Mattson et al., 1970). `entries` is the size of the data TLB for
@@ -117,10 +117,10 @@ def reach(
     """
     whole_number("entries", entries, 1)
     start = time.perf_counter()
-    raw = _engine.reach(os.fspath(trace), entries=entries, partial=partial, progress=progress)
+    raw = _engine.miss_curves(os.fspath(trace), entries=entries, partial=partial, progress=progress)
     seconds = time.perf_counter() - start
     source = {"mmulab": _engine.VERSION, "trace": trace_provenance(trace), "entries": entries}
-    return ReachResult({**raw, "provenance": source}, seconds=seconds)
+    return MissCurves({**raw, "provenance": source}, seconds=seconds)
 
 
 def load_machines(machines: MachineLike | Iterable[MachineLike]) -> list[Machine]:

@@ -13,7 +13,7 @@ from mmulab.files import replacing, telling_where
 UNFINISHED = "unfinished"
 """Where a run stands in the folder until it is done. The next run removes what is left of one."""
 
-_RESULTS = ["report.html", "replay.json", "reach.json", "trace.json"]
+_RESULTS = ["report.html", "replay.json", "miss-curves.json", "trace.json"]
 
 
 def begin(folder: Path) -> Path:

@@ -66,7 +66,7 @@ class Study:
     def load(cls, path: str | os.PathLike[str]) -> Study:
         """Reads a study file; paths in it are relative to its folder.
 
-        Raises `StudyError` with the file, the key and the mend.
+        Raises `StudyError` with the file, the key and what to do.
         """
         path = Path(path)
         try:
@@ -85,8 +85,8 @@ class Study:
         for key in values:
             if key not in _KEYS:
                 near = difflib.get_close_matches(key, _KEYS, n=1)
-                mend = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(_KEYS))}"
-                raise StudyError(f"{key}: unknown key; {mend}")
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(_KEYS))}"
+                raise StudyError(f"{key}: unknown key; {hint}")
         for key in ("traces", "machines"):
             # A study without traces is told which on the command line.
             is_left_out = key == "traces" and key not in values

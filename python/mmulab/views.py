@@ -16,7 +16,7 @@ from rich.text import Text
 from mmulab.boot import BootResult
 from mmulab.causes import CAUSES
 from mmulab.output import human, percent
-from mmulab.reach_result import PAGE_SIZES, ReachResult
+from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.recording import TraceInformation
 from mmulab.results import MachineResult, ReplayResults
 
@@ -91,7 +91,7 @@ def _totals(results: ReplayResults) -> RenderableType:
 
 
 def run(
-    recorded: TraceInformation, results: ReplayResults, curves: Sequence[ReachResult]
+    recorded: TraceInformation, results: ReplayResults, curves: Sequence[MissCurves]
 ) -> RenderableType:
     """One program: its tables. Several processes: what each is, then its totals."""
     if not recorded.children:
@@ -116,7 +116,7 @@ def _processes(recorded: TraceInformation, results: ReplayResults) -> Renderable
         table.add_row(
             process.path.name,
             shlex.join(process.command),
-            process.ending or "incomplete",
+            process.termination or "incomplete",
             f"{by_trace[process.path.name][0].instructions:,}",
         )
     return table
@@ -221,7 +221,7 @@ def _misses(results: Sequence[MachineResult]) -> Table:
     return table
 
 
-def reach(curves: ReachResult) -> RenderableType:
+def miss_curves(curves: MissCurves) -> RenderableType:
     """Misses per thousand instructions, sizes down and page sizes across, for each stream."""
     parts: list[RenderableType] = []
     for stream, title in (
@@ -271,7 +271,7 @@ def recorded_line(recorded: TraceInformation) -> str:
         f"{human(recorded.loads + recorded.modifies)} loads and "
         f"{human(recorded.stores + recorded.modifies)} stores into {recorded.path} "
         f"({human(recorded.file_bytes)}B, {recorded.bits_per_instruction:.2f} bits an instruction); "
-        f"{recorded.ending or 'incomplete'}"
+        f"{recorded.termination or 'incomplete'}"
     )
 
 

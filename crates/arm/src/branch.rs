@@ -41,7 +41,7 @@ impl BranchBuffer {
         predicted
     }
 
-    /// Forgets everything.
+    /// Invalidates all entries.
     pub fn invalidate(&mut self) {
         // Odd, so no branch has it.
         self.entries.fill((1, 0));

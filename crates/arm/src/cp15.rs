@@ -16,7 +16,7 @@ use crate::mmu::{Registers, control};
 
 /// What a coprocessor instruction names: CRn, CRm, opcode 1, opcode 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Encoding {
     /// CRn.
     pub n: u8,
     /// CRm.
@@ -27,11 +27,11 @@ pub struct Place {
     pub opcode_2: u8,
 }
 
-impl Place {
-    fn of(access: CoprocessorAccess) -> Place {
+impl Encoding {
+    fn of(access: CoprocessorAccess) -> Encoding {
         let (n, m, opcode_1, opcode_2) = access.fields();
         let [n, m, opcode_1, opcode_2] = [n, m, opcode_1, opcode_2].map(|field| field as u8);
-        Place { n, m, opcode_1, opcode_2 }
+        Encoding { n, m, opcode_1, opcode_2 }
     }
 
     fn index(self) -> usize {
@@ -40,8 +40,8 @@ impl Place {
     }
 }
 
-/// Different places.
-const PLACES: usize = 1 << 14;
+/// Different encodings.
+const ENCODINGS: usize = 1 << 14;
 
 /// In a row: any value of the field.
 pub const ANY: u8 = 0xff;
@@ -61,8 +61,8 @@ pub struct Row {
 }
 
 impl Row {
-    const fn new(place: [u8; 4], reads: bool, writes: bool, operation: Operation) -> Row {
-        let [n, m, opcode_1, opcode_2] = place;
+    const fn new(encoding: [u8; 4], reads: bool, writes: bool, operation: Operation) -> Row {
+        let [n, m, opcode_1, opcode_2] = encoding;
         Row { n, m, opcode_1, opcode_2, reads, writes, operation }
     }
 
@@ -81,16 +81,16 @@ impl Row {
         Row::new([n, m, opcode_1, opcode_2], true, true, operation)
     }
 
-    fn fits(&self, place: Place) -> bool {
+    fn fits(&self, encoding: Encoding) -> bool {
         let fits = |field: u8, value: u8| match field {
             ANY => true,
             field if field & UP_TO != 0 => value <= field & 15,
             field => value == field,
         };
-        fits(self.n, place.n)
-            && fits(self.m, place.m)
-            && fits(self.opcode_1, place.opcode_1)
-            && fits(self.opcode_2, place.opcode_2)
+        fits(self.n, encoding.n)
+            && fits(self.m, encoding.m)
+            && fits(self.opcode_1, encoding.opcode_1)
+            && fits(self.opcode_2, encoding.opcode_2)
     }
 }
 
@@ -292,14 +292,14 @@ impl Ignored {
     }
 }
 
-/// The memo of a place that was not looked up yet, and of one that has no row.
+/// The memo of an encoding that was not looked up yet, and of one that has no row.
 const NOT_LOOKED_UP: u8 = 0xff;
 const NO_ROW: u8 = 0xfe;
 
 /// The system control coprocessor of a core.
 pub struct Cp15 {
     rows: Vec<Row>,
-    /// The row of each place, for MRC and MCR, once it was looked up.
+    /// The row of each encoding, for MRC and MCR, once it was looked up.
     memo: [Box<[u8]>; 2],
     main_id: u32,
     cache_type_class: u32,
@@ -317,7 +317,7 @@ impl Cp15 {
         debug_assert!(rows.len() < usize::from(NO_ROW));
         Cp15 {
             rows,
-            memo: [0, 1].map(|_| vec![NOT_LOOKED_UP; PLACES].into()),
+            memo: [0, 1].map(|_| vec![NOT_LOOKED_UP; ENCODINGS].into()),
             main_id: machine.core.main_id,
             cache_type_class: machine.core.cache_type_class,
             bits: machine.registers.clone(),
@@ -327,11 +327,11 @@ impl Cp15 {
         }
     }
 
-    fn find(&mut self, place: Place, writes: bool) -> Option<Operation> {
-        let memo = &mut self.memo[usize::from(writes)][place.index()];
+    fn find(&mut self, encoding: Encoding, writes: bool) -> Option<Operation> {
+        let memo = &mut self.memo[usize::from(writes)][encoding.index()];
         if *memo == NOT_LOOKED_UP {
             let of_this_kind = |row: &Row| if writes { row.writes } else { row.reads };
-            let found = self.rows.iter().position(|row| of_this_kind(row) && row.fits(place));
+            let found = self.rows.iter().position(|row| of_this_kind(row) && row.fits(encoding));
             *memo = found.map_or(NO_ROW, |row| row as u8);
         }
         self.rows.get(usize::from(*memo)).map(|row| row.operation)
@@ -343,9 +343,9 @@ impl Cpu {
         self.cp15.ignored.note(access, self.memory.pc, lack);
     }
 
-    /// A place without a row exists and is not modelled, or does not exist.
+    /// An encoding without a row exists and is not modelled, or does not exist.
     fn note_no_row(&mut self, access: CoprocessorAccess) {
-        let exists = (self.core.exists)(Place::of(access));
+        let exists = (self.core.exists)(Encoding::of(access));
         self.note(access, if exists { Lack::Model } else { Lack::Core });
     }
 
@@ -356,12 +356,12 @@ impl Cpu {
     /// Whether user mode may execute a coprocessor instruction: only uses of the SA-1100's read buffer,
     /// while the system permits them.
     pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
-        let place = Place::of(access);
+        let encoding = Encoding::of(access);
         let store = !access.is_read() && access.coprocessor() == 15;
         self.memory.read_buffer.open_to_users
             && store
-            && (place.n, place.opcode_1) == (9, 0)
-            && matches!(place.opcode_2, 0..=2)
+            && (encoding.n, encoding.opcode_1) == (9, 0)
+            && matches!(encoding.opcode_2, 0..=2)
     }
 
     /// Whether coprocessor 0 may be used (c15, c1, bit 0 of the XScale).
@@ -380,7 +380,7 @@ impl Cpu {
             }
             _ => return None,
         }
-        let Some(operation) = self.cp15.find(Place::of(access), false) else {
+        let Some(operation) = self.cp15.find(Encoding::of(access), false) else {
             self.note_no_row(access);
             return Some(0);
         };
@@ -445,9 +445,9 @@ impl Cpu {
             }
             _ => return false,
         }
-        let place = Place::of(access);
-        match self.cp15.find(place, true) {
-            Some(operation) => self.write(bus, operation, place, access, value),
+        let encoding = Encoding::of(access);
+        match self.cp15.find(encoding, true) {
+            Some(operation) => self.write(bus, operation, encoding, access, value),
             None => self.note_no_row(access),
         }
         true
@@ -457,7 +457,7 @@ impl Cpu {
         &mut self,
         bus: &mut Bus,
         operation: Operation,
-        place: Place,
+        encoding: Encoding,
         access: CoprocessorAccess,
         value: u32,
     ) {
@@ -499,11 +499,11 @@ impl Cpu {
             Operation::AllocateLine => memory.allocate_line(bus, value),
             Operation::Drain => memory.drain_write_buffer(bus),
             Operation::Wait => self.wait_for_interrupt(),
-            Operation::EmptyReadBuffer => memory.read_buffer.drop_all(),
-            Operation::EmptyReadBufferEntry => memory.read_buffer.drop_entry(place.m.into()),
+            Operation::EmptyReadBuffer => memory.read_buffer.discard_all(),
+            Operation::EmptyReadBufferEntry => memory.read_buffer.discard_entry(encoding.m.into()),
             Operation::ReadAhead => {
-                let words = [1, 4, 8][usize::from(place.m >> 2)];
-                memory.read_ahead(bus, usize::from(place.m & 3), words, value);
+                let words = [1, 4, 8][usize::from(encoding.m >> 2)];
+                memory.read_ahead(bus, usize::from(encoding.m & 3), words, value);
             }
             Operation::OpenReadBuffer(open) => memory.read_buffer.open_to_users = open,
             Operation::CacheLockdownWays(side) => {
@@ -633,7 +633,7 @@ impl Cpu {
         let value = value & self.cp15.process_mask;
         if value != self.registers().fcse_pid {
             self.registers().fcse_pid = value;
-            self.memory.fetch.forget_page();
+            self.memory.fetch.invalidate_current_page();
             self.memory.space_changed(true);
         }
         if self.core.clears_branch_buffer {

@@ -6,7 +6,7 @@ use mmulab_system::Stop;
 use mmulab_system::checker::Kind;
 use support::{Code, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached};
 
-/// Tables with the program's own megabyte, the lab block, and megabytes 2 (cached) and 3 (uncached)
+/// Tables with the program's own megabyte, the instrumentation device, and megabytes 2 (cached) and 3 (uncached)
 /// that both show physical megabyte 1.
 fn with_alias() -> Code {
     let mut code = Code::new();

@@ -1,4 +1,4 @@
-//! Cycles as documented: instructions that hit, measured by the program itself on the lab block's
+//! Cycles as documented: instructions that hit, measured by the program itself on the instrumentation device's
 //! counter, and the events that the papers give figures for. docs/timing.md has the same tables.
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use mmulab_system::Stop;
 use support::{Code, LAB, MACHINES, cached, machine, run, uncached};
 
-/// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the lab block, and the
+/// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the instrumentation device, and the
 /// zero bank of the SA-1100 cached.
 fn prepared() -> Code {
     let mut code = Code::new();

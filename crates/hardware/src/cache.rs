@@ -1,7 +1,7 @@
 //! A cache: which lines it holds, which one leaves, which are dirty.
 
 use crate::Random;
-use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, SetIndex, Slot};
+use crate::tag_array::{GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray};
 
 /// The shape of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ pub enum Access {
 /// indexed with one address and tagged with another passes its set to the `_in_set` functions.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    directory: Directory,
+    tags: TagArray,
     dirty: Box<[u8]>,
     line_shift: u32,
     set_index: SetIndex,
@@ -84,10 +84,10 @@ impl Cache {
         random: Random,
     ) -> Result<Self, GeometryError> {
         let sets = geometry.sets()?;
-        let directory = Directory::new(sets, geometry.ways, replacement, random)?;
+        let tags = TagArray::new(sets, geometry.ways, replacement, random)?;
         Ok(Self {
-            dirty: vec![0; directory.slots() as usize].into(),
-            directory,
+            dirty: vec![0; tags.slots() as usize].into(),
+            tags,
             line_shift: geometry.line_bytes.trailing_zeros(),
             set_index: SetIndex::new(sets),
         })
@@ -95,17 +95,17 @@ impl Cache {
 
     /// The number of sets.
     pub fn sets(&self) -> u32 {
-        self.directory.sets()
+        self.tags.sets()
     }
 
     /// The ways of a set.
     pub fn ways(&self) -> u32 {
-        self.directory.ways()
+        self.tags.ways()
     }
 
     /// Sets times ways: slots are below it.
     pub fn slots(&self) -> u32 {
-        self.directory.slots()
+        self.tags.slots()
     }
 
     /// log2 of the line size.
@@ -129,18 +129,18 @@ impl Cache {
     /// [`Cache::find`] in a set of the driver's choice.
     #[inline]
     pub fn find_in_set(&mut self, set: u32, address: u64) -> Option<Slot> {
-        self.directory.find(set, address >> self.line_shift)
+        self.tags.find(set, address >> self.line_shift)
     }
 
     /// [`Cache::find_in_set`] for who only looks.
     pub fn peek_in_set(&self, set: u32, address: u64) -> Option<Slot> {
-        self.directory.peek(set, address >> self.line_shift)
+        self.tags.peek(set, address >> self.line_shift)
     }
 
     /// Records a use of `slot` for replacement.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        self.directory.touch(slot);
+        self.tags.touch(slot);
     }
 
     /// The slot that a fill with `address` displaces. Advances the generator or the pointer, so
@@ -153,14 +153,14 @@ impl Cache {
     /// [`Cache::victim`] in a set of the driver's choice.
     #[inline]
     pub fn victim_in_set(&mut self, set: u32) -> Slot {
-        self.directory.victim(set, Partition::Normal)
+        self.tags.victim(set, Partition::Normal)
     }
 
     /// Puts the line of `address`, clean, into `slot`, records the use and returns what it
     /// displaces.
     #[inline]
     pub fn replace(&mut self, slot: Slot, address: u64) -> Option<Evicted> {
-        let line = self.directory.replace(slot, address >> self.line_shift)?;
+        let line = self.tags.replace(slot, address >> self.line_shift)?;
         let dirty = std::mem::take(&mut self.dirty[slot as usize]);
         Some(Evicted { address: line << self.line_shift, dirty })
     }
@@ -183,7 +183,7 @@ impl Cache {
     /// The address of the line in `slot`, if it holds one.
     #[inline]
     pub fn address(&self, slot: Slot) -> Option<u64> {
-        Some(self.directory.tag(slot)? << self.line_shift)
+        Some(self.tags.tag(slot)? << self.line_shift)
     }
 
     /// The dirty parts of `slot`.
@@ -198,10 +198,10 @@ impl Cache {
         self.dirty[slot as usize] |= parts;
     }
 
-    /// The replacement state by its kind, if it has one ([`Directory::recency`]), and the dirty parts of
+    /// The replacement state by its kind, if it has one ([`TagArray::recency`]), and the dirty parts of
     /// all slots: what hits change.
     pub fn hit_state(&mut self) -> (Option<Recency<'_>>, &mut [u8]) {
-        (self.directory.recency(), &mut self.dirty)
+        (self.tags.recency(), &mut self.dirty)
     }
 
     /// Marks `slot` clean and returns which parts were dirty.
@@ -212,7 +212,7 @@ impl Cache {
 
     /// Empties `slot` and returns what was there; writing back is the driver's affair.
     pub fn invalidate_slot(&mut self, slot: Slot) -> Option<Evicted> {
-        let line = self.directory.remove(slot)?;
+        let line = self.tags.remove(slot)?;
         let dirty = self.clean(slot);
         Some(Evicted { address: line << self.line_shift, dirty })
     }
@@ -225,13 +225,13 @@ impl Cache {
 
     /// Empties the cache, dirty lines included.
     pub fn invalidate_all(&mut self) {
-        self.directory.clear();
+        self.tags.clear();
         self.dirty.fill(0);
     }
 
     /// The filled slots in ascending order, with the address and the dirty parts of each.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, Evicted)> + '_ {
-        self.directory.iter().map(|(slot, line)| {
+        self.tags.iter().map(|(slot, line)| {
             let dirty = self.dirty[slot as usize];
             (slot, Evicted { address: line << self.line_shift, dirty })
         })
@@ -243,7 +243,7 @@ impl Cache {
     /// # Errors
     /// The replacement does not fit the number of ways.
     pub fn set_replacement(&mut self, replacement: Replacement) -> Result<(), GeometryError> {
-        self.directory.set_replacement(replacement)
+        self.tags.set_replacement(replacement)
     }
 
     /// Locks the ways whose bits are set, in every set and from now on: what they hold stays, and
@@ -252,12 +252,12 @@ impl Cache {
     /// # Errors
     /// No way would be left.
     pub fn lock_ways(&mut self, ways: u64) -> Result<(), GeometryError> {
-        self.directory.close_ways(ways)
+        self.tags.close_ways(ways)
     }
 
     /// The next fill of each set goes into `way`, and round robin goes on from there: software has
     /// written the victim pointers.
     pub fn aim_next_fill(&mut self, way: u32) {
-        self.directory.aim(way);
+        self.tags.aim(way);
     }
 }

@@ -9,7 +9,7 @@
 //! * [`DataCache`]: a cache with its words, and with separate addresses for index and tag.
 //! * [`Tlb`]: translations of several page sizes with address-space identifiers, and a payload that
 //!   the driver chooses (frame, permissions, domain).
-//! * [`Directory`]: what both are made of, and all there is to a TLB that knows page numbers alone.
+//! * [`TagArray`]: what both are made of, and all there is to a TLB that knows page numbers alone.
 //! * [`Ledger`]: cycles by cause and by phase; the causes always sum to the total.
 //! * [`Random`]: the one source of randomness, seeded, so that equal inputs give equal results.
 //!
@@ -17,17 +17,17 @@
 
 mod cache;
 mod data_cache;
-mod directory;
 mod ledger;
 mod random;
+mod tag_array;
 mod tlb;
 
 pub use cache::{Access, Cache, CacheGeometry, Evicted};
 pub use data_cache::{DataCache, HeldLine, Line};
-pub use directory::{
-    Directory, GeometryError, LruRecency, Partition, Recency, Replacement, SetIndex, Slot, Touch,
-    TreeRecency, Untouched,
-};
 pub use ledger::{Account, Cause, Ledger};
 pub use random::Random;
+pub use tag_array::{
+    GeometryError, LruRecency, Partition, Recency, Replacement, SetIndex, Slot, TagArray, Touch,
+    TreeRecency, Untouched,
+};
 pub use tlb::{Tlb, TlbEntry, TlbGeometry};

@@ -1,7 +1,7 @@
 //! A translation lookaside buffer.
 
 use crate::Random;
-use crate::directory::{Directory, GeometryError, Partition, Recency, Replacement, SetIndex, Slot};
+use crate::tag_array::{GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray};
 
 /// The shape of a TLB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub struct TlbEntry<P> {
 /// decides what moves between them, because machines differ in it.
 #[derive(Clone, Debug)]
 pub struct Tlb<P> {
-    directory: Directory,
+    tags: TagArray,
     entries: Box<[TlbEntry<P>]>,
     /// For each page size, how many entries are (private, global): a lookup tries only the kinds
     /// that are there, which for most programs is one.
@@ -98,35 +98,35 @@ impl<P: Copy + Default> Tlb<P> {
         if page_shifts.is_empty() || page_shifts.iter().any(|shift| !(10..=47).contains(shift)) {
             return Err(GeometryError("page sizes must be 1 KiB to 128 TiB".to_owned()));
         }
-        let mut directory = Directory::new(entries / ways, ways, replacement, random)?;
+        let mut tags = TagArray::new(entries / ways, ways, replacement, random)?;
         if protected_ways > 0 {
-            directory.protect_ways(protected_ways)?;
+            tags.protect_ways(protected_ways)?;
         }
         Ok(Self {
             entries: vec![TlbEntry::default(); entries as usize].into(),
             sizes: page_shifts.iter().map(|&shift| (shift, 0, 0)).collect(),
-            set_index: SetIndex::new(directory.sets()),
-            directory,
+            set_index: SetIndex::new(tags.sets()),
+            tags,
         })
     }
 
     /// The number of slots.
     pub fn slots(&self) -> u32 {
-        self.directory.slots()
+        self.tags.slots()
     }
 
     /// Where the translation of `virtual_address` in `asid` is; changes nothing that affects
     /// replacement. Smaller pages are found before larger, private before global.
     #[inline]
     pub fn find(&mut self, virtual_address: u64, asid: u16) -> Option<Slot> {
-        let directory = &mut self.directory;
-        let find = |set, key| directory.find(set, key);
+        let tags = &mut self.tags;
+        let find = |set, key| tags.find(set, key);
         search(&self.sizes, self.set_index, virtual_address, asid, find)
     }
 
     /// [`Tlb::find`] for who only looks.
     pub fn peek(&self, virtual_address: u64, asid: u16) -> Option<Slot> {
-        let peek = |set, key| self.directory.peek(set, key);
+        let peek = |set, key| self.tags.peek(set, key);
         search(&self.sizes, self.set_index, virtual_address, asid, peek)
     }
 
@@ -134,25 +134,25 @@ impl<P: Copy + Default> Tlb<P> {
     #[inline]
     pub fn lookup(&mut self, virtual_address: u64, asid: u16) -> Option<Slot> {
         let slot = self.find(virtual_address, asid)?;
-        self.directory.touch(slot);
+        self.tags.touch(slot);
         Some(slot)
     }
 
     /// Records a use of `slot` for replacement.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
-        self.directory.touch(slot);
+        self.tags.touch(slot);
     }
 
-    /// The replacement state by its kind, if it has one ([`Directory::recency`]).
+    /// The replacement state by its kind, if it has one ([`TagArray::recency`]).
     pub fn recency(&mut self) -> Option<Recency<'_>> {
-        self.directory.recency()
+        self.tags.recency()
     }
 
     /// The entry in `slot`, if it holds one.
     #[inline]
     pub fn entry(&self, slot: Slot) -> Option<&TlbEntry<P>> {
-        self.directory.tag(slot)?;
+        self.tags.tag(slot)?;
         Some(&self.entries[slot as usize])
     }
 
@@ -173,7 +173,7 @@ impl<P: Copy + Default> Tlb<P> {
         partition: Partition,
     ) -> (Slot, Option<TlbEntry<P>>) {
         let set = self.set_index.of(entry.virtual_address >> entry.page_shift);
-        let slot = self.directory.victim(set, partition);
+        let slot = self.tags.victim(set, partition);
         (slot, self.insert_at(slot, entry))
     }
 
@@ -183,7 +183,7 @@ impl<P: Copy + Default> Tlb<P> {
     pub fn insert_at(&mut self, slot: Slot, entry: TlbEntry<P>) -> Option<TlbEntry<P>> {
         let TlbEntry { virtual_address, page_shift, asid, global, .. } = entry;
         let new = key(virtual_address, page_shift, asid, global);
-        let displaced = self.directory.replace(slot, new).is_some();
+        let displaced = self.tags.replace(slot, new).is_some();
         let old = std::mem::replace(&mut self.entries[slot as usize], entry);
         self.count(page_shift, global, 1);
         if !displaced {
@@ -204,7 +204,7 @@ impl<P: Copy + Default> Tlb<P> {
 
     /// Empties `slot` and returns what was there.
     pub fn invalidate_slot(&mut self, slot: Slot) -> Option<TlbEntry<P>> {
-        self.directory.remove(slot)?;
+        self.tags.remove(slot)?;
         let old = self.entries[slot as usize];
         self.count(old.page_shift, old.global, -1);
         Some(old)
@@ -233,7 +233,7 @@ impl<P: Copy + Default> Tlb<P> {
 
     /// Empties the TLB, protected slots included.
     pub fn invalidate_all(&mut self) {
-        self.directory.clear();
+        self.tags.clear();
         for (_, private, global) in &mut self.sizes {
             (*private, *global) = (0, 0);
         }
@@ -241,7 +241,7 @@ impl<P: Copy + Default> Tlb<P> {
 
     /// The way that round robin takes next in the first set; otherwise the first way.
     pub fn next_fill(&self) -> u32 {
-        self.directory.next_fill()
+        self.tags.next_fill()
     }
 
     /// Protects the lowest `ways` of every set from ordinary insertions, from now on.
@@ -249,16 +249,16 @@ impl<P: Copy + Default> Tlb<P> {
     /// # Errors
     /// No way would be left.
     pub fn protect_ways(&mut self, ways: u32) -> Result<(), GeometryError> {
-        self.directory.protect_ways(ways)
+        self.tags.protect_ways(ways)
     }
 
     /// How many of the lowest ways of each set are protected.
     pub fn protected_ways(&self) -> u32 {
-        self.directory.protected_ways()
+        self.tags.protected_ways()
     }
 
     /// The filled slots in ascending order, with their entries.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, &TlbEntry<P>)> + '_ {
-        self.directory.iter().map(|(slot, _)| (slot, &self.entries[slot as usize]))
+        self.tags.iter().map(|(slot, _)| (slot, &self.entries[slot as usize]))
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BufferShape, Cache, Fault, MemoryShape, Platform, TlbShape};
+use crate::{BufferShape, Cache, ConfigurationError, MemoryShape, Platform, TlbShape};
 
 /// A whole system around an ARM core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -210,37 +210,40 @@ impl SystemMachine {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         if !(1..=8).contains(&self.cores) {
-            return Err(Fault::new("cores", format!("{} is not between 1 and 8", self.cores)));
+            return Err(ConfigurationError::new(
+                "cores",
+                format!("{} is not between 1 and 8", self.cores),
+            ));
         }
         if !(1..=1 << 20).contains(&self.interleave_cycles) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "interleave_cycles",
                 format!("{} is not between 1 and 1048576", self.interleave_cycles),
             ));
         }
         if self.core.pid_bits != 6 && self.core.pid_bits != 7 {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "core.pid_bits",
                 format!("{} is neither 6 nor 7", self.core.pid_bits),
             ));
         }
         if !(1_000_000..=10_000_000_000).contains(&self.core.clock_hz) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "core.clock_hz",
                 format!("{} is not between 1 MHz and 10 GHz", self.core.clock_hz),
             ));
         }
         if self.core.cache_type_class > 15 {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "core.cache_type_class",
                 format!("{} is not between 0 and 15", self.core.cache_type_class),
             ));
         }
         let entries = self.core.branch_buffer_entries;
         if entries != 0 && (!entries.is_power_of_two() || entries > 4096) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "core.branch_buffer_entries",
                 format!("{entries} is neither 0 nor a power of two up to 4096"),
             ));
@@ -252,13 +255,13 @@ impl SystemMachine {
             let Some(cache) = cache else { continue };
             cache.check(path)?;
             if cache.line_bytes != 32 {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.line_bytes"),
                     "the lines of these cores have 32 bytes",
                 ));
             }
             if !cache.sets().is_power_of_two() {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.size_bytes"),
                     format!(
                         "makes {} sets; maintenance by set and way needs a power of two",
@@ -267,7 +270,7 @@ impl SystemMachine {
                 ));
             }
             if cache.size_bytes > 1 << 17 {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.size_bytes"),
                     "the caches of these cores have at most 131072 bytes",
                 ));
@@ -278,7 +281,7 @@ impl SystemMachine {
             let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
             let whole_ways = if ways.is_multiple_of(3) { ways / 3 * 2 } else { ways };
             if !whole_ways.is_power_of_two() || whole_ways > 128 || cache.size_bytes < 512 {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.ways"),
                     format!(
                         "{ways} ways in {} bytes: the cache type register says 1, 2, 3, 4, 6, 8, \
@@ -296,7 +299,7 @@ impl SystemMachine {
                 || sets * ways != u64::from(tlb.entries)
                 || !sets.is_power_of_two()
             {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.entries"),
                     format!("{} is not 1 to 1024 in a power of two of sets", tlb.entries),
                 ));
@@ -304,12 +307,15 @@ impl SystemMachine {
         }
         let buffers = &self.buffers;
         if !matches!(buffers.write_entry_words, 1 | 2 | 4 | 8) {
-            return Err(Fault::new("buffers.write_entry_words", "is not 1, 2, 4 or 8"));
+            return Err(ConfigurationError::new(
+                "buffers.write_entry_words",
+                "is not 1, 2, 4 or 8",
+            ));
         }
         if !(1..=64).contains(&buffers.write_entries)
             || buffers.write_words < buffers.write_entry_words
         {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "buffers.write_entries",
                 "needs 1 to 64 entries, and words for at least one of them",
             ));
@@ -317,7 +323,7 @@ impl SystemMachine {
         if self.memory.size_bytes > MAXIMUM_RAM_BYTES
             || !self.memory.size_bytes.is_multiple_of(1 << 20)
         {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "memory.size_bytes",
                 format!(
                     "{} is not a multiple of 1 MB up to 256 MB: the board's devices follow",

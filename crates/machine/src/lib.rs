@@ -35,7 +35,7 @@ pub enum Machine {
     System(Box<SystemMachine>),
 }
 
-/// Why a description is refused, in one line: the file, the place, the mend.
+/// Why a description is refused, in one line: the file, the location in it, what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The file cannot be read.
@@ -68,18 +68,18 @@ pub enum MachineError {
 
 /// A rule that a description breaks.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct ConfigurationError {
     path: String,
     what: String,
 }
 
-impl Fault {
+impl ConfigurationError {
     pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for ConfigurationError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.path.is_empty() {
             return write!(formatter, "{}", self.what);
@@ -122,9 +122,9 @@ impl Machine {
     }
 
     /// Whether every alternative to a guess names a value of this machine and makes a machine.
-    fn check_guesses(&self) -> Result<(), Fault> {
+    fn check_guesses(&self) -> Result<(), ConfigurationError> {
         let Machine::Replay(machine) = self else { return Ok(()) };
-        let refuse = |what: String| Fault::new("guesses", what);
+        let refuse = |what: String| ConfigurationError::new("guesses", what);
         for guess in &machine.guesses {
             let Some(steps) = guess.values().map(Vec::len).next() else {
                 return Err(refuse("a table is empty; name a value and its alternatives".into()));
@@ -136,20 +136,20 @@ impl Machine {
             }
             for step in 0..steps {
                 let mut table = toml::Table::try_from(self)
-                    .map_err(|error| Fault::new("", error.to_string()))?;
+                    .map_err(|error| ConfigurationError::new("", error.to_string()))?;
                 table.remove("guesses");
                 for (path, alternatives) in guess {
                     let known = self
                         .get(path)
                         .ok_or_else(|| refuse(format!("{path}: this machine has no such value")))?;
                     let value = Value::try_from(&alternatives[step])
-                        .map_err(|error| Fault::new("", error.to_string()))?;
+                        .map_err(|error| ConfigurationError::new("", error.to_string()))?;
                     if value == known {
                         return Err(refuse(format!("{path}: {value} is the guess itself")));
                     }
                     insert(&mut table, path, value);
                 }
-                Self::from_table(table).map_err(|fault| refuse(fault.to_string()))?;
+                Self::from_table(table).map_err(|error| refuse(error.to_string()))?;
             }
         }
         Ok(())
@@ -174,12 +174,12 @@ impl Machine {
     /// # Errors
     /// There is no such path, or the machine would break a rule.
     pub fn with(&self, changes: &[(&str, &str)]) -> Result<Self, MachineError> {
-        let refuse = |fault: Fault| MachineError::Set {
+        let refuse = |fault: ConfigurationError| MachineError::Set {
             name: self.name().into(),
             message: fault.to_string(),
         };
         let mut table = toml::Table::try_from(self)
-            .map_err(|error| refuse(Fault::new("", error.to_string())))?;
+            .map_err(|error| refuse(ConfigurationError::new("", error.to_string())))?;
         for (path, text) in changes {
             place(&mut table, path, text).map_err(refuse)?;
         }
@@ -215,11 +215,11 @@ impl Machine {
         }
     }
 
-    fn from_table(table: toml::Table) -> Result<Self, Fault> {
+    fn from_table(table: toml::Table) -> Result<Self, ConfigurationError> {
         let value = Value::Table(table);
         schema::check(&value)?;
         let machine = Machine::deserialize(value)
-            .map_err(|error| Fault::new("", error.message().to_owned()))?;
+            .map_err(|error| ConfigurationError::new("", error.message().to_owned()))?;
         match &machine {
             Machine::Replay(machine) => machine.check()?,
             Machine::System(machine) => machine.check()?,
@@ -243,7 +243,7 @@ fn insert(table: &mut toml::Table, path: &str, value: Value) {
 }
 
 /// Puts `text` at `path`; the tables on the way must exist, the last key need not.
-fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), Fault> {
+fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), ConfigurationError> {
     let (parents, key) = path.rsplit_once('.').unwrap_or(("", path));
     let mut parent = table;
     let mut walked = String::new();
@@ -254,10 +254,13 @@ fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), Fault> {
         walked.push_str(name);
         parent = match parent.get_mut(name) {
             Some(Value::Table(inner)) => inner,
-            Some(_) => return Err(Fault::new(walked, "is a value, not a table")),
+            Some(_) => return Err(ConfigurationError::new(walked, "is a value, not a table")),
             None => {
                 let nearest = schema::nearest(name, known.iter().map(String::as_str));
-                return Err(Fault::new(walked, format!("this machine has no such table{nearest}")));
+                return Err(ConfigurationError::new(
+                    walked,
+                    format!("this machine has no such table{nearest}"),
+                ));
             }
         };
     }

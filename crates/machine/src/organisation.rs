@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fault, PageSize,
+    ConfigurationError, PageSize,
     parts::{Replacement, Tlb, Ways},
 };
 
@@ -49,7 +49,7 @@ impl Organisation {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         match self {
             Organisation::Ultrix(table) | Organisation::Notlb(table) => {
                 check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
@@ -225,21 +225,21 @@ pub struct Radix {
 }
 
 impl Radix {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), ConfigurationError> {
         if !(1..=5).contains(&self.levels) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "organisation.levels",
                 format!("{} is not between 1 and 5", self.levels),
             ));
         }
         if !(1..=16).contains(&self.index_bits) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "organisation.index_bits",
                 format!("{} is not between 1 and 16", self.index_bits),
             ));
         }
         if !matches!(self.pte_bytes, 4 | 8 | 16) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "organisation.pte_bytes",
                 format!("{} is not 4, 8 or 16", self.pte_bytes),
             ));
@@ -252,7 +252,10 @@ impl Radix {
             let Some(cache) = cache else { continue };
             let path = format!("organisation.walk_cache_level_{level}");
             if level > self.levels {
-                return Err(Fault::new(path, format!("lies above the {} levels", self.levels)));
+                return Err(ConfigurationError::new(
+                    path,
+                    format!("lies above the {} levels", self.levels),
+                ));
             }
             // A walk cache is a small TLB; the rules of its shape are the same.
             Tlb {
@@ -381,15 +384,19 @@ pub struct ChainWalker {
     pub cycles_per_link: u32,
 }
 
-fn check_geometry(page_bytes: u64, pte_bytes: u64, user_space_bytes: u64) -> Result<(), Fault> {
+fn check_geometry(
+    page_bytes: u64,
+    pte_bytes: u64,
+    user_space_bytes: u64,
+) -> Result<(), ConfigurationError> {
     if page_bytes != 4096 {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             "organisation.page_bytes",
             format!("{page_bytes} is not 4096, the only page size of the 32-bit organisations"),
         ));
     }
     if !pte_bytes.is_power_of_two() || !(4..=64).contains(&pte_bytes) {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             "organisation.pte_bytes",
             format!("{pte_bytes} is not a power of two between 4 and 64"),
         ));
@@ -397,9 +404,9 @@ fn check_geometry(page_bytes: u64, pte_bytes: u64, user_space_bytes: u64) -> Res
     check_user_space(user_space_bytes)
 }
 
-fn check_user_space(bytes: u64) -> Result<(), Fault> {
+fn check_user_space(bytes: u64) -> Result<(), ConfigurationError> {
     if !bytes.is_power_of_two() || !(1 << 20..=1 << 31).contains(&bytes) {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             "organisation.user_space_bytes",
             format!("{bytes} is not a power of two between 1 MiB and 2 GiB"),
         ));
@@ -407,15 +414,15 @@ fn check_user_space(bytes: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_handler(name: &str, handler: &Handler, page_bytes: u64) -> Result<(), Fault> {
+fn check_handler(name: &str, handler: &Handler, page_bytes: u64) -> Result<(), ConfigurationError> {
     if !handler.base_address.is_multiple_of(page_bytes) {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             format!("organisation.{name}.base_address"),
             format!("{:#x} is not aligned on a page of {page_bytes} bytes", handler.base_address),
         ));
     }
     if !matches!(handler.instruction_bytes, 2 | 4 | 8) {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             format!("organisation.{name}.instruction_bytes"),
             format!("{} is not 2, 4 or 8", handler.instruction_bytes),
         ));
@@ -423,15 +430,15 @@ fn check_handler(name: &str, handler: &Handler, page_bytes: u64) -> Result<(), F
     Ok(())
 }
 
-fn check_hash(table: &HashTable) -> Result<(), Fault> {
+fn check_hash(table: &HashTable) -> Result<(), ConfigurationError> {
     if !table.entries.is_power_of_two() {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             "organisation.hash_table.entries",
             format!("{} is not a power of two", table.entries),
         ));
     }
     if !(1..=31).contains(&table.hash_shift_bits) {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             "organisation.hash_table.hash_shift_bits",
             format!("{} is not between 1 and 31", table.hash_shift_bits),
         ));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::Fault;
+use crate::ConfigurationError;
 
 /// A cache, or with `split = true` two equal ones, one a side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,10 +40,10 @@ impl Cache {
         lines / self.ways.count(lines)
     }
 
-    pub(crate) fn check(&self, path: &str) -> Result<(), Fault> {
+    pub(crate) fn check(&self, path: &str) -> Result<(), ConfigurationError> {
         let line_bytes = u64::from(self.line_bytes);
         if !self.line_bytes.is_power_of_two() || !(4..=4096).contains(&self.line_bytes) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 format!("{path}.line_bytes"),
                 format!("{} is not a power of two between 4 and 4096", self.line_bytes),
             ));
@@ -52,7 +52,7 @@ impl Cache {
             || !self.size_bytes.is_multiple_of(line_bytes)
             || self.size_bytes > MAXIMUM_CACHE_BYTES
         {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 format!("{path}.size_bytes"),
                 format!(
                     "{} is not a multiple of line_bytes ({line_bytes}) up to {MAXIMUM_CACHE_BYTES}",
@@ -95,15 +95,15 @@ impl Tlb {
         self.entries / self.ways.count(u64::from(self.entries)) as u32
     }
 
-    pub(crate) fn check(&self, path: &str) -> Result<(), Fault> {
+    pub(crate) fn check(&self, path: &str) -> Result<(), ConfigurationError> {
         if self.entries == 0 || self.entries > MAXIMUM_TLB_ENTRIES {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 format!("{path}.entries"),
                 format!("{} is not between 1 and {MAXIMUM_TLB_ENTRIES}", self.entries),
             ));
         }
         if self.protected_entries >= self.entries {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 format!("{path}.protected_entries"),
                 format!(
                     "{} leaves none of {} entries for the program",
@@ -112,27 +112,34 @@ impl Tlb {
             ));
         }
         if self.page_sizes.is_empty() {
-            return Err(Fault::new(format!("{path}.page_sizes"), "needs at least one page size"));
+            return Err(ConfigurationError::new(
+                format!("{path}.page_sizes"),
+                "needs at least one page size",
+            ));
         }
         check_sets(path, "entries", u64::from(self.entries), self.ways)?;
         check_replacement(path, self.ways.count(u64::from(self.entries)), self.replacement)
     }
 }
 
-fn check_sets(path: &str, of: &str, lines: u64, ways: Ways) -> Result<(), Fault> {
+fn check_sets(path: &str, of: &str, lines: u64, ways: Ways) -> Result<(), ConfigurationError> {
     let count = ways.count(lines);
     if count > 0 && lines.is_multiple_of(count) && lines > 0 {
         return Ok(());
     }
-    Err(Fault::new(
+    Err(ConfigurationError::new(
         format!("{path}.ways"),
         format!("{count} does not divide {of} ({lines}) into whole sets"),
     ))
 }
 
-fn check_replacement(path: &str, ways: u64, replacement: Replacement) -> Result<(), Fault> {
+fn check_replacement(
+    path: &str,
+    ways: u64,
+    replacement: Replacement,
+) -> Result<(), ConfigurationError> {
     if replacement == Replacement::Plru && !ways.is_power_of_two() {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             format!("{path}.replacement"),
             format!("\"plru\" is a binary tree and needs a power of two of ways, not {ways}"),
         ));

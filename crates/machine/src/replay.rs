@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fault, Organisation, PageSize,
+    ConfigurationError, Organisation, PageSize,
     parts::{Cache, Tlb, Ways},
 };
 
@@ -133,18 +133,24 @@ impl ReplayMachine {
         ]
     }
 
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         if self.core.instructions_per_cycle == 0 {
-            return Err(Fault::new("core.instructions_per_cycle", "must be at least 1"));
+            return Err(ConfigurationError::new(
+                "core.instructions_per_cycle",
+                "must be at least 1",
+            ));
         }
         self.check_caches()?;
         self.check_tlbs()?;
         self.organisation.check()?;
         if self.interrupts.costs_cycles.is_empty() {
-            return Err(Fault::new("interrupts.costs_cycles", "needs at least one cost"));
+            return Err(ConfigurationError::new(
+                "interrupts.costs_cycles",
+                "needs at least one cost",
+            ));
         }
         if self.interrupts.copy_on_write_interval_instructions == Some(0) {
-            return Err(Fault::new(
+            return Err(ConfigurationError::new(
                 "interrupts.copy_on_write_interval_instructions",
                 "must be at least 1; leave the line out for no copy-on-write faults",
             ));
@@ -152,11 +158,11 @@ impl ReplayMachine {
         Ok(())
     }
 
-    fn check_caches(&self) -> Result<(), Fault> {
+    fn check_caches(&self) -> Result<(), ConfigurationError> {
         if self.l1.is_some() {
             for (path, side) in [("l1i", &self.l1i), ("l1d", &self.l1d)] {
                 if side.is_some() {
-                    return Err(Fault::new(
+                    return Err(ConfigurationError::new(
                         path,
                         "stands beside [l1]; give either [l1] (unified) or [l1i] and [l1d]",
                     ));
@@ -164,10 +170,13 @@ impl ReplayMachine {
             }
         } else if self.l1i.is_none() || self.l1d.is_none() {
             let path = if self.l1i.is_none() { "l1i" } else { "l1d" };
-            return Err(Fault::new(path, "is missing; give [l1i] and [l1d], or [l1] (unified)"));
+            return Err(ConfigurationError::new(
+                path,
+                "is missing; give [l1i] and [l1d], or [l1] (unified)",
+            ));
         }
         if self.l3.is_some() && self.l2.is_none() {
-            return Err(Fault::new("l3", "needs an [l2] above it"));
+            return Err(ConfigurationError::new("l3", "needs an [l2] above it"));
         }
         let mut unified = self.l1.is_some();
         for (path, cache, is_lower) in [
@@ -181,19 +190,19 @@ impl ReplayMachine {
             cache.check(path)?;
             match (is_lower, cache.split) {
                 (true, None) => {
-                    return Err(Fault::new(
+                    return Err(ConfigurationError::new(
                         format!("{path}.split"),
                         "is missing; true gives each side a cache of this size, false one cache to both",
                     ));
                 }
                 (false, Some(_)) => {
-                    return Err(Fault::new(
+                    return Err(ConfigurationError::new(
                         format!("{path}.split"),
                         "has no meaning here; [l1i] and [l1d] are split, [l1] is unified",
                     ));
                 }
                 (true, Some(true)) if unified => {
-                    return Err(Fault::new(
+                    return Err(ConfigurationError::new(
                         format!("{path}.split"),
                         "cannot be true below a unified cache",
                     ));
@@ -205,19 +214,19 @@ impl ReplayMachine {
         Ok(())
     }
 
-    fn check_tlbs(&self) -> Result<(), Fault> {
+    fn check_tlbs(&self) -> Result<(), ConfigurationError> {
         let has_tlb = !matches!(self.organisation, Organisation::Notlb(_) | Organisation::Base(_));
         for (path, tlb) in self.tlbs() {
             match tlb {
                 Some(_) if !has_tlb => {
-                    return Err(Fault::new(
+                    return Err(ConfigurationError::new(
                         path,
                         format!("has no meaning for organisation {}", self.organisation.kind()),
                     ));
                 }
                 Some(tlb) => tlb.check(path)?,
                 None if has_tlb && matches!(path, "itlb" | "dtlb") => {
-                    return Err(Fault::new(
+                    return Err(ConfigurationError::new(
                         path,
                         format!("is missing; organisation {} has a TLB", self.organisation.kind()),
                     ));
@@ -229,7 +238,7 @@ impl ReplayMachine {
         for (path, tlb) in self.tlbs() {
             let Some(tlb) = tlb else { continue };
             if !is_radix && !matches!(path, "itlb" | "dtlb") {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     path,
                     format!(
                         "is only for organisation radix; {} has one array a side",
@@ -238,7 +247,7 @@ impl ReplayMachine {
                 ));
             }
             if !is_radix && tlb.page_sizes != [PageSize::Size4K] {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.page_sizes"),
                     format!("must be [\"4K\"] for organisation {}", self.organisation.kind()),
                 ));
@@ -246,7 +255,7 @@ impl ReplayMachine {
             let may_protect =
                 matches!(self.organisation, Organisation::Ultrix(_) | Organisation::Mach(_));
             if tlb.protected_entries > 0 && !may_protect {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.protected_entries"),
                     format!(
                         "must be 0; organisation {} loads no kernel-level entries",
@@ -255,13 +264,13 @@ impl ReplayMachine {
                 ));
             }
             if may_protect && tlb.protected_entries == 0 {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.protected_entries"),
                     "must be at least 1; the entries that map the page table live there",
                 ));
             }
             if tlb.protected_entries > 0 && tlb.ways != Ways::Full {
-                return Err(Fault::new(
+                return Err(ConfigurationError::new(
                     format!("{path}.ways"),
                     "must be \"full\" in a TLB with protected entries",
                 ));

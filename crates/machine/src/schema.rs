@@ -1,4 +1,4 @@
-//! The JSON Schema of a machine file, and a check of a file against it that names the mend.
+//! The JSON Schema of a machine file, and a check of a file against it that says what to do.
 //!
 //! Serde alone would refuse the same files, but inside tagged tables it forgets where it stands.
 //! This check keeps the path, and from it the line.
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value as Json};
 use toml::{Value, de::DeTable, de::DeValue};
 
-use crate::{Fault, Machine};
+use crate::{ConfigurationError, Machine};
 
 /// The JSON Schema of a machine file, for editors and other tools.
 pub fn json_schema() -> &'static Json {
@@ -23,11 +23,11 @@ pub fn json_schema() -> &'static Json {
 }
 
 /// Whether `value` has the shape of a machine.
-pub(crate) fn check(value: &Value) -> Result<(), Fault> {
+pub(crate) fn check(value: &Value) -> Result<(), ConfigurationError> {
     check_value(value, json_schema(), "")
 }
 
-fn check_value(value: &Value, schema: &Json, path: &str) -> Result<(), Fault> {
+fn check_value(value: &Value, schema: &Json, path: &str) -> Result<(), ConfigurationError> {
     if let Some(variants) = schema.get("oneOf").and_then(Json::as_array) {
         return check_one_of(value, variants, path);
     }
@@ -69,7 +69,7 @@ fn type_of(schema: &Json) -> Option<&str> {
     }
 }
 
-fn check_integer(value: &Value, schema: &Json, path: &str) -> Result<(), Fault> {
+fn check_integer(value: &Value, schema: &Json, path: &str) -> Result<(), ConfigurationError> {
     let Value::Integer(number) = value else {
         return Err(wrong_type(value, "an integer", path));
     };
@@ -88,10 +88,10 @@ fn check_integer(value: &Value, schema: &Json, path: &str) -> Result<(), Fault> 
     if (minimum..=maximum).contains(&i128::from(*number)) {
         return Ok(());
     }
-    Err(Fault::new(path, format!("{number} is not between {minimum} and {maximum}")))
+    Err(ConfigurationError::new(path, format!("{number} is not between {minimum} and {maximum}")))
 }
 
-fn check_word(value: &Value, words: &[&str], path: &str) -> Result<(), Fault> {
+fn check_word(value: &Value, words: &[&str], path: &str) -> Result<(), ConfigurationError> {
     let list = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
     let Value::String(word) = value else {
         return Err(wrong_type(value, &format!("one of {list}"), path));
@@ -100,11 +100,11 @@ fn check_word(value: &Value, words: &[&str], path: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let nearest = nearest(word, words.iter().copied());
-    Err(Fault::new(path, format!("unknown word \"{word}\"; known: {list}{nearest}")))
+    Err(ConfigurationError::new(path, format!("unknown word \"{word}\"; known: {list}{nearest}")))
 }
 
 /// A choice: words, or tables that a `kind` tells apart.
-fn check_one_of(value: &Value, variants: &[Json], path: &str) -> Result<(), Fault> {
+fn check_one_of(value: &Value, variants: &[Json], path: &str) -> Result<(), ConfigurationError> {
     let words: Option<Vec<&str>> =
         variants.iter().map(|variant| variant.get("const").and_then(Json::as_str)).collect();
     if let Some(words) = words {
@@ -120,7 +120,7 @@ fn check_one_of(value: &Value, variants: &[Json], path: &str) -> Result<(), Faul
     let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
     let kind_path = join(path, "kind");
     let Some(kind) = table.get("kind") else {
-        return Err(Fault::new(
+        return Err(ConfigurationError::new(
             path,
             format!("key \"kind\" is missing; it is one of {}", kinds.join(", ")),
         ));
@@ -133,7 +133,7 @@ fn check_one_of(value: &Value, variants: &[Json], path: &str) -> Result<(), Faul
 }
 
 /// A value that may be absent (one option is null), or of several types.
-fn check_any_of(value: &Value, options: &[Json], path: &str) -> Result<(), Fault> {
+fn check_any_of(value: &Value, options: &[Json], path: &str) -> Result<(), ConfigurationError> {
     let options: Vec<&Json> = options
         .iter()
         .filter(|option| type_of(option).is_some() || option.get("oneOf").is_some())
@@ -154,10 +154,10 @@ fn check_any_of(value: &Value, options: &[Json], path: &str) -> Result<(), Fault
             },
         })
         .collect();
-    Err(Fault::new(path, format!("{value} is not {}", wanted.join(" or "))))
+    Err(ConfigurationError::new(path, format!("{value} is not {}", wanted.join(" or "))))
 }
 
-fn check_table(value: &Value, schema: &Json, path: &str) -> Result<(), Fault> {
+fn check_table(value: &Value, schema: &Json, path: &str) -> Result<(), ConfigurationError> {
     let Value::Table(table) = value else {
         return Err(wrong_type(value, "a table", path));
     };
@@ -171,26 +171,26 @@ fn check_table(value: &Value, schema: &Json, path: &str) -> Result<(), Fault> {
             (None, Some(inner_schema)) => check_value(inner, inner_schema, &inner_path)?,
             (None, None) => {
                 let nearest = nearest(key, properties.keys().map(String::as_str));
-                return Err(Fault::new(inner_path, format!("unknown key{nearest}")));
+                return Err(ConfigurationError::new(inner_path, format!("unknown key{nearest}")));
             }
         }
     }
     let required = schema.get("required").and_then(Json::as_array);
     for key in required.into_iter().flatten().filter_map(Json::as_str) {
         if !table.contains_key(key) {
-            return Err(Fault::new(path, format!("key \"{key}\" is missing")));
+            return Err(ConfigurationError::new(path, format!("key \"{key}\" is missing")));
         }
     }
     Ok(())
 }
 
-fn wrong_type(value: &Value, wanted: &str, path: &str) -> Fault {
+fn wrong_type(value: &Value, wanted: &str, path: &str) -> ConfigurationError {
     let found = match value {
         Value::Table(_) => "a table".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         other => other.to_string(),
     };
-    Fault::new(path, format!("expected {wanted}, found {found}"))
+    ConfigurationError::new(path, format!("expected {wanted}, found {found}"))
 }
 
 fn join(path: &str, key: &str) -> String {

@@ -1,4 +1,4 @@
-//! Files that are not quite machines: each gets one line with the place and the mend.
+//! Files that are not quite machines: each gets one line with the location and what to do.
 
 use mmulab_machine::{Machine, MachineError};
 

@@ -5,7 +5,7 @@
 mod boot;
 mod errors;
 mod machine;
-mod reach;
+mod miss_curves;
 mod replay;
 mod sweep;
 mod trace;
@@ -24,7 +24,7 @@ mod _engine {
     #[pymodule_export]
     use crate::machine::{Machine, machine_schema};
     #[pymodule_export]
-    use crate::reach::reach;
+    use crate::miss_curves::miss_curves;
     #[pymodule_export]
     use crate::replay::replay;
     #[pymodule_export]

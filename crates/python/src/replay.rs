@@ -57,7 +57,7 @@ pub(crate) fn replay<'py>(
                 threads: NonZeroUsize::new(threads),
                 warm_up,
                 progress: Some(&|done| {
-                    watch.lock().is_ok_and(|mut watch| watch.goes_on(done, total))
+                    watch.lock().is_ok_and(|mut watch| watch.continues(done, total))
                 }),
             },
         )

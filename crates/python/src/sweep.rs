@@ -36,7 +36,7 @@ pub(crate) fn sweep_unit<'py>(
         for unit in sweep::units(&machines) {
             let mut source = mmulab_trace::open(&trace)?;
             outcomes.extend(unit.run(&mut *source, seed, &|done| {
-                watch.lock().is_ok_and(|mut watch| watch.goes_on(done, None))
+                watch.lock().is_ok_and(|mut watch| watch.continues(done, None))
             })?);
         }
         Ok(outcomes)

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use mmulab_trace::{
-    Batch, Ending, Information, Metadata, MmtReader, MmtWriter, OpenOptions, RecordOptions, Slice,
-    Source, Totals, TraceError, open_with,
+    Batch, Information, Metadata, MmtReader, MmtWriter, OpenOptions, RecordOptions, Slice, Source,
+    Termination, Totals, TraceError, open_with,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,7 +29,7 @@ pub(crate) fn trace_information(
             Some(told) if told.is_complete() => told,
             told => counted(&path, &mut *source, told, &mut watch)?,
         };
-        Ok((source.format(), information, source.cut().map(str::to_owned)))
+        Ok((source.format(), information, source.truncation().map(str::to_owned)))
     });
     watch.finish()?;
     let (format, information, cut) = read.map_err(|error: TraceError| error.into_python())?;
@@ -46,7 +46,7 @@ fn counted(
     let (mut batch, mut totals) = (Batch::default(), Totals::default());
     while source.next_batch(&mut batch)? {
         totals.add(source.table(), &batch);
-        if !watch.goes_on(totals.instructions, None) {
+        if !watch.continues(totals.instructions, None) {
             break;
         }
     }
@@ -54,7 +54,7 @@ fn counted(
     let told = told.unwrap_or_else(|| Information {
         metadata: Metadata { command: source.command().to_vec(), ..Metadata::default() },
         totals,
-        ending: None,
+        termination: None,
         chunks: 0,
         file_bytes,
     });
@@ -72,9 +72,9 @@ fn information_dict<'py>(
     python: Python<'py>,
     format: &str,
     information: &Information,
-    cut: Option<&str>,
+    truncation: Option<&str>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let Information { metadata, totals, ending, file_bytes, .. } = information;
+    let Information { metadata, totals, termination, file_bytes, .. } = information;
     let dict = PyDict::new(python);
     dict.set_item("format", format)?;
     dict.set_item("command", &metadata.command)?;
@@ -88,10 +88,10 @@ fn information_dict<'py>(
     dict.set_item("distinct_blocks", totals.distinct_blocks)?;
     dict.set_item("events", totals.events)?;
     dict.set_item("file_bytes", file_bytes)?;
-    dict.set_item("ending", ending.as_ref().map(Ending::describe))?;
-    dict.set_item("ending_kind", ending.as_ref().map(Ending::kind))?;
-    dict.set_item("exit_status", ending.as_ref().map(Ending::exit_status))?;
-    dict.set_item("cut", cut)?;
+    dict.set_item("termination", termination.as_ref().map(Termination::describe))?;
+    dict.set_item("termination_kind", termination.as_ref().map(Termination::kind))?;
+    dict.set_item("exit_status", termination.as_ref().map(Termination::exit_status))?;
+    dict.set_item("truncation", truncation)?;
     Ok(dict)
 }
 
@@ -160,16 +160,16 @@ pub(crate) fn slice_trace(
         let mut batch = Batch::default();
         while slice.next_batch(&mut batch)? {
             writer.write(slice.table(), &batch)?;
-            if !watch.goes_on(writer.instructions(), count) {
+            if !watch.continues(writer.instructions(), count) {
                 break;
             }
         }
-        let ending = if slice.is_cut() {
-            Ending::Limit
+        let termination = if slice.is_truncated() {
+            Termination::Limit
         } else {
-            whole.and_then(|whole| whole.ending).unwrap_or(Ending::Unknown)
+            whole.and_then(|whole| whole.termination).unwrap_or(Termination::Unknown)
         };
-        Ok(writer.finish(ending)?.instructions)
+        Ok(writer.finish(termination)?.instructions)
     });
     watch.finish()?;
     written.map_err(|error: TraceError| error.into_python())
@@ -199,7 +199,7 @@ pub(crate) fn record(
     let mut watch = Watch::new(progress);
     let summary = python
         .detach(|| {
-            mmulab_trace::record(&options, &mut |done| watch.goes_on(done, max_instructions))
+            mmulab_trace::record(&options, &mut |done| watch.continues(done, max_instructions))
         })
         .map_err(IntoPython::into_python)?;
     watch.finish()?;

@@ -21,7 +21,7 @@ impl Watch {
     }
 
     /// Whether the call may go on; `total` is what there is to do, where that is known.
-    pub(crate) fn goes_on(&mut self, done: u64, total: Option<u64>) -> bool {
+    pub(crate) fn continues(&mut self, done: u64, total: Option<u64>) -> bool {
         if self.stopped.is_some() {
             return false;
         }

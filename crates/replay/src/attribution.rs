@@ -159,14 +159,14 @@ impl Regions {
         if start == end {
             return;
         }
-        self.cut(start, end);
+        self.remove_range(start, end);
         let name = if name.is_empty() { "[anonymous]" } else { name };
         let region = Region { name: name.to_owned(), executable: *executable };
         self.mappings.insert(start, (end, region));
     }
 
     /// Cuts back what overlaps a range to its parts outside.
-    fn cut(&mut self, start: u64, end: u64) {
+    fn remove_range(&mut self, start: u64, end: u64) {
         while let Some((&old_start, &(old_end, _))) = self.mappings.range(..end).next_back() {
             if old_end <= start {
                 break;

@@ -54,7 +54,7 @@ impl Location {
 /// split levels of virtual caches.
 pub trait Caches {
     /// Whether hits in the first level change nothing, stores are as loads, and instructions and data
-    /// meet in no cache. Then a stretch of hits can be passed over after looking, and the order of
+    /// meet in no cache. Then a slice of hits can be passed over after looking, and the order of
     /// instruction and data references does not matter between walks.
     const IS_PLAIN: bool;
 

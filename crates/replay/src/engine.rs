@@ -1,18 +1,18 @@
 //! Runs a program through an organisation and its caches.
 
 use mmulab_hardware::{Cause as _, Ledger};
-use mmulab_trace::Straddle;
+use mmulab_trace::LineCrossing;
 
-use crate::at_hand::AtHand;
 use crate::attribution::{Attribution, Numbered, Sought};
 use crate::caches::{CacheCounters, Caches, Location, Side};
 use crate::cause::{Cause, Role, Tier};
-use crate::fold::{DoesNotFit, FoldedView, GRANULE_SHIFT, SharedFold};
 use crate::frames::Frames;
+use crate::l0_filter::L0Filter;
 use crate::organisation::{
     ChainStatistics, Handler, Organisation, PAGE_SHIFT, TlbCounters, WalkTarget,
 };
-use crate::program::{Program, StaticBlock, Stretch};
+use crate::program::{BatchSlice, Program, StaticBlock};
+use crate::remap::{DoesNotFit, RemappingView, SLAB_SHIFT, SharedRemapping};
 
 /// A 32-bit machine being driven by a program.
 ///
@@ -35,8 +35,8 @@ pub struct Engine<O, C> {
     data_references: u64,
     instructions: u64,
     attribution: Attribution<u32>,
-    /// The accesses of the stretch that span lines; kept for its memory.
-    straddles: Vec<Straddle>,
+    /// The accesses of the slice that span lines; kept for its memory.
+    crossings: Vec<LineCrossing>,
 }
 
 /// The part of a machine that a walk works on.
@@ -44,8 +44,8 @@ pub struct Engine<O, C> {
 pub(crate) struct Machine<C> {
     pub(crate) caches: C,
     /// By side; of plain caches only.
-    at_hand: [AtHand; 2],
-    fold: FoldedView,
+    l0_filters: [L0Filter; 2],
+    remapping: RemappingView,
     pub(crate) ledger: Ledger<Cause>,
     interrupt_cycles: u64,
     handler_instructions: u64,
@@ -56,22 +56,22 @@ impl<C: Caches> Machine<C> {
     /// `handlers` are all that a walk may run.
     pub(crate) fn new(
         caches: C,
-        fold: SharedFold,
+        remapping: SharedRemapping,
         interrupt_cycles: u32,
         handlers: &[&Handler],
     ) -> Self {
-        let at_hand = |side, handlers| match C::IS_PLAIN {
+        let l0_filter = |side, handlers| match C::IS_PLAIN {
             true => {
                 let (sets, shift) = (caches.first_level_sets(side), caches.line_shift(side));
-                AtHand::new(sets, shift, handlers, caches.index_bits(side))
+                L0Filter::new(sets, shift, handlers, caches.index_bits(side))
             }
-            false => AtHand::new(1, 0, &[], 0..0),
+            false => L0Filter::new(1, 0, &[], 0..0),
         };
-        let at_hand = [at_hand(Side::Instruction, handlers), at_hand(Side::Data, &[])];
+        let l0_filters = [l0_filter(Side::Instruction, handlers), l0_filter(Side::Data, &[])];
         Self {
             caches,
-            at_hand,
-            fold: FoldedView::new(fold),
+            l0_filters,
+            remapping: RemappingView::new(remapping),
             ledger: Ledger::new(),
             interrupt_cycles: u64::from(interrupt_cycles),
             handler_instructions: 0,
@@ -84,18 +84,18 @@ impl<C: Caches> Machine<C> {
     fn reference(&mut self, role: Role, at: Location, is_store: bool) {
         self.caches.reference(role, at, is_store, 0, &mut self.ledger);
         if C::IS_PLAIN {
-            let at_hand = &mut self.at_hand[role.side() as usize];
+            let l0_filter = &mut self.l0_filters[role.side() as usize];
             let address = at.virtual_address;
             match role {
-                Role::Fetch => at_hand.learn(address),
+                Role::Fetch => l0_filter.learn(address),
                 Role::Handler => {
                     assert!(
-                        !at_hand.is_clear_of_handlers(address, address),
+                        !l0_filter.is_clear_of_handlers(address, address),
                         "a handler unforeseen"
                     );
                 }
                 // Data come to hand by the address that the program uses.
-                Role::Data | Role::Pte(_) => at_hand.displace(address),
+                Role::Data | Role::Pte(_) => l0_filter.displace(address),
             }
         }
     }
@@ -105,7 +105,7 @@ impl<C: Caches> Machine<C> {
     fn reference_data(&mut self, address: u64, at: Location, is_store: bool) {
         self.reference(Role::Data, at, is_store);
         if C::IS_PLAIN {
-            self.at_hand[Side::Data as usize].learn(address);
+            self.l0_filters[Side::Data as usize].learn(address);
         }
     }
 
@@ -147,9 +147,9 @@ impl<C: Caches> WalkTarget for Machine<C> {
             let first = page << PAGE_SHIFT;
             let address = match side {
                 Side::Instruction => first.into(),
-                Side::Data => self.fold.unfold(first),
+                Side::Data => self.remapping.original(first),
             };
-            self.at_hand[side as usize].forget_page(address);
+            self.l0_filters[side as usize].invalidate_page(address);
         }
     }
 
@@ -163,19 +163,19 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     pub fn new(
         organisation: O,
         caches: C,
-        fold: SharedFold,
+        remapping: SharedRemapping,
         frames: Frames,
         interrupt_cycles: u32,
     ) -> Self {
         Self {
             frames: caches.any_is_physical().then_some(frames),
             fetches_each_instruction: caches.first_level_is_unified(),
-            machine: Machine::new(caches, fold, interrupt_cycles, &organisation.handlers()),
+            machine: Machine::new(caches, remapping, interrupt_cycles, &organisation.handlers()),
             organisation,
             data_references: 0,
             instructions: 0,
             attribution: Attribution::default(),
-            straddles: Vec::new(),
+            crossings: Vec::new(),
         }
     }
 
@@ -184,46 +184,46 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
         self.instructions
     }
 
-    /// Runs a stretch of the program.
+    /// Runs a slice of the program.
     ///
     /// # Errors
     /// The machine's user space has no room for the program; the engine is of no more use.
-    pub fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<(), DoesNotFit> {
-        self.data_references += stretch.addresses.len() as u64;
+    pub fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<(), DoesNotFit> {
+        self.data_references += slice.addresses.len() as u64;
         let is_plain = C::IS_PLAIN && self.organisation.hits_change_nothing();
-        let mut straddles = std::mem::take(&mut self.straddles);
+        let mut crossings = std::mem::take(&mut self.crossings);
         if is_plain {
             let shift = self.machine.caches.line_shift(Side::Data);
-            stretch.find_straddles(shift, &mut straddles);
+            slice.find_crossings(shift, &mut crossings);
         }
         if is_plain && !O::ACTS_ON_CACHE_MISSES {
-            self.run_between_walks(stretch, &straddles);
+            self.run_between_walks(slice, &crossings);
         } else {
-            self.run_block_by_block(stretch, &straddles, is_plain);
+            self.run_block_by_block(slice, &crossings, is_plain);
         }
-        self.straddles = straddles;
-        self.machine.fold.refusal().map_or(Ok(()), |refusal| Err(refusal.clone()))
+        self.crossings = crossings;
+        self.machine.remapping.refusal().map_or(Ok(()), |refusal| Err(refusal.clone()))
     }
 
-    /// Runs a stretch in the exact order of events, but passes over blocks that hit if hits change
+    /// Runs a slice in the exact order of events, but passes over blocks that hit if hits change
     /// nothing.
     fn run_block_by_block(
         &mut self,
-        stretch: Stretch<'_, u32>,
-        mut straddles: &[Straddle],
+        slice: BatchSlice<'_, u32>,
+        mut crossings: &[LineCrossing],
         hits_change_nothing: bool,
     ) {
         let mut made = 0;
-        for &number in stretch.blocks {
-            let block = &stretch.program.blocks[number as usize];
+        for &number in slice.blocks {
+            let block = &slice.program.blocks[number as usize];
             let end = made + block.accesses as usize;
-            let own = &stretch.addresses[made..end];
+            let own = &slice.addresses[made..end];
             made = end;
             self.instructions += u64::from(block.instructions);
-            let spans_lines = straddles.first().is_some_and(|s| (s.access as usize) < end);
+            let spans_lines = crossings.first().is_some_and(|s| (s.access as usize) < end);
             if !hits_change_nothing || spans_lines || !self.would_hit(block, own) {
-                self.run_exactly(stretch, block, own);
-                straddles = after(straddles, end);
+                self.run_exactly(slice, block, own);
+                crossings = after(crossings, end);
             }
         }
     }
@@ -232,7 +232,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// lines. Asked where there is no TLB.
     #[inline(always)]
     fn would_hit(&mut self, block: &StaticBlock<u32>, addresses: &[u64]) -> bool {
-        let Machine { caches, fold, .. } = &mut self.machine;
+        let Machine { caches, remapping, .. } = &mut self.machine;
         let shift = caches.line_shift(Side::Instruction);
         let mut first = block.first;
         let mut hits = caches.holds(Side::Instruction, first);
@@ -241,46 +241,46 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             hits &= caches.holds(Side::Instruction, first);
         }
         for &address in addresses {
-            hits &= caches.holds(Side::Data, fold.fold(address));
+            hits &= caches.holds(Side::Data, remapping.remap(address));
         }
         hits
     }
 
-    /// Runs a stretch on plain caches, from walk to walk.
+    /// Runs a slice on plain caches, from walk to walk.
     ///
     /// Instructions and data meet only in walks: a TLB changes when it misses, a walk for an
     /// instruction loads entries through the data caches, and a walk for data may fetch a handler. So
     /// blocks are fetched ahead up to one that walks or collides with a handler, and the data references
     /// up to there follow, walks and all. The block that stopped the first is then run in its exact order,
     /// unless it only collides with a handler and its own data run none.
-    fn run_between_walks(&mut self, stretch: Stretch<'_, u32>, straddles: &[Straddle]) {
+    fn run_between_walks(&mut self, slice: BatchSlice<'_, u32>, crossings: &[LineCrossing]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.run_between_walks_modern(stretch, straddles) };
+            return unsafe { self.run_between_walks_avx2(slice, crossings) };
         }
-        self.run_between_walks_anywhere(stretch, straddles);
+        self.run_between_walks_portable(slice, crossings);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    fn run_between_walks_modern(&mut self, stretch: Stretch<'_, u32>, straddles: &[Straddle]) {
-        self.run_between_walks_anywhere(stretch, straddles);
+    fn run_between_walks_avx2(&mut self, slice: BatchSlice<'_, u32>, crossings: &[LineCrossing]) {
+        self.run_between_walks_portable(slice, crossings);
     }
 
     #[inline(always)]
-    fn run_between_walks_anywhere(
+    fn run_between_walks_portable(
         &mut self,
-        stretch: Stretch<'_, u32>,
-        mut straddles: &[Straddle],
+        slice: BatchSlice<'_, u32>,
+        mut crossings: &[LineCrossing],
     ) {
-        let Stretch { program, blocks, addresses, .. } = stretch;
+        let BatchSlice { program, blocks, addresses, .. } = slice;
         // Blocks before `fetched` are fetched, with all their accesses before `accesses_end`; accesses
         // before `made` are made.
         let (mut fetched, mut accesses_end, mut made) = (0, 0, 0);
         loop {
             let stopped_by = loop {
-                let (passed, accesses) = self.pass_at_hand(program, &blocks[fetched..]);
+                let (passed, accesses) = self.pass_known_hits(program, &blocks[fetched..]);
                 fetched += passed;
                 accesses_end += accesses;
                 let Some(&number) = blocks.get(fetched) else { break None };
@@ -293,17 +293,17 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
                 self.instructions += u64::from(block.instructions);
             };
             while made < accesses_end {
-                let straddle = straddles.first().map_or(usize::MAX, |s| s.access as usize);
-                let until = accesses_end.min(straddle);
+                let crossing = crossings.first().map_or(usize::MAX, |s| s.access as usize);
+                let until = accesses_end.min(crossing);
                 made += self.load_mapped(&addresses[made..until]);
                 if made == accesses_end {
                     break;
                 }
                 // It walks, or spans lines.
                 let mut last_byte = 0;
-                if made == straddle {
-                    last_byte = straddles[0].last_byte;
-                    straddles = &straddles[1..];
+                if made == crossing {
+                    last_byte = crossings[0].last_byte;
+                    crossings = &crossings[1..];
                 }
                 self.access(addresses[made], last_byte, false);
                 made += 1;
@@ -318,28 +318,28 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             accesses_end += block.accesses as usize;
             self.instructions += u64::from(block.instructions);
             let own = &addresses[made..accesses_end];
-            let spans_lines = straddles.first().is_some_and(|s| (s.access as usize) < accesses_end);
+            let spans_lines = crossings.first().is_some_and(|s| (s.access as usize) < accesses_end);
             if self.is_mapped(block) && !spans_lines && self.are_data_mapped(own) {
                 // It collides with a handler, and what it makes of data runs none.
                 self.fetch_lines(block);
                 continue;
             }
-            self.run_exactly(stretch, block, own);
+            self.run_exactly(slice, block, own);
             made = accesses_end;
-            straddles = after(straddles, made);
+            crossings = after(crossings, made);
         }
     }
 
     /// Passes over `blocks` up to the first whose fetches are not all at hand; how many these are and
     /// how many accesses they make.
     #[inline(always)]
-    fn pass_at_hand(&mut self, program: &Program<u32>, blocks: &[u32]) -> (usize, usize) {
-        let [at_hand, _] = &self.machine.at_hand;
+    fn pass_known_hits(&mut self, program: &Program<u32>, blocks: &[u32]) -> (usize, usize) {
+        let [l0_filter, _] = &self.machine.l0_filters;
         let (mut accesses, mut instructions) = (0, 0);
         let mut passed = 0;
         for &number in blocks {
             let block = &program.blocks[number as usize];
-            if !at_hand.has_all(block.first.into(), block.last.into()) {
+            if !l0_filter.has_all(block.first.into(), block.last.into()) {
                 break;
             }
             passed += 1;
@@ -354,9 +354,10 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// difference: it does not walk itself, and walks for data do not matter to it.
     #[inline(always)]
     fn fetch_ahead(&mut self, block: &StaticBlock<u32>) -> bool {
-        let is_clear =
-            |at_hand: &AtHand| at_hand.is_clear_of_handlers(block.first.into(), block.last.into());
-        let is_free = self.is_mapped(block) && is_clear(&self.machine.at_hand[0]);
+        let is_clear = |l0_filter: &L0Filter| {
+            l0_filter.is_clear_of_handlers(block.first.into(), block.last.into())
+        };
+        let is_free = self.is_mapped(block) && is_clear(&self.machine.l0_filters[0]);
         if is_free {
             self.fetch_lines(block);
         }
@@ -376,7 +377,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     fn are_data_mapped(&mut self, addresses: &[u64]) -> bool {
         let Self { organisation, machine, .. } = self;
         let is_mapped =
-            |address| organisation.is_data_mapped(machine.fold.fold(address) >> PAGE_SHIFT);
+            |address| organisation.is_data_mapped(machine.remapping.remap(address) >> PAGE_SHIFT);
         addresses.iter().copied().all(is_mapped)
     }
 
@@ -397,9 +398,9 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     fn load_mapped(&mut self, addresses: &[u64]) -> usize {
         let mut made = 0;
         loop {
-            let [_, at_hand] = &self.machine.at_hand;
+            let [_, l0_filter] = &self.machine.l0_filters;
             let mut ahead = addresses[made..].iter();
-            let Some(found) = ahead.position(|&address| !at_hand.has(address)) else {
+            let Some(found) = ahead.position(|&address| !l0_filter.has(address)) else {
                 return addresses.len();
             };
             made += found;
@@ -413,10 +414,10 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// References the data at `address`, unless its page is not mapped.
     #[inline]
     fn load(&mut self, address: u64) -> bool {
-        let folded = self.machine.fold.fold(address);
-        let is_mapped = self.organisation.is_data_mapped(folded >> PAGE_SHIFT);
+        let remapped = self.machine.remapping.remap(address);
+        let is_mapped = self.organisation.is_data_mapped(remapped >> PAGE_SHIFT);
         if is_mapped {
-            self.machine.reference_data(address, Location::same(folded.into()), false);
+            self.machine.reference_data(address, Location::same(remapped.into()), false);
         }
         is_mapped
     }
@@ -428,15 +429,15 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// last changes no replacement state.
     fn run_exactly(
         &mut self,
-        stretch: Stretch<'_, u32>,
+        slice: BatchSlice<'_, u32>,
         block: &StaticBlock<u32>,
         addresses: &[u64],
     ) {
         let shift = self.machine.caches.line_shift(Side::Instruction);
-        let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
+        let sizes = &slice.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
-        let accesses = &stretch.program.accesses[block.first_access as usize..];
-        let stores = stretch.program.stores(block);
+        let accesses = &slice.program.accesses[block.first_access as usize..];
+        let stores = slice.program.stores(block);
         let mut accesses = addresses.iter().zip(accesses).zip(stores).peekable();
         let mut address = block.first;
         let mut fetched_line = None;
@@ -481,7 +482,7 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     /// One data access, of one line or more; whether it took a walk.
     fn access(&mut self, address: u64, last_byte: u16, is_store: bool) -> bool {
         let shift = self.machine.caches.line_shift(Side::Data);
-        let first = self.machine.fold.fold(address);
+        let first = self.machine.remapping.remap(address);
         let last = first.wrapping_add(u32::from(last_byte)).max(first);
         let mut walked = false;
         for line in first >> shift..=last >> shift {
@@ -495,8 +496,8 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
             }
             let at = self.locate(piece);
             walked |= self.before_reference(Role::Data, at);
-            // What reaches into another granule is not where the program's own address folds to.
-            if (piece ^ first) >> GRANULE_SHIFT == 0 {
+            // What reaches into another slab is not where the program's own address remaps to.
+            if (piece ^ first) >> SLAB_SHIFT == 0 {
                 let address = address.wrapping_add(u64::from(piece - first));
                 self.machine.reference_data(address, at, is_store);
             } else {
@@ -535,10 +536,10 @@ impl<O: Organisation, C: Caches> Engine<O, C> {
     }
 }
 
-/// Those of `straddles` that are not among the accesses before `end`.
-fn after(straddles: &[Straddle], end: usize) -> &[Straddle] {
-    let passed = straddles.iter().take_while(|straddle| (straddle.access as usize) < end).count();
-    &straddles[passed..]
+/// Those of `crossings` that are not among the accesses before `end`.
+fn after(crossings: &[LineCrossing], end: usize) -> &[LineCrossing] {
+    let passed = crossings.iter().take_while(|crossing| (crossing.access as usize) < end).count();
+    &crossings[passed..]
 }
 
 /// What an engine has to say at the end of a program.

@@ -166,7 +166,7 @@ impl KnownHits {
 
     /// Pages whose first address is `within` something have left the TLB and have other frames from
     /// here on: what the cache holds of them is no longer theirs.
-    pub(crate) fn forget(&mut self, within: impl Fn(u64) -> bool) {
+    pub(crate) fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
         for page in self.pages.iter_mut().filter(|page| within(page.first)) {
             *page = NO_PAGE;
         }

@@ -35,7 +35,7 @@ impl LargePages {
         if start == end {
             return Vec::new();
         }
-        self.cut(start, end);
+        self.remove_range(start, end);
         if let Some(name) = name.filter(|name| name.is_empty() || name.starts_with('[')) {
             self.join(start, end, name.clone());
         }
@@ -59,7 +59,7 @@ impl LargePages {
     }
 
     /// Forgets a range of anonymous memory.
-    fn cut(&mut self, start: u64, end: u64) {
+    fn remove_range(&mut self, start: u64, end: u64) {
         while let Some((&old_start, &(old_end, _))) = self.anonymous.range(..end).next_back() {
             if old_end <= start {
                 break;

@@ -4,33 +4,33 @@
 //! organisation of memory management (module [`organisation`]) over caches (module [`caches`]), and
 //! accounts every cycle to a [`Cause`]. What comes out is an [`Outcome`] a machine.
 //!
-//! Machines with 32-bit page tables see the program through a [`Fold`]; those with a
+//! Machines with 32-bit page tables see the program through a [`Remapping`]; those with a
 //! [`organisation::radix`] table see its own addresses.
 //!
-//! [`reach`] counts the misses of TLBs of every size instead.
+//! [`miss-curves`] counts the misses of TLBs of every size instead.
 
-mod at_hand;
 mod attribution;
 pub mod caches;
 mod cause;
 mod costs;
 pub mod engine;
-mod fold;
 mod frames;
 mod known_hits;
+mod l0_filter;
 mod large_pages;
+mod miss_curves;
 pub mod organisation;
 mod outcome;
 pub mod program;
-mod reach;
+mod remap;
 mod replay;
 pub mod sweep;
 mod warm_up;
 
 pub use attribution::{Attribution, Numbered, PageWalks, Region, Regions, Sought};
 pub use cause::{Cause, Role, Tier};
-pub use fold::{DoesNotFit, Fold};
 pub use frames::Frames;
+pub use miss_curves::{CURVE_PAGE_SIZES, Curve, MissCurveCounter, MissCurves, Stream, miss_curves};
 pub use outcome::{CauseAccount, Interrupts, Outcome, PageCost, RegionCost};
-pub use reach::{Curve, REACH_PAGE_SIZES, Reach, ReachCounter, Stream, reach};
+pub use remap::{DoesNotFit, Remapping};
 pub use replay::{Options, ReplayError, replay, replay_with_alternatives, user_space_bytes};

@@ -1,8 +1,8 @@
-//! The trace as the machines see it: the program's blocks, and stretches of their execution.
+//! The trace as the machines see it: the program's blocks, and slices of their execution.
 
-use mmulab_trace::{AccessKind, Batch, Block, Event, STRADDLE_BYTES, Straddle};
+use mmulab_trace::{AccessKind, Batch, Block, CROSSING_BYTES, Event, LineCrossing};
 
-use crate::fold::{DoesNotFit, SharedFold};
+use crate::remap::{DoesNotFit, SharedRemapping};
 
 /// The static part of a block, in a form that a replay can run through quickly.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub struct StaticAccess {
 /// What [`Program::stores`] has beyond its last access, so that eight can be read from any.
 pub(crate) const STORES_PADDING: usize = 8;
 
-/// All blocks known so far, as machines of one kind address them: folded to 32 bits, or as recorded.
+/// All blocks known so far, as machines of one kind address them: remapped to 32 bits, or as recorded.
 #[derive(Clone, Debug)]
 pub struct Program<A> {
     /// By block number.
@@ -63,20 +63,20 @@ impl Program<u32> {
     ///
     /// # Errors
     /// The user space has no room left.
-    pub fn learn_folded(
+    pub fn learn_remapped(
         &mut self,
         table: &[Block],
         batch: &Batch,
-        fold: &SharedFold,
+        remapping: &SharedRemapping,
     ) -> Result<(), DoesNotFit> {
-        let mut fold = fold.lock();
+        let mut remapping = remapping.lock();
         for (_, event) in &batch.events {
             if let Event::Map { address, length_bytes, .. } = event {
-                fold.map(*address, *length_bytes);
+                remapping.map(*address, *length_bytes);
             }
         }
         for block in &table[self.blocks.len()..] {
-            let first = fold.fold(block.address)?;
+            let first = remapping.remap(block.address)?;
             self.push(block, first, |bytes| first.wrapping_add(bytes as u32));
         }
         Ok(())
@@ -93,10 +93,10 @@ impl Program<u64> {
 }
 
 impl<A> Program<A> {
-    /// The stretch that `batch` is; its blocks are known.
-    pub fn stretch<'a>(&'a self, batch: &'a Batch) -> Stretch<'a, A> {
-        let Batch { blocks, addresses, straddles, events } = batch;
-        Stretch { program: self, blocks, addresses, straddles, events }
+    /// The slice that `batch` is; its blocks are known.
+    pub fn slice<'a>(&'a self, batch: &'a Batch) -> BatchSlice<'a, A> {
+        let Batch { blocks, addresses, crossings, events } = batch;
+        BatchSlice { program: self, blocks, addresses, crossings, events }
     }
 
     fn push(&mut self, block: &Block, first: A, further_on: impl Fn(u64) -> A) {
@@ -141,32 +141,32 @@ impl<A> Program<A> {
     }
 }
 
-/// A stretch of the program's execution.
+/// A slice of the program's execution.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a, A> {
+pub struct BatchSlice<'a, A> {
     /// All blocks known.
     pub program: &'a Program<A>,
     /// The numbers of the executed blocks.
     pub blocks: &'a [u32],
     /// The addresses of their data accesses, in order and as recorded.
     pub addresses: &'a [u64],
-    /// The accesses that span a multiple of [`STRADDLE_BYTES`], in order.
-    pub straddles: &'a [Straddle],
+    /// The accesses that span a multiple of [`CROSSING_BYTES`], in order.
+    pub crossings: &'a [LineCrossing],
     /// Events, each with the index in `blocks` before which it happened, ascending.
     pub events: &'a [(usize, Event)],
 }
 
-impl<A> Stretch<'_, A> {
+impl<A> BatchSlice<'_, A> {
     /// Puts into `found` the accesses that span two lines of `1 << line_shift` bytes.
-    pub fn find_straddles(&self, line_shift: u32, found: &mut Vec<Straddle>) {
+    pub fn find_crossings(&self, line_shift: u32, found: &mut Vec<LineCrossing>) {
         found.clear();
-        let spans = |straddle: &Straddle| {
-            let first = self.addresses[straddle.access as usize];
-            let bits_that_differ = first ^ first.wrapping_add(straddle.last_byte.into());
+        let spans = |crossing: &LineCrossing| {
+            let first = self.addresses[crossing.access as usize];
+            let bits_that_differ = first ^ first.wrapping_add(crossing.last_byte.into());
             bits_that_differ >> line_shift != 0
         };
-        if 1 << line_shift >= STRADDLE_BYTES {
-            found.extend(self.straddles.iter().copied().filter(spans));
+        if 1 << line_shift >= CROSSING_BYTES {
+            found.extend(self.crossings.iter().copied().filter(spans));
         } else {
             let of_block = |&number: &u32| {
                 let block = &self.program.blocks[number as usize];
@@ -174,7 +174,7 @@ impl<A> Stretch<'_, A> {
             };
             let accesses = self.blocks.iter().flat_map(of_block).zip(0..);
             let all = accesses
-                .map(|(access, place)| Straddle { access: place, last_byte: access.last_byte });
+                .map(|(access, place)| LineCrossing { access: place, last_byte: access.last_byte });
             found.extend(all.filter(spans));
         }
     }

@@ -14,7 +14,6 @@ use crate::attribution::{Numbered, Regions};
 use crate::caches::{Caches, Hierarchy, SplitDirectMapped};
 use crate::costs::{at_costs_of, do_the_same};
 use crate::engine::{Engine, EngineResult};
-use crate::fold::{DoesNotFit, SharedFold};
 use crate::frames::Frames;
 use crate::organisation::radix::{Page, RadixEngine};
 use crate::organisation::{
@@ -22,7 +21,8 @@ use crate::organisation::{
     Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
-use crate::program::{Program, Stretch};
+use crate::program::{BatchSlice, Program};
+use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::warm_up::WarmUp;
 
 /// How to replay.
@@ -104,9 +104,9 @@ pub fn replay_with_alternatives(
         subjects.push(Subject::new(machine.clone()));
         let mut found = Vec::new();
         for alternative in alternatives {
-            let family = own..subjects.len();
+            let candidates = own..subjects.len();
             let alike = |at: &usize| do_the_same(&subjects[*at].machine, alternative);
-            let Some(at) = family.into_iter().find(alike) else {
+            let Some(at) = candidates.into_iter().find(alike) else {
                 found.push((subjects.len(), 0));
                 subjects.push(Subject::new(alternative.clone()));
                 continue;
@@ -216,9 +216,9 @@ type Refused = (usize, DoesNotFit);
 
 impl<A: Send + Sync + Copy> Group<A> {
     fn add_work<'a>(&'a mut self, batch: &'a Batch, work: &mut Vec<Work<'a>>) {
-        let stretch = self.program.stretch(batch);
+        let slice = self.program.slice(batch);
         for (place, engine) in &mut self.engines {
-            work.push(Box::new(move || engine.run(stretch).map_err(|reason| (*place, reason))));
+            work.push(Box::new(move || engine.run(slice).map_err(|reason| (*place, reason))));
         }
     }
 }
@@ -227,16 +227,16 @@ impl<A: Send + Sync + Copy> Group<A> {
 #[derive(Default)]
 struct Machines {
     /// One for each size of user space.
-    folded: Vec<(SharedFold, Group<u32>)>,
+    remapped: Vec<(SharedRemapping, Group<u32>)>,
     flat: Group<u64>,
 }
 
 impl Machines {
     /// Learns what `batch` brings before it is run.
     fn learn(&mut self, table: &[Block], batch: &Batch) -> Result<(), Refused> {
-        for (fold, group) in &mut self.folded {
+        for (remapping, group) in &mut self.remapped {
             let place = group.engines[0].0;
-            let learnt = group.program.learn_folded(table, batch, fold);
+            let learnt = group.program.learn_remapped(table, batch, remapping);
             learnt.map_err(|reason| (place, reason))?;
         }
         if !self.flat.engines.is_empty() {
@@ -248,20 +248,20 @@ impl Machines {
     /// Instructions run so far.
     fn instructions(&self) -> u64 {
         let flat = self.flat.engines.iter().map(|(_, engine)| engine.instructions());
-        let folded = self.folded.iter().flat_map(|(_, group)| &group.engines);
-        folded.map(|(_, engine)| engine.instructions()).chain(flat).next().unwrap_or(0)
+        let remapped = self.remapped.iter().flat_map(|(_, group)| &group.engines);
+        remapped.map(|(_, engine)| engine.instructions()).chain(flat).next().unwrap_or(0)
     }
 
     fn end_warm_up(&mut self) {
         self.flat.engines.iter_mut().for_each(|(_, engine)| engine.end_warm_up());
-        for (_, group) in &mut self.folded {
+        for (_, group) in &mut self.remapped {
             group.engines.iter_mut().for_each(|(_, engine)| engine.end_warm_up());
         }
     }
 
     fn run(&mut self, batch: &Batch) -> Result<(), Refused> {
         let mut work = Vec::new();
-        for (_, group) in &mut self.folded {
+        for (_, group) in &mut self.remapped {
             group.add_work(batch, &mut work);
         }
         self.flat.add_work(batch, &mut work);
@@ -272,7 +272,7 @@ impl Machines {
 
 /// A machine of any kind, being driven.
 trait Driven<A>: Send {
-    fn run(&mut self, stretch: Stretch<'_, A>) -> Result<(), DoesNotFit>;
+    fn run(&mut self, slice: BatchSlice<'_, A>) -> Result<(), DoesNotFit>;
 
     /// Instructions run so far.
     fn instructions(&self) -> u64;
@@ -284,7 +284,7 @@ trait Driven<A>: Send {
         self: Box<Self>,
         subject: &Subject,
         regions: &Regions,
-        unfold: &dyn Fn(A) -> Option<u64>,
+        original: &dyn Fn(A) -> Option<u64>,
     ) -> Vec<Outcome>;
 }
 
@@ -309,8 +309,8 @@ impl<E, P: Numbered> Measured<E, P> {
 }
 
 impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Measured<Engine<O, C>, u32> {
-    fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<(), DoesNotFit> {
-        self.engine.run(stretch)
+    fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<(), DoesNotFit> {
+        self.engine.run(slice)
     }
 
     fn instructions(&self) -> u64 {
@@ -325,18 +325,18 @@ impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Measured<Engine<O
         self: Box<Self>,
         subject: &Subject,
         regions: &Regions,
-        unfold: &dyn Fn(u32) -> Option<u64>,
+        original: &dyn Fn(u32) -> Option<u64>,
     ) -> Vec<Outcome> {
         subject.outcomes(self.counted(self.engine.result()), regions, |&page| {
-            let address = unfold(page << PAGE_SHIFT)?;
+            let address = original(page << PAGE_SHIFT)?;
             Some(PageInProgram { address, size_bytes: 1 << PAGE_SHIFT })
         })
     }
 }
 
 impl Driven<u64> for Measured<RadixEngine, Page> {
-    fn run(&mut self, stretch: Stretch<'_, u64>) -> Result<(), DoesNotFit> {
-        self.engine.run(stretch);
+    fn run(&mut self, slice: BatchSlice<'_, u64>) -> Result<(), DoesNotFit> {
+        self.engine.run(slice);
         Ok(())
     }
 
@@ -360,13 +360,13 @@ impl Driven<u64> for Measured<RadixEngine, Page> {
     }
 }
 
-/// `goes_on` is told the number of instructions after every batch.
+/// `continues` is told the number of instructions after every batch.
 fn replay_in_pool(
     source: &mut dyn Source,
     machines: &[Subject],
     seed: u64,
     warm_up: u64,
-    goes_on: impl Fn(u64) -> bool,
+    continues: impl Fn(u64) -> bool,
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
     let source = &mut WarmUp::new(source, warm_up);
     let mut is_warm = warm_up == 0;
@@ -388,7 +388,7 @@ fn replay_in_pool(
         run.map_err(refuse)?;
         more = decoded?;
         let instructions = driven.instructions();
-        if !goes_on(instructions) {
+        if !continues(instructions) {
             return Err(ReplayError::Stopped);
         }
         if !is_warm && instructions >= warm_up {
@@ -400,11 +400,11 @@ fn replay_in_pool(
         driven.end_warm_up();
     }
     let mut outcomes: Vec<Option<Vec<Outcome>>> = machines.iter().map(|_| None).collect();
-    for (fold, group) in driven.folded {
-        let fold = fold.lock();
+    for (remapping, group) in driven.remapped {
+        let remapping = remapping.lock();
         for (index, engine) in group.engines {
-            let unfold = |address| fold.unfold(address);
-            outcomes[index] = Some(engine.finish(&machines[index], &regions, &unfold));
+            let original = |address| remapping.original(address);
+            outcomes[index] = Some(engine.finish(&machines[index], &regions, &original));
         }
     }
     for (index, engine) in driven.flat.engines {
@@ -425,18 +425,18 @@ fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
         };
         let place = sizes.iter().position(|&size| size == bytes).unwrap_or_else(|| {
             sizes.push(bytes);
-            driven.folded.push((SharedFold::new(bytes), Group::default()));
+            driven.remapped.push((SharedRemapping::new(bytes), Group::default()));
             sizes.len() - 1
         });
-        let (fold, group) = &mut driven.folded[place];
-        let builder = BuildEngine { machine, seed, fold };
+        let (remapping, group) = &mut driven.remapped[place];
+        let builder = BuildEngine { machine, seed, remapping };
         let engine = with_organisation(machine, seed, builder).map_err(refuse)?;
         group.engines.push((index, engine));
     }
     Ok(driven)
 }
 
-/// The program's part of the address space; `None` where addresses are not folded.
+/// The program's part of the address space; `None` where addresses are not remapped.
 pub fn user_space_bytes(organisation: &Description) -> Option<u64> {
     match organisation {
         Description::Ultrix(table) | Description::Notlb(table) => Some(table.user_space_bytes),
@@ -498,7 +498,7 @@ where
 struct BuildEngine<'a> {
     machine: &'a ReplayMachine,
     seed: u64,
-    fold: &'a SharedFold,
+    remapping: &'a SharedRemapping,
 }
 
 impl OrganisationUser for BuildEngine<'_> {
@@ -508,18 +508,18 @@ impl OrganisationUser for BuildEngine<'_> {
     where
         O: Organisation + Send + 'static,
     {
-        let Self { machine, seed, fold } = self;
-        let fold = fold.clone();
+        let Self { machine, seed, remapping } = self;
+        let remapping = remapping.clone();
         let frames = Frames::new_32_bit(machine.memory.placement, seed);
         let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
         Ok(match SplitDirectMapped::new(machine) {
             Some(caches) => {
-                let engine = Engine::new(organisation, caches, fold, frames, interrupt_cycles);
+                let engine = Engine::new(organisation, caches, remapping, frames, interrupt_cycles);
                 Box::new(Measured::new(engine))
             }
             None => {
                 let caches = Hierarchy::new(machine, seed)?;
-                let engine = Engine::new(organisation, caches, fold, frames, interrupt_cycles);
+                let engine = Engine::new(organisation, caches, remapping, frames, interrupt_cycles);
                 Box::new(Measured::new(engine))
             }
         })

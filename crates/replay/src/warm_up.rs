@@ -32,13 +32,13 @@ impl<'a> WarmUp<'a> {
             return Ok(false);
         }
         if self.left > 0 {
-            self.cut(batch);
+            self.split(batch);
         }
         Ok(true)
     }
 
     /// Moves what follows the warm-up from `batch` into `rest`.
-    fn cut(&mut self, batch: &mut Batch) {
+    fn split(&mut self, batch: &mut Batch) {
         let table = self.source.table().blocks();
         let (mut blocks, mut accesses) = (0, 0);
         for &number in batch.blocks.iter() {
@@ -57,10 +57,10 @@ impl<'a> WarmUp<'a> {
             return;
         }
         rest.addresses.extend(batch.addresses.drain(accesses..));
-        let straddles = batch.straddles.partition_point(|s| (s.access as usize) < accesses);
-        rest.straddles.extend(batch.straddles.drain(straddles..).map(|mut straddle| {
-            straddle.access -= accesses as u32;
-            straddle
+        let crossings = batch.crossings.partition_point(|s| (s.access as usize) < accesses);
+        rest.crossings.extend(batch.crossings.drain(crossings..).map(|mut crossing| {
+            crossing.access -= accesses as u32;
+            crossing
         }));
         let events = batch.events.partition_point(|(place, _)| *place < blocks);
         let later = batch.events.drain(events..).map(|(place, event)| (place - blocks, event));

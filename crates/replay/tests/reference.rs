@@ -218,7 +218,7 @@ fn slowly(machine: &ReplayMachine, program: &Random, seed: u64, warm_up: u64) ->
         if let Some(at) = batches.iter().position(|&first| first == place) {
             let batch = place..batches.get(at + 1).copied().unwrap_or(end);
             let own = program.events.iter().filter(|(at, _)| batch.contains(at));
-            own.for_each(|(_, event)| slow.fold_in(event));
+            own.for_each(|(_, event)| slow.learn_mapping(event));
         }
         if place == warm {
             slow.end_warm_up();

@@ -197,7 +197,7 @@ fn what_shares_nothing_else_shares_the_decoding() {
         machine("notlb", &[]),
     ];
     let sharing: Vec<_> = units(&machines).iter().map(|unit| unit.sharing).collect();
-    assert_eq!(sharing, [Sharing::Decoding, Sharing::Family, Sharing::Lanes]);
+    assert_eq!(sharing, [Sharing::Decoding, Sharing::SinglePass, Sharing::Interleaved]);
     assert_same(&machines, 1, small_trace);
 }
 

@@ -22,7 +22,7 @@ const VERIFIED: usize = 256;
 /// What became of lost data is noted for pieces of memory of this size.
 const LOST_BYTES: u32 = 32;
 /// Reports kept; a guest that is wrong everywhere is told so often enough.
-const MOST_REPORTS: usize = 1000;
+const MAX_REPORTS: usize = 1000;
 
 /// What was stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -95,7 +95,7 @@ pub struct Report {
     /// The instruction that used it.
     pub pc: u32,
     /// The same with symbol and source line.
-    pub pc_place: String,
+    pub pc_location: String,
     /// Modified virtual address of the access.
     pub address: u32,
     /// Physical address that a coherent machine would have used.
@@ -110,7 +110,7 @@ pub struct Report {
     /// The core that did it.
     pub since_core: usize,
     /// The same with symbol and source line.
-    pub since_place: String,
+    pub since_location: String,
     /// The operation that would have prevented it.
     pub missing: String,
     /// Cycle of the first use.
@@ -122,19 +122,19 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report with the names of its places.
-    pub fn with_places(&self, place: &dyn Fn(u32) -> String) -> Report {
+    /// The report with the symbols of its addresses.
+    pub fn with_locations(&self, location: &dyn Fn(u32) -> String) -> Report {
         let mut report = self.clone();
-        report.pc_place = place(self.pc);
+        report.pc_location = location(self.pc);
         let since = match self.since {
             0 => String::new(),
             pc => {
-                report.since_place = place(pc);
+                report.since_location = location(pc);
                 let core = match self.since_core {
                     core if core == self.core => String::new(),
                     core => format!(" on core {core}"),
                 };
-                format!(", since {}{core}", report.since_place)
+                format!(", since {}{core}", report.since_location)
             }
         };
         let access = match self.access {
@@ -147,7 +147,7 @@ impl Report {
         report.text = format!(
             "{access} of {:#010x} at {} (core {}, {}): {}{since}; missing: {} ({times})",
             self.address,
-            report.pc_place,
+            report.pc_location,
             self.core,
             self.space.describe(),
             self.stale,
@@ -306,7 +306,7 @@ impl Checker {
             self.reports[index].times += 1;
             return;
         }
-        if self.reports.len() < MOST_REPORTS {
+        if self.reports.len() < MAX_REPORTS {
             self.causes.insert(key, self.reports.len());
             self.reports.push(report);
         }
@@ -326,14 +326,14 @@ fn new_report<C: Core>(core: &CoreMemory<C>, kind: Kind, used: &Use, physical: u
         access: used.access,
         core: core.number,
         pc: core.pc,
-        pc_place: String::new(),
+        pc_location: String::new(),
         address: used.address,
         physical,
         space: core.mmu.space(),
         stale: String::new(),
         since: 0,
         since_core: core.number,
-        since_place: String::new(),
+        since_location: String::new(),
         missing: String::new(),
         cycle: core.now(),
         times: 1,
@@ -758,7 +758,7 @@ impl<C: Core> Observer<C> for Checker {
         }
     }
 
-    fn dropping(&mut self, core: &CoreMemory<C>, _: &Bus<C>, line: &HeldLine<C::DataLine>) {
+    fn discarding(&mut self, core: &CoreMemory<C>, _: &Bus<C>, line: &HeldLine<C::DataLine>) {
         if line.dirty != 0 {
             for offset in (0..C::DataLine::BYTES).step_by(LOST_BYTES as usize) {
                 let piece = (line.physical + offset) & !(LOST_BYTES - 1);

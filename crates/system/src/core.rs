@@ -178,21 +178,21 @@ impl Translation {
 }
 
 /// The most descriptors that a walk reads.
-const MOST_LEVELS: usize = 4;
+const MAX_LEVELS: usize = 4;
 
 /// The outcome of reading the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// The translation, or the fault status.
     pub result: Result<Translation, u32>,
-    descriptors: [(u32, u32); MOST_LEVELS],
+    descriptors: [(u32, u32); MAX_LEVELS],
     levels: u8,
 }
 
 impl Walk {
     /// A walk that read these descriptors, each with its physical address.
     pub fn new(result: Result<Translation, u32>, read: &[(u32, u32)]) -> Walk {
-        let mut descriptors = [(0, 0); MOST_LEVELS];
+        let mut descriptors = [(0, 0); MAX_LEVELS];
         descriptors[..read.len()].copy_from_slice(read);
         Walk { result, descriptors, levels: read.len() as u8 }
     }
@@ -213,7 +213,7 @@ pub struct Fault {
 }
 
 /// The most registers that tell address spaces apart.
-const MOST_SPACE_REGISTERS: usize = 4;
+const MAX_SPACE_REGISTERS: usize = 4;
 
 /// How an instruction set tells address spaces apart, and how reports name one.
 pub struct SpaceFormat {
@@ -227,7 +227,7 @@ pub struct SpaceFormat {
 #[derive(Clone, Copy)]
 pub struct Space {
     format: &'static SpaceFormat,
-    values: [u32; MOST_SPACE_REGISTERS],
+    values: [u32; MAX_SPACE_REGISTERS],
 }
 
 impl PartialEq for Space {
@@ -247,7 +247,7 @@ impl std::fmt::Debug for Space {
 impl Space {
     /// The space that these registers choose.
     pub fn new(format: &'static SpaceFormat, registers: &[u32]) -> Space {
-        let mut values = [0; MOST_SPACE_REGISTERS];
+        let mut values = [0; MAX_SPACE_REGISTERS];
         values[..registers.len()].copy_from_slice(registers);
         Space { format, values }
     }
@@ -361,9 +361,9 @@ pub trait Decode {
     /// What an instruction delivers too late for the next one.
     type Late: Copy;
 
-    /// Stands in the place of an instruction that was not decoded yet; executing it calls
-    /// [`InstructionSide::decode`](crate::fetch::InstructionSide::decode) with `place`.
-    fn undecoded(place: u32) -> Self::Op;
+    /// Stands for an instruction that was not decoded yet; executing it calls
+    /// [`InstructionSide::decode`](crate::fetch::InstructionSide::decode) with `index`.
+    fn undecoded(index: u32) -> Self::Op;
 
     /// Decodes a word; `following` is the next one, where it is known.
     fn word(&mut self, word: u32, following: Option<u32>) -> Self::Op;

@@ -35,7 +35,7 @@ pub struct InstructionSide<C: Core> {
     pub(crate) cache: Cache,
     pub(crate) decoder: C::Decoder,
     /// Address of the line in each slot, with bit 0 set, while its place in the pool is its own; 0 if
-    /// it is empty, or another line has taken the place.
+    /// it is empty, or another line has taken the index.
     line_tags: Box<[u32]>,
     pub(crate) line_physical: Box<[u32]>,
     pub(crate) lines: Box<[C::FetchLine]>,
@@ -44,7 +44,7 @@ pub struct InstructionSide<C: Core> {
     pool_words: Box<[C::FetchLine]>,
     pool_users: Box<[u32]>,
     /// The line of the pool that each slot uses.
-    pool_places: Box<[u32]>,
+    pool_indices: Box<[u32]>,
     /// Decoded narrow instructions by slot, and whether they are of the line that is there now.
     narrow: Box<[C::Op]>,
     narrow_ready: Box<[bool]>,
@@ -60,8 +60,8 @@ pub struct InstructionSide<C: Core> {
     scratch: usize,
 }
 
-/// Set in the place of a half-word, to tell it from that of a word.
-const NARROW_PLACE: u32 = 1 << 31;
+/// Set in the index of a half-word, to tell it from that of a word.
+const NARROW_INDEX: u32 = 1 << 31;
 
 impl<C: Core> InstructionSide<C> {
     const WORDS: usize = C::FetchLine::WORDS;
@@ -77,15 +77,15 @@ impl<C: Core> InstructionSide<C> {
             line_physical: vec![0; slots].into(),
             lines: vec![C::FetchLine::ZERO; slots].into(),
             decoded: (0..(POOL_LINES + 1) * Self::WORDS)
-                .map(|place| C::Decoder::undecoded(place as u32))
+                .map(|index| C::Decoder::undecoded(index as u32))
                 .collect(),
             pool_words: vec![C::FetchLine::ZERO; POOL_LINES + 1].into(),
             pool_users: vec![NO_SLOT; POOL_LINES + 1].into(),
             // The scratch slot has the last line for itself.
-            pool_places: vec![POOL_LINES as u32; slots].into(),
+            pool_indices: vec![POOL_LINES as u32; slots].into(),
             narrow_ready: vec![true; slots].into(),
             narrow: (0..narrow_slots * Self::HALVES)
-                .map(|place| C::Decoder::undecoded(place as u32 | NARROW_PLACE))
+                .map(|index| C::Decoder::undecoded(index as u32 | NARROW_INDEX))
                 .collect(),
             hints: Box::new([0; LINE_HINTS]),
             pages: Box::new([EMPTY_PAGE; PAGES]),
@@ -100,18 +100,18 @@ impl<C: Core> InstructionSide<C> {
 
     /// The next fetch must look at TLB and permissions again.
     #[inline]
-    pub fn forget_page(&mut self) {
+    pub fn invalidate_current_page(&mut self) {
         self.page = 0;
     }
 
     /// As above, for all pages.
-    pub fn forget_pages(&mut self) {
+    pub fn invalidate_pages(&mut self) {
         self.page = 0;
         self.pages.fill(EMPTY_PAGE);
     }
 
     /// As above, for the page of an address.
-    pub fn forget_pages_of(&mut self, address: u32) {
+    pub fn invalidate_page(&mut self, address: u32) {
         self.page = 0;
         self.pages[(address >> 12) as usize % PAGES] = EMPTY_PAGE;
     }
@@ -119,7 +119,7 @@ impl<C: Core> InstructionSide<C> {
     /// Where the decoded instructions of a slot begin. It stays while execution does not leave the line.
     #[inline(always)]
     pub(crate) fn decoded_line(&self, slot: usize) -> usize {
-        self.pool_places[slot] as usize * Self::WORDS
+        self.pool_indices[slot] as usize * Self::WORDS
     }
 
     /// The decoded instruction at a word of a line.
@@ -134,7 +134,7 @@ impl<C: Core> InstructionSide<C> {
         if !self.narrow_ready[slot] {
             self.narrow_ready[slot] = true;
             for half in slot * Self::HALVES..(slot + 1) * Self::HALVES {
-                self.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_PLACE);
+                self.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_INDEX);
             }
         }
     }
@@ -145,26 +145,26 @@ impl<C: Core> InstructionSide<C> {
         self.narrow[slot * Self::HALVES + (half & (Self::HALVES - 1))]
     }
 
-    fn half(&self, place: usize) -> u16 {
-        let word = self.lines[place / Self::HALVES][place % Self::HALVES / 2];
-        (word >> (16 * (place & 1))) as u16
+    fn half(&self, index: usize) -> u16 {
+        let word = self.lines[index / Self::HALVES][index % Self::HALVES / 2];
+        (word >> (16 * (index & 1))) as u16
     }
 
-    /// Decodes the instruction that has this place.
-    pub fn decode(&mut self, place: u32) {
-        if place & NARROW_PLACE != 0 {
-            let place = (place & !NARROW_PLACE) as usize;
-            let slot = place / Self::HALVES;
-            let alone = place % Self::HALVES == Self::HALVES - 1 || slot == self.scratch;
-            let following = (!alone).then(|| self.half(place + 1));
-            self.narrow[place] = self.decoder.half(self.half(place), following);
+    /// Decodes the instruction that has this index.
+    pub fn decode(&mut self, index: u32) {
+        if index & NARROW_INDEX != 0 {
+            let index = (index & !NARROW_INDEX) as usize;
+            let slot = index / Self::HALVES;
+            let alone = index % Self::HALVES == Self::HALVES - 1 || slot == self.scratch;
+            let following = (!alone).then(|| self.half(index + 1));
+            self.narrow[index] = self.decoder.half(self.half(index), following);
         } else {
-            let place = place as usize;
-            let (line, word) = (place / Self::WORDS, place % Self::WORDS);
+            let index = index as usize;
+            let (line, word) = (index / Self::WORDS, index % Self::WORDS);
             let words = &self.pool_words[line];
             let alone = word == Self::WORDS - 1 || line == POOL_LINES;
             let following = (!alone).then(|| words[(word + 1) % Self::WORDS]);
-            self.decoded[place] = self.decoder.word(words[word], following);
+            self.decoded[index] = self.decoder.word(words[word], following);
         }
     }
 
@@ -192,26 +192,26 @@ impl<C: Core> InstructionSide<C> {
     /// Gives a slot its place in the pool; a line of other words that had it will decode anew.
     #[inline(never)]
     fn take_pool_line(&mut self, slot: usize, address: u32, physical: u32) {
-        // The same code relocated to several processes has one place for each.
+        // The same code relocated to several processes has one index for each.
         let spread = (address >> 25).wrapping_mul(0x9e5);
         let line = self.line_physical[slot] / C::FetchLine::BYTES;
-        let place = (line ^ spread) as usize % POOL_LINES;
-        let user = self.pool_users[place];
+        let index = (line ^ spread) as usize % POOL_LINES;
+        let user = self.pool_users[index];
         if user != slot as u32 {
             if let Some(tag) = self.line_tags.get_mut(user as usize)
-                && self.pool_places[user as usize] == place as u32
+                && self.pool_indices[user as usize] == index as u32
             {
                 *tag = 0;
             }
-            self.pool_users[place] = slot as u32;
+            self.pool_users[index] = slot as u32;
         }
-        if self.pool_words[place].as_ref() != self.lines[slot].as_ref() {
-            self.pool_words[place] = self.lines[slot];
-            for word in place * Self::WORDS..(place + 1) * Self::WORDS {
+        if self.pool_words[index].as_ref() != self.lines[slot].as_ref() {
+            self.pool_words[index] = self.lines[slot];
+            for word in index * Self::WORDS..(index + 1) * Self::WORDS {
                 self.decoded[word] = C::Decoder::undecoded(word as u32);
             }
         }
-        self.pool_places[slot] = place as u32;
+        self.pool_indices[slot] = index as u32;
         let tag = Self::by(C::FETCH_TAG, address, physical);
         self.line_tags[slot] = C::FetchLine::base(tag) | 1;
         self.hints[Self::hint_of(address)] = slot as u16;
@@ -325,7 +325,7 @@ impl<C: Core> CoreMemory<C> {
         }
         let physical = self.fetch.page_physical | address & 0xfff;
         if bus.region(physical) == Region::Device {
-            self.lost_fetch = Some((address, physical));
+            self.unmapped_fetch = Some((address, physical));
             self.request_exit();
         }
         if !self.fetch.page_type.is_cached() {
@@ -393,17 +393,17 @@ impl<C: Core> CoreMemory<C> {
         let word = self.read_uncached(bus, physical & !3);
         let side = &mut self.fetch;
         let slot = side.scratch;
-        let place = C::FetchLine::word(address);
+        let index = C::FetchLine::word(address);
         side.line_physical[slot] = C::FetchLine::base(physical);
-        if side.lines[slot][place] != word {
-            side.lines[slot][place] = word;
-            side.pool_words[POOL_LINES][place] = word;
-            let decoded = POOL_LINES * C::FetchLine::WORDS + place;
+        if side.lines[slot][index] != word {
+            side.lines[slot][index] = word;
+            side.pool_words[POOL_LINES][index] = word;
+            let decoded = POOL_LINES * C::FetchLine::WORDS + index;
             side.decoded[decoded] = C::Decoder::undecoded(decoded as u32);
             if C::HAS_NARROW {
                 for half in 0..2 {
-                    let half = (slot * C::FetchLine::WORDS + place) * 2 + half;
-                    side.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_PLACE);
+                    let half = (slot * C::FetchLine::WORDS + index) * 2 + half;
+                    side.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_INDEX);
                 }
             }
         }

@@ -66,7 +66,7 @@ impl<C: Core> CoreMemory<C> {
             largest = largest.max(dtlb.invalidate(address, asid));
         }
         if largest > 0 {
-            self.forget_page(address >> largest << largest, largest);
+            self.invalidate_fast_path_of(address >> largest << largest, largest);
         }
         self.statistics.counters.tlb_entry_flushes += 1;
         self.charge(Cause::TlbOperation, self.line_operation_cycles);
@@ -107,9 +107,9 @@ impl<C: Core> CoreMemory<C> {
         tlb.invalidate(address, asid);
         let left = tlb.lock(address, asid, translation);
         if let Ok(Some(left)) = &left {
-            self.forget_page(left.virtual_address as u32, left.page_shift);
+            self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
         }
-        self.forget_page(address, u32::from(translation.page_shift));
+        self.invalidate_fast_path_of(address, u32::from(translation.page_shift));
         left.map(drop)
     }
 
@@ -128,7 +128,7 @@ impl<C: Core> CoreMemory<C> {
                 self.clean_slot(bus, slot, Cause::DataCacheOperation);
             }
             if operation != LineOperation::Clean {
-                self.drop_line(bus, slot);
+                self.discard_line(bus, slot);
             }
         }
         self.end_line_operation(since);
@@ -156,7 +156,7 @@ impl<C: Core> CoreMemory<C> {
     /// Invalidates the data caches; dirty lines are lost.
     pub fn invalidate_data(&mut self, bus: &mut Bus<C>) {
         let since = self.now();
-        self.drop_all_lines(bus);
+        self.discard_all_lines(bus);
         self.statistics.counters.dcache_flushes += 1;
         self.charge(Cause::DataCacheOperation, self.whole_operation_cycles);
         self.statistics.maintenance("dcache flush", since, self.clock.now());
@@ -175,7 +175,7 @@ impl<C: Core> CoreMemory<C> {
         } else {
             self.statistics.counters.dcache_flushes += 1;
             if invalidate {
-                self.drop_all_lines(bus);
+                self.discard_all_lines(bus);
             }
         }
         self.end_line_operation(since);
@@ -244,7 +244,7 @@ impl<C: Core> CoreMemory<C> {
     pub fn invalidate_instructions(&mut self, bus: &mut Bus<C>, data: bool) {
         let since = self.now();
         if data {
-            self.drop_all_lines(bus);
+            self.discard_all_lines(bus);
             self.statistics.counters.dcache_flushes += 1;
         }
         self.fetch.invalidate_all();

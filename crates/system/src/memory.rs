@@ -71,7 +71,7 @@ pub struct CoreMemory<C: Core> {
     /// memory is reported with it.
     pub pc: u32,
     /// Where instructions were fetched from although nothing is there: virtual and physical address.
-    pub(crate) lost_fetch: Option<(u32, u32)>,
+    pub(crate) unmapped_fetch: Option<(u32, u32)>,
 
     privileged: bool,
     context: u32,
@@ -159,7 +159,7 @@ impl<C: Core> CoreMemory<C> {
             clock: Clock::new(),
             statistics: Statistics::new(mode, space),
             pc: 0,
-            lost_fetch: None,
+            unmapped_fetch: None,
             privileged: true,
             context: 0,
             user_context: 0,
@@ -210,7 +210,7 @@ impl<C: Core> CoreMemory<C> {
         self.statistics.change_mode(self.clock.now(), mode);
         self.privileged = privileged;
         self.context = if privileged { self.privileged_context } else { self.user_context };
-        self.fetch.forget_page();
+        self.fetch.invalidate_current_page();
     }
 
     /// The registers that choose the address space changed; `counted` where that is a switch.
@@ -235,7 +235,7 @@ impl<C: Core> CoreMemory<C> {
             Some(&(_, tag)) => tag,
             None => {
                 if self.next_context + 2 > CONTEXTS || self.contexts.len() == KNOWN_CONTEXTS {
-                    self.forget_pages();
+                    self.invalidate_fast_path();
                 }
                 let tag = self.next_context << 2;
                 self.next_context += 2;
@@ -246,7 +246,7 @@ impl<C: Core> CoreMemory<C> {
         self.user_context = tag;
         self.privileged_context = tag + 4;
         self.context = if self.privileged { self.privileged_context } else { self.user_context };
-        self.fetch.forget_page();
+        self.fetch.invalidate_current_page();
     }
 
     /// The tag bits of the present mode and permissions.
@@ -255,25 +255,25 @@ impl<C: Core> CoreMemory<C> {
         self.context
     }
 
-    /// Drops everything the fast path knows of pages. New context numbers do it, until they run out.
-    fn forget_pages(&mut self) {
+    /// Discards everything the fast path knows of pages. New context numbers do it, until they run out.
+    fn invalidate_fast_path(&mut self) {
         self.contexts.clear();
         if self.next_context + 2 * (KNOWN_CONTEXTS as u32 + 1) > CONTEXTS {
             self.pages.fill(EMPTY_PAGE);
-            self.fetch.forget_pages();
+            self.fetch.invalidate_pages();
             self.next_context = 1;
         }
-        self.fetch.forget_page();
+        self.fetch.invalidate_current_page();
     }
 
-    /// TLBs or control registers changed: drops everything the fast path knows of pages.
+    /// TLBs or control registers changed: discards everything the fast path knows of pages.
     pub fn renew_pages(&mut self) {
-        self.forget_pages();
+        self.invalidate_fast_path();
         self.update_contexts();
     }
 
     /// A TLB entry has left: the fast path must not use it any more.
-    pub(crate) fn forget_page(&mut self, address: u32, page_shift: u32) {
+    pub(crate) fn invalidate_fast_path_of(&mut self, address: u32, page_shift: u32) {
         if page_shift > 12 {
             // A section covers as many pages as there are entries.
             let mask = !((1u32 << page_shift) - 1);
@@ -283,10 +283,10 @@ impl<C: Core> CoreMemory<C> {
                     *page = EMPTY_PAGE;
                 }
             }
-            self.fetch.forget_pages();
+            self.fetch.invalidate_pages();
         } else {
             self.pages[(address >> 12) as usize % PAGES] = EMPTY_PAGE;
-            self.fetch.forget_pages_of(address);
+            self.fetch.invalidate_page(address);
         }
     }
 
@@ -306,7 +306,7 @@ impl<C: Core> CoreMemory<C> {
         if watched != self.watched {
             self.watched = watched;
             self.pages.fill(EMPTY_PAGE);
-            self.fetch.forget_pages();
+            self.fetch.invalidate_pages();
         }
     }
 
@@ -379,7 +379,7 @@ impl<C: Core> CoreMemory<C> {
         self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
         let translation = found.result.map_err(|status| Fault { address, status })?;
         if let Some(left) = self.tlb_mut(side).insert(address, asid, translation) {
-            self.forget_page(left.virtual_address as u32, left.page_shift);
+            self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
         }
         Ok(translation)
     }
@@ -457,28 +457,28 @@ impl<C: Core> CoreMemory<C> {
     }
 
     /// Empties a slot without writing it back.
-    pub(crate) fn drop_line(&mut self, bus: &mut Bus<C>, slot: usize) {
-        self.observe_drop(bus, slot);
+    pub(crate) fn discard_line(&mut self, bus: &mut Bus<C>, slot: usize) {
+        self.observe_discard(bus, slot);
         self.dcache.invalidate(slot);
     }
 
     /// Empties the data caches without writing anything back.
-    pub(crate) fn drop_all_lines(&mut self, bus: &mut Bus<C>) {
+    pub(crate) fn discard_all_lines(&mut self, bus: &mut Bus<C>) {
         if bus.is_observed() {
             for slot in 0..self.dcache.slots() {
-                self.observe_drop(bus, slot);
+                self.observe_discard(bus, slot);
             }
         }
         self.dcache.invalidate_all();
     }
 
-    fn observe_drop(&mut self, bus: &mut Bus<C>, slot: usize) {
+    fn observe_discard(&mut self, bus: &mut Bus<C>, slot: usize) {
         if self.dcache.dirty(slot) == 0 {
             return;
         }
         self.observe(bus, |observer, core, bus| {
             if let Some(line) = core.dcache.held(slot) {
-                observer.dropping(core, bus, &line);
+                observer.discarding(core, bus, &line);
             }
         });
     }

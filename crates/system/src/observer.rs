@@ -88,7 +88,7 @@ pub trait Observer<C: Core> {
     ) {
     }
     /// A dirty line of the data cache is emptied without being written back.
-    fn dropping(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _line: &HeldLine<C::DataLine>) {}
+    fn discarding(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _line: &HeldLine<C::DataLine>) {}
     /// Software invalidated TLB entries.
     fn translations_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
     /// Other tables count from here on, or translation was turned on or off.
@@ -217,8 +217,8 @@ impl<C: Core> Observer<C> for Observers<C> {
         self.each(|observer| observer.writing_back(core, bus, line));
     }
 
-    fn dropping(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
-        self.each(|observer| observer.dropping(core, bus, line));
+    fn discarding(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
+        self.each(|observer| observer.discarding(core, bus, line));
     }
 
     fn translations_changed(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {

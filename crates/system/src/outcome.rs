@@ -158,7 +158,7 @@ impl<C: Core> System<C> {
 
     /// Why it ended, in a sentence with the PC.
     pub fn describe(&self, stop: Stop) -> String {
-        let pc = self.place(self.core(0).memory().pc);
+        let pc = self.location(self.core(0).memory().pc);
         match stop {
             Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
             Stop::Reboot => "the guest rebooted".to_owned(),
@@ -177,14 +177,14 @@ impl<C: Core> System<C> {
                  such exception returned to {}",
                 taken.vector,
                 taken.exception,
-                self.place(taken.link)
+                self.location(taken.link)
             ),
             Stop::EmptyVector(taken) => {
                 let lacking = self.lacking(&taken);
                 format!(
                     "the guest is lost: the {} at {} went to the vector {:#010x}, which holds zero{}",
                     taken.exception,
-                    self.place(taken.cause),
+                    self.location(taken.cause),
                     taken.vector,
                     lacking
                         .map_or(String::new(), |name| format!("; this core does not have {name}"))
@@ -192,16 +192,16 @@ impl<C: Core> System<C> {
             }
             Stop::LostFetch { address, physical } => format!(
                 "the guest executes from {}, physical {physical:#010x}, where nothing is",
-                self.place(address)
+                self.location(address)
             ),
             Stop::Debugger => format!("the debugger left it at {pc}"),
         }
     }
 
     /// An address with its symbol and source line, as far as the image tells.
-    pub fn place(&self, address: u32) -> String {
+    pub fn location(&self, address: u32) -> String {
         match self.symbols.as_ref().and_then(|symbols| symbols.describe(address)) {
-            Some(place) => format!("{address:#010x} ({place})"),
+            Some(location) => format!("{address:#010x} ({location})"),
             None => format!("{address:#010x}"),
         }
     }
@@ -277,7 +277,7 @@ impl<C: Core> System<C> {
     /// The checker's reports of all cores.
     pub fn reports(&self) -> Vec<crate::checker::Report> {
         let reports = self.checker().into_iter().flat_map(|checker| &checker.reports);
-        reports.map(|report| report.with_places(&|address| self.place(address))).collect()
+        reports.map(|report| report.with_locations(&|address| self.location(address))).collect()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -285,12 +285,14 @@ impl<C: Core> System<C> {
         for &(page, pc) in &self.bus.board.unassigned {
             notes.push(format!(
                 "nothing is at physical {page:#010x}: reads gave 0, writes were lost (first at {})",
-                self.place(pc)
+                self.location(pc)
             ));
         }
         for (placed, further) in self.cores().map(Core::notes) {
             let placed = placed.into_iter();
-            notes.extend(placed.map(|(note, pc)| format!("{note} (first at {})", self.place(pc))));
+            notes.extend(
+                placed.map(|(note, pc)| format!("{note} (first at {})", self.location(pc))),
+            );
             notes.extend(further);
         }
         notes

@@ -73,14 +73,14 @@ impl<L: Line> ReadBuffer<L> {
     }
 
     /// Empties an entry.
-    pub fn drop_entry(&mut self, entry: usize) {
+    pub fn discard_entry(&mut self, entry: usize) {
         if let Some(place) = self.entries.get_mut(entry) {
             place.valid = 0;
         }
     }
 
     /// Empties the buffer.
-    pub fn drop_all(&mut self) {
+    pub fn discard_all(&mut self) {
         self.entries.fill(Self::EMPTY);
     }
 }

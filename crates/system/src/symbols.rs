@@ -53,15 +53,15 @@ impl Symbols {
         if *size != 0 && offset >= *size || offset >= 1 << 20 {
             return None;
         }
-        let mut place = if offset == 0 { name.clone() } else { format!("{name}+{offset:#x}") };
+        let mut symbol = if offset == 0 { name.clone() } else { format!("{name}+{offset:#x}") };
         let location = self
             .lines
             .as_ref()
             .and_then(|lines| lines.find_location(u64::from(address)).ok().flatten());
         if let Some((file, line)) = location.and_then(|found| Some((found.file?, found.line?))) {
             let file = file.rsplit('/').next().unwrap_or(file);
-            place.push_str(&format!(", {file}:{line}"));
+            symbol.push_str(&format!(", {file}:{line}"));
         }
-        Some(place)
+        Some(symbol)
     }
 }

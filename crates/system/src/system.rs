@@ -163,7 +163,7 @@ impl<C: Core> System<C> {
     /// # Panics
     /// There is none of this number.
     pub fn core(&self, number: usize) -> &C {
-        self.bus.cores[number].as_ref().expect("between turns every core is in its place")
+        self.bus.cores[number].as_ref().expect("between time slices every core is in the list")
     }
 
     /// One core.
@@ -171,7 +171,7 @@ impl<C: Core> System<C> {
     /// # Panics
     /// There is none of this number.
     pub fn core_mut(&mut self, number: usize) -> &mut C {
-        self.bus.cores[number].as_mut().expect("between turns every core is in its place")
+        self.bus.cores[number].as_mut().expect("between time slices every core is in the list")
     }
 
     /// Takes a core out of its place, so that it can be changed together with the bus.
@@ -181,7 +181,7 @@ impl<C: Core> System<C> {
         work: impl FnOnce(&mut C, &mut Bus<C>) -> T,
     ) -> T {
         let mut core =
-            self.bus.cores[number].take().expect("between turns every core is in its place");
+            self.bus.cores[number].take().expect("between time slices every core is in the list");
         let result = work(&mut core, &mut self.bus);
         self.bus.cores[number] = Some(core);
         result
@@ -343,7 +343,7 @@ impl<C: Core> System<C> {
         if self.watch_hit().is_some() {
             return Some(Stop::Debugger);
         }
-        if let Some((address, physical)) = core.memory_mut().lost_fetch.take() {
+        if let Some((address, physical)) = core.memory_mut().unmapped_fetch.take() {
             return Some(Stop::LostFetch { address, physical });
         }
         let board = &self.bus.board;
@@ -610,7 +610,7 @@ fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
     let (length, shift) = if NARROW { (2, 1) } else { (4, 2) };
     let per_line = C::FetchLine::BYTES as usize >> shift;
     let memory = core.memory_mut();
-    let mut place = (memory.pc >> shift) as usize & (per_line - 1);
+    let mut index = (memory.pc >> shift) as usize & (per_line - 1);
     let one_only = memory.is_scratch(slot);
     if NARROW {
         memory.fetch.prepare_narrow(slot);
@@ -620,7 +620,7 @@ fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
     loop {
         let memory = core.memory_mut();
         let op =
-            if NARROW { memory.fetch.narrow_op(slot, place) } else { memory.fetch.op(line, place) };
+            if NARROW { memory.fetch.narrow_op(slot, index) } else { memory.fetch.op(line, index) };
         // A device was written, or the like: what that starts comes before the next instruction.
         if memory.clock.exit_requested() {
             return;
@@ -653,8 +653,8 @@ fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
         }
         let memory = core.memory_mut();
         memory.pc = memory.pc.wrapping_add(length);
-        place += 1;
-        if place == per_line || one_only {
+        index += 1;
+        if index == per_line || one_only {
             return;
         }
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use mmulab_trace::{
-    Batch, Ending, Metadata, MmtReader, MmtWriter, OpenOptions, Source, TraceError,
+    Batch, Metadata, MmtReader, MmtWriter, OpenOptions, Source, Termination, TraceError,
 };
 
 /// Processor time of this process, all threads: what counts on a machine that others use too.
@@ -47,7 +47,7 @@ fn main() -> Result<(), TraceError> {
     while reader.next_batch(&mut batch)? {
         writer.write(reader.table(), &batch)?;
     }
-    let totals = writer.finish(Ending::Unknown)?;
+    let totals = writer.finish(Termination::Unknown)?;
     let speed = totals.instructions as f64 / (processor_seconds() - start) / 1e6;
     let bytes = copy.metadata().map_or(0, |file| file.len());
     println!(

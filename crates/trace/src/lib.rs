@@ -14,9 +14,9 @@ mod source;
 mod text;
 
 pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
-pub use mmt::{Ending, Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Totals};
+pub use mmt::{Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Termination, Totals};
 pub use open::{OpenOptions, open, open_with};
 pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};
 pub use slice::Slice;
-pub use source::{Batch, Event, STRADDLE_BYTES, Source, Straddle, TraceError};
+pub use source::{Batch, CROSSING_BYTES, Event, LineCrossing, Source, TraceError};
 pub use text::dump;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Batch, Block, BlockId, BlockTable, Event, Source, Straddle, TraceError};
+use crate::{Batch, Block, BlockId, BlockTable, Event, LineCrossing, Source, TraceError};
 
 /// Instructions `skip` to `skip + count` of another source, as a source.
 ///
@@ -46,7 +46,7 @@ impl Slice {
     }
 
     /// Whether the slice ended before the trace.
-    pub fn is_cut(&self) -> bool {
+    pub fn is_truncated(&self) -> bool {
         self.left == 0
     }
 
@@ -109,8 +109,8 @@ impl Slice {
         }
         let first = first_access.unwrap_or(0) as u32;
         let last = first + batch.addresses.len() as u32;
-        let here = inner.straddles.iter().filter(|one| (first..last).contains(&one.access));
-        batch.straddles.extend(here.map(|one| Straddle { access: one.access - first, ..*one }));
+        let here = inner.crossings.iter().filter(|one| (first..last).contains(&one.access));
+        batch.crossings.extend(here.map(|one| LineCrossing { access: one.access - first, ..*one }));
     }
 }
 
@@ -163,8 +163,8 @@ impl Source for Slice {
         self.source.command()
     }
 
-    fn cut(&self) -> Option<&str> {
-        self.source.cut()
+    fn truncation(&self) -> Option<&str> {
+        self.source.truncation()
     }
 
     fn format(&self) -> &'static str {

@@ -36,29 +36,29 @@ pub struct Batch {
     pub blocks: Vec<BlockId>,
     /// The addresses of all accesses of those blocks, in program order.
     pub addresses: Vec<u64>,
-    /// The accesses that span a multiple of [`STRADDLE_BYTES`], ascending. No others can span two
+    /// The accesses that span a multiple of [`CROSSING_BYTES`], ascending. No others can span two
     /// lines, or pages, of that length or a multiple of it.
-    pub straddles: Vec<Straddle>,
+    pub crossings: Vec<LineCrossing>,
     /// Events, each with the index in `blocks` before which it happened, ascending.
     pub events: Vec<(usize, Event)>,
 }
 
 /// The shortest length of lines for which a batch tells the accesses that may span two.
-pub const STRADDLE_BYTES: u64 = 16;
+pub const CROSSING_BYTES: u64 = 16;
 
-/// An access whose first and last byte lie on either side of a multiple of [`STRADDLE_BYTES`].
+/// An access whose first and last byte lie on either side of a multiple of [`CROSSING_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Straddle {
+pub struct LineCrossing {
     /// Its place among the addresses of the batch.
     pub access: u32,
     /// What to add to its address for its last byte.
     pub last_byte: u16,
 }
 
-impl Straddle {
+impl LineCrossing {
     /// Whether an access from `address` to `last_byte` behind it is one.
     pub(crate) fn is_at(address: u64, last_byte: u16) -> bool {
-        (address ^ address.wrapping_add(last_byte.into())) >= STRADDLE_BYTES
+        (address ^ address.wrapping_add(last_byte.into())) >= CROSSING_BYTES
     }
 }
 
@@ -67,24 +67,24 @@ impl Batch {
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.addresses.clear();
-        self.straddles.clear();
+        self.crossings.clear();
         self.events.clear();
     }
 
-    /// Finds the straddles by looking at every access; `table` has the batch's blocks.
-    pub fn find_straddles(&mut self, table: &[Block]) {
-        self.straddles.clear();
+    /// Finds the crossings by looking at every access; `table` has the batch's blocks.
+    pub fn find_crossings(&mut self, table: &[Block]) {
+        self.crossings.clear();
         let accesses = self.blocks.iter().flat_map(|&block| &table[block as usize].accesses);
         let spanning =
             accesses.zip(&self.addresses).enumerate().filter_map(|(place, (access, &first))| {
-                let straddle = Straddle { access: place as u32, last_byte: access.last_byte() };
-                Straddle::is_at(first, straddle.last_byte).then_some(straddle)
+                let crossing = LineCrossing { access: place as u32, last_byte: access.last_byte() };
+                LineCrossing::is_at(first, crossing.last_byte).then_some(crossing)
             });
-        self.straddles.extend(spanning);
+        self.crossings.extend(spanning);
     }
 }
 
-/// Why a trace cannot be read (or read on) or made. One line each: the file, the place, the mend.
+/// Why a trace cannot be read (or read on) or made. One line each: the file, the location in it, what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
@@ -106,12 +106,12 @@ pub enum TraceError {
         problem: String,
     },
     /// The recording was killed, or the file's end is lost.
-    #[error("{path}: {cut}; ask for a partial trace (--partial) to read those")]
+    #[error("{path}: {truncation}; ask for a partial trace (--partial) to read those")]
     Incomplete {
         /// The file.
         path: String,
         /// What is missing and what is there.
-        cut: String,
+        truncation: String,
     },
     /// The file's content is of none of the known formats.
     #[error(
@@ -125,12 +125,12 @@ pub enum TraceError {
         hint: String,
     },
     /// A program that recording needs is missing.
-    #[error("{what}; {mend}")]
+    #[error("{what}; {help}")]
     NotInstalled {
         /// What is missing.
         what: String,
         /// How to get it.
-        mend: String,
+        help: String,
     },
     /// The program to be recorded is not there.
     #[error("there is no program {program}; give a path or a name in PATH")]
@@ -209,7 +209,7 @@ pub trait Source: Send {
 
     /// Why the trace ends before the recording did, for one that was opened as partial; known for
     /// certain only at the end.
-    fn cut(&self) -> Option<&str> {
+    fn truncation(&self) -> Option<&str> {
         None
     }
 

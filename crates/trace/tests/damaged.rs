@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use mmulab_trace::{
-    Access, AccessKind, Batch, Block, BlockTable, Ending, Event, Metadata, MmtWriter, OpenOptions,
-    TraceError, open, open_with,
+    Access, AccessKind, Batch, Block, BlockTable, Event, Metadata, MmtWriter, OpenOptions,
+    Termination, TraceError, open, open_with,
 };
 
 const CHUNKS: usize = 5;
@@ -39,7 +39,7 @@ fn write(path: &Path, finish: bool) -> Vec<usize> {
         writer.flush().unwrap();
     }
     if finish {
-        writer.finish(Ending::Exited(0)).unwrap();
+        writer.finish(Termination::Exited(0)).unwrap();
     } else {
         drop(writer);
     }
@@ -67,7 +67,7 @@ fn read(path: &Path, partial: bool) -> Result<(usize, Option<String>), TraceErro
             .sum();
         assert_eq!(accesses, batch.addresses.len());
     }
-    Ok((blocks, source.cut().map(str::to_owned)))
+    Ok((blocks, source.truncation().map(str::to_owned)))
 }
 
 struct Trace {
@@ -192,16 +192,16 @@ fn absurd_lengths_ask_for_no_memory() {
     assert_eq!(trace.refusal(&bytes), "FILE: header: its length is beyond the end of the file");
 }
 
-/// The trace with another stream of straddles in its last chunk, and checksums that fit.
-fn with_straddles(trace: &Trace, straddles: &[u8]) -> Vec<u8> {
+/// The trace with another stream of crossings in its last chunk, and checksums that fit.
+fn with_crossings(trace: &Trace, crossings: &[u8]) -> Vec<u8> {
     let header = trace.chunks[CHUNKS - 1];
     let lengths = header + 32 + 7 * 8;
     let mut bytes = trace.bytes.clone();
     let old = u32::from_le_bytes(bytes[lengths + 4..lengths + 8].try_into().unwrap());
-    let stored = zstd::bulk::compress(straddles, 1).unwrap();
+    let stored = zstd::bulk::compress(crossings, 1).unwrap();
     bytes.truncate(bytes.len() - old as usize);
     bytes.extend_from_slice(&stored);
-    bytes[lengths..lengths + 4].copy_from_slice(&(straddles.len() as u32).to_le_bytes());
+    bytes[lengths..lengths + 4].copy_from_slice(&(crossings.len() as u32).to_le_bytes());
     bytes[lengths + 4..lengths + 8].copy_from_slice(&(stored.len() as u32).to_le_bytes());
     for (place, sealed) in
         [(header + 96, header + 112..bytes.len()), (header + 104, header..header + 104)]
@@ -213,15 +213,15 @@ fn with_straddles(trace: &Trace, straddles: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn straddles_beyond_the_addresses_are_refused() {
+fn crossings_beyond_the_addresses_are_refused() {
     let trace = Trace::new(false);
     let whole = (CHUNKS - 1) * BLOCKS_PER_CHUNK;
     // The chunk has 1000 addresses.
     for good in [&[][..], &[0, 0, 0], &[0xe7, 7], &[0, 0xe6, 7]] {
-        assert_eq!(trace.partial(&with_straddles(&trace, good)).0, whole + BLOCKS_PER_CHUNK);
+        assert_eq!(trace.partial(&with_crossings(&trace, good)).0, whole + BLOCKS_PER_CHUNK);
     }
     for bad in [&[0xe8, 7][..], &[0, 0xe7, 7], &[0x80], &[5, 0xff], &[0xff; 9], &[0; 1001]] {
-        let (blocks, why) = trace.partial(&with_straddles(&trace, bad));
+        let (blocks, why) = trace.partial(&with_crossings(&trace, bad));
         let why = why.unwrap();
         assert!(why.contains("incomplete"), "{why}");
         assert_eq!(blocks, whole, "{bad:?}");
@@ -277,7 +277,7 @@ fn what_the_format_cannot_hold_is_refused_by_the_writer() {
         let mut batch = Batch::default();
         block.map(|block| table.push(block));
         batch.events.extend(event.map(|event| (0, event)));
-        writer.write(&table, &batch).and_then(|()| writer.finish(Ending::Unknown).map(drop))
+        writer.write(&table, &batch).and_then(|()| writer.finish(Termination::Unknown).map(drop))
     };
     let block = |accesses| Block {
         address: 0,
@@ -308,6 +308,6 @@ fn many_blocks_go_into_several_chunks() {
     }
     let blocks = vec![count as u32 - 1; 10];
     writer.write(&table, &Batch { blocks, ..Batch::default() }).unwrap();
-    writer.finish(Ending::Unknown).unwrap();
+    writer.finish(Termination::Unknown).unwrap();
     assert_eq!(read(&path, false).unwrap(), (10, None));
 }

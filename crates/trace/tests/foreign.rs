@@ -288,5 +288,5 @@ fn what_stands_before_the_damage_can_be_read() {
         instructions += batch.blocks.len();
     }
     assert_eq!(instructions, 100 * executed.len() - 1);
-    assert_eq!(source.cut(), Some("record 499: the file ends inside it"));
+    assert_eq!(source.truncation(), Some("record 499: the file ends inside it"));
 }

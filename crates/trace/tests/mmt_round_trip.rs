@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use mmulab_trace::{
-    Access, AccessKind, Batch, Block, BlockTable, Ending, Event, Metadata, MmtReader, MmtWriter,
-    OpenOptions, Source,
+    Access, AccessKind, Batch, Block, BlockTable, Event, Metadata, MmtReader, MmtWriter,
+    OpenOptions, Source, Termination,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -106,20 +106,20 @@ proptest! {
             blocks.extend(batch.blocks);
             addresses.extend(batch.addresses);
         }
-        let totals = writer.finish(Ending::Exited(3)).unwrap();
+        let totals = writer.finish(Termination::Exited(3)).unwrap();
 
         let mut reader = MmtReader::open(&path, &OpenOptions::default()).unwrap();
         prop_assert_eq!(&reader.information().metadata, &metadata);
         prop_assert_eq!(reader.information().totals, totals);
-        prop_assert_eq!(reader.information().ending, Some(Ending::Exited(3)));
+        prop_assert_eq!(reader.information().termination, Some(Termination::Exited(3)));
         let only_events = reader.all_events().unwrap();
         let mut batch = Batch::default();
         let (mut read_blocks, mut read_addresses, mut read_events) = (vec![], vec![], vec![]);
         while reader.next_batch(&mut batch).unwrap() {
             prop_assert!(batch.events.is_sorted_by_key(|(at, _)| *at));
-            let straddles = batch.straddles.clone();
-            batch.find_straddles(reader.table().blocks());
-            prop_assert_eq!(straddles, &batch.straddles[..]);
+            let crossings = batch.crossings.clone();
+            batch.find_crossings(reader.table().blocks());
+            prop_assert_eq!(crossings, &batch.crossings[..]);
             let start = read_blocks.len();
             read_events.extend(batch.events.iter().map(|(at, event)| (at + start, event.clone())));
             read_blocks.extend_from_slice(&batch.blocks);
@@ -130,6 +130,6 @@ proptest! {
         prop_assert!(only_events.iter().eq(read_events.iter().map(|(_, event)| event)));
         prop_assert_eq!(read_events, events);
         prop_assert!(reader.table().blocks() == table.blocks());
-        prop_assert_eq!(reader.cut(), None);
+        prop_assert_eq!(reader.truncation(), None);
     }
 }

@@ -94,14 +94,14 @@ proptest! {
         packing in 0usize..4,
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         length in any::<prop::sample::Index>(),
-        is_cut in any::<bool>(),
+        is_truncated in any::<bool>(),
     ) {
         let mut bytes = packed(packing, &content);
         for (place, value) in damage {
             let place = place.index(bytes.len());
             bytes[place] = value;
         }
-        if is_cut {
+        if is_truncated {
             bytes.truncate(length.index(bytes.len()));
         }
         check(&bytes)?;

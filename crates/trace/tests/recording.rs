@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mmulab_trace::{
-    AccessKind, Batch, Ending, Event, MmtReader, OpenOptions, RecordOptions, Source, Summary,
+    AccessKind, Batch, Event, MmtReader, OpenOptions, RecordOptions, Source, Summary, Termination,
     TraceError, open, record, record_live,
 };
 
@@ -182,18 +182,18 @@ fn lackey_agrees() {
 #[test]
 fn a_program_ends_as_without_recording() {
     let folder = Folder::new();
-    for (script, ending) in [
-        ("exit 7", Ending::Exited(7)),
-        ("true", Ending::Exited(0)),
-        ("kill -9 $$", Ending::Signalled(9)),
-        ("kill -15 $$", Ending::Signalled(15)),
-        ("kill -11 $$", Ending::Signalled(11)),
+    for (script, termination) in [
+        ("exit 7", Termination::Exited(7)),
+        ("true", Termination::Exited(0)),
+        ("kill -9 $$", Termination::Signalled(9)),
+        ("kill -15 $$", Termination::Signalled(15)),
+        ("kill -11 $$", Termination::Signalled(11)),
     ] {
         let Some(options) = folder.options(&["sh", "-c", script]) else { return };
         let summary = finish(&options);
-        assert_eq!(summary.ending, ending, "{script}");
+        assert_eq!(summary.termination, termination, "{script}");
         let reader = MmtReader::open(&options.output, &OpenOptions::default()).unwrap();
-        assert_eq!(reader.information().ending, Some(ending));
+        assert_eq!(reader.information().termination, Some(termination));
         assert_eq!(reader.information().totals, summary.totals);
         assert_eq!(reader.command(), ["sh", "-c", script]);
         assert!(summary.totals.instructions > 50_000);
@@ -337,7 +337,7 @@ fn children_get_files_of_their_own() {
     let Some(options) = folder.options(&["sh", "-c", script]) else { return };
     let options = RecordOptions { follow_children: true, ..options };
     let summary = finish(&options);
-    assert_eq!(summary.ending, Ending::Exited(3));
+    assert_eq!(summary.termination, Termination::Exited(3));
     let names: Vec<_> = summary
         .files
         .iter()
@@ -371,7 +371,7 @@ fn children_get_files_of_their_own() {
     // Without being asked to, only the program itself is recorded, and its children still run.
     let output = folder.path("alone.mmt");
     let summary = finish(&RecordOptions { follow_children: false, output, ..options });
-    assert_eq!((summary.ending, summary.files.len()), (Ending::Exited(3), 1));
+    assert_eq!((summary.termination, summary.files.len()), (Termination::Exited(3), 1));
 }
 
 #[test]
@@ -390,13 +390,13 @@ fn the_end_of_each_child_is_known_and_nothing_of_an_earlier_recording_stays() {
     finish(&options);
     assert!(stale.iter().all(|file| file.exists()));
     let summary = finish(&RecordOptions { follow_children: true, ..options });
-    let ending = |file: &PathBuf| {
+    let termination = |file: &PathBuf| {
         let reader = MmtReader::open(file, &OpenOptions::default()).unwrap();
-        reader.information().ending
+        reader.information().termination
     };
-    let endings: Vec<_> = summary.files.iter().map(ending).collect();
-    let expected = [Ending::Exited(0), Ending::Exited(7), Ending::Unknown];
-    assert_eq!(endings, expected.map(Some));
+    let terminations: Vec<_> = summary.files.iter().map(termination).collect();
+    let expected = [Termination::Exited(0), Termination::Exited(7), Termination::Unknown];
+    assert_eq!(terminations, expected.map(Some));
     assert!(!stale[1].exists() && !stale[2].exists());
     assert!(others.iter().all(|file| file.exists()));
 }
@@ -409,13 +409,13 @@ fn a_limit_ends_the_recording() {
     let limit = 3_000_000;
     let options = RecordOptions { max_instructions: Some(limit), ..options };
     let summary = finish(&options);
-    assert_eq!(summary.ending, Ending::Limit);
+    assert_eq!(summary.termination, Termination::Limit);
     assert!((limit..limit + 200).contains(&summary.totals.instructions));
     // The same without a file.
     let mut live = record_live(&options).unwrap();
     let recorded = executed(&mut *open(&options.output).unwrap());
     let live_executed = executed(&mut live);
-    assert_eq!(live.ending(), Some(Ending::Limit));
+    assert_eq!(live.termination(), Some(Termination::Limit));
     // Another run of the same program: the kernel's random bytes may lead it a little elsewhere.
     let count = |executed: &Executed| {
         executed.iter().fold(BTreeMap::new(), |mut counts, (address, ..)| {
@@ -437,7 +437,7 @@ fn a_callback_ends_the_recording() {
     let program = compile(&folder, ENDLESS);
     let Some(options) = folder.options(&[&program]) else { return };
     let summary = record(&options, &mut |instructions| instructions < 1_000_000).unwrap();
-    assert_eq!(summary.ending, Ending::Interrupted);
+    assert_eq!(summary.termination, Termination::Interrupted);
     let reader = MmtReader::open(&options.output, &OpenOptions::default()).unwrap();
     assert!(reader.information().totals.instructions >= 1_000_000);
 }
@@ -455,7 +455,7 @@ fn an_interrupted_recording_is_complete() {
     assert_eq!(unsafe { libc::kill(process.id() as i32, libc::SIGINT) }, 0);
     assert!(process.wait().unwrap().success());
     let reader = MmtReader::open(&folder.path("t.mmt"), &OpenOptions::default()).unwrap();
-    assert_eq!(reader.information().ending, Some(Ending::Interrupted));
+    assert_eq!(reader.information().termination, Some(Termination::Interrupted));
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn a_killed_recording_is_incomplete_and_readable() {
         }
         assert_eq!(blocks, reader.information().totals.blocks);
         assert!(blocks > 0 || bytes < 30_000_000);
-        assert!(!reader.information().is_complete() && reader.cut().is_some());
+        assert!(!reader.information().is_complete() && reader.truncation().is_some());
         // Nobody reads any more: the program does not go on alone.
         let start = Instant::now();
         while is_running(&program) {
@@ -564,8 +564,8 @@ fn an_instruction_that_valgrind_does_not_know_is_named() {
     }
     let Some(options) = folder.options(&[program.to_str().unwrap()]) else { return };
     let summary = finish(&options);
-    assert_eq!(summary.ending, Ending::Signalled(libc::SIGILL));
-    assert_eq!(summary.ending.exit_status(), 128 + libc::SIGILL);
+    assert_eq!(summary.termination, Termination::Signalled(libc::SIGILL));
+    assert_eq!(summary.termination.exit_status(), 128 + libc::SIGILL);
     let named = "unhandled instruction bytes: 0x62 0xF1 0x7D 0x48 0xEF 0xC0";
     assert!(summary.messages.iter().any(|line| line.contains(named)), "{:?}", summary.messages);
     assert!(summary.messages.iter().all(|line| !line.contains("==") && !line.is_empty()));

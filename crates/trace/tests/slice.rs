@@ -12,7 +12,7 @@ use proptest::prelude::*;
 type Instruction = (u64, u8, Vec<(AccessKind, u64, u16)>);
 
 /// What a source delivers, flat: instructions, and events with the instruction before which they
-/// happened. Checks that straddles are those that looking at each access finds.
+/// happened. Checks that crossings are those that looking at each access finds.
 fn flat(source: &mut dyn Source) -> (Vec<Instruction>, Vec<(usize, Event)>) {
     let (mut instructions, mut events) = (Vec::new(), Vec::new());
     let mut batch = Batch::default();
@@ -35,9 +35,9 @@ fn flat(source: &mut dyn Source) -> (Vec<Instruction>, Vec<(usize, Event)>) {
         }
         assert!(addresses.next().is_none());
         events.extend(pending.map(|(_, event)| (instructions.len(), event.clone())));
-        let told = std::mem::take(&mut batch.straddles);
-        batch.find_straddles(table);
-        assert_eq!(told, batch.straddles);
+        let told = std::mem::take(&mut batch.crossings);
+        batch.find_crossings(table);
+        assert_eq!(told, batch.crossings);
     }
     (instructions, events)
 }
@@ -107,7 +107,7 @@ fn prepared() -> impl Strategy<Value = Prepared> {
                 batch.events.push((at.index(batch.blocks.len() + 1), event));
             }
             batch.events.sort_by_key(|(at, _)| *at);
-            batch.find_straddles(table.blocks());
+            batch.find_crossings(table.blocks());
             batch
         });
         let batches = batches.collect();
@@ -138,7 +138,7 @@ proptest! {
         if part.is_empty() {
             return Ok(());
         }
-        prop_assert_eq!(slice.is_cut(), part.len() as u64 == count);
+        prop_assert_eq!(slice.is_truncated(), part.len() as u64 == count);
         let (before, later): (Vec<_>, Vec<_>) =
             events.into_iter().partition(|(at, _)| *at <= begin);
         let at_start = part_events.iter().filter(|(at, _)| *at == 0).map(|(_, event)| event);

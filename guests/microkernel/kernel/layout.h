@@ -9,7 +9,7 @@
 #define KERNEL_PHYSICAL 0x00100000
 #define VECTORS 0xffff0000
 
-#define DEVICES 0xffe00000           // the section with UART, timers, interrupt controller, lab block
+#define DEVICES 0xffe00000           // the section with UART, timers, interrupt controller, instrumentation device
 #define DEVICES_PHYSICAL 0x10100000
 #define WINDOW 0xc0000000            // all RAM, neither cached nor buffered: page tables and page contents
 #define WINDOW_MEGABYTES 32

@@ -174,7 +174,7 @@ static void clean_mapping(struct mapping m)
 }
 
 // The translation in the TLB, if any, is older than the entry just written.
-static void forget_mapping(struct mapping m, u32 maintenance)
+static void invalidate_mapping(struct mapping m, u32 maintenance)
 {
 	if (scheme->in_tlb(mapping_space(m)))
 		MAINTENANCE(maintenance, core->invalidate_tlb_entry(mapping_address(m)));
@@ -252,7 +252,7 @@ static void frame_reconsider(u32 frame, bool writable)
 		struct mapping m = mapping_at(at);
 		if (m.table->hardware[m.index]) {
 			encode(m);
-			forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
+			invalidate_mapping(m, PAGE_TIGHTENED_TRANSLATION);
 			if (scheme->in_cache(mapping_space(m))) {
 				counters[COUNT_PAGE_FLUSHES]++;
 				MAINTENANCE(PAGE_UNCACHED_DATA, core->clean_and_invalidate_page_data(mapping_address(m)));
@@ -343,13 +343,13 @@ static void remove(struct space *space, u32 address, struct mapping m)
 		m.table->soft[m.index] = 0;
 		m.table->present--;
 		encode(m);
-		forget_mapping(m, PAGE_GONE_TRANSLATION);
+		invalidate_mapping(m, PAGE_GONE_TRANSLATION);
 		return;
 	}
 	flush_mapping(m); // while it can still be translated
 	unlink(m);
 	encode(m);
-	forget_mapping(m, PAGE_GONE_TRANSLATION);
+	invalidate_mapping(m, PAGE_GONE_TRANSLATION);
 	count_above(space, address, -1);
 	if (!frames[frame / PAGE_BYTES].count)
 		frame_free(frame);
@@ -363,7 +363,7 @@ static bool bad_range(u32 address, u32 pages)
 
 static int add(struct space *space, u32 address, u32 frame, u32 soft)
 {
-	if (frames[frame / PAGE_BYTES].count >= MOST_MAPPINGS)
+	if (frames[frame / PAGE_BYTES].count >= MAX_MAPPINGS)
 		return ERROR_NO_MEMORY;
 	struct mapping m = entry_for(space, address);
 	if (!m.table)
@@ -446,7 +446,7 @@ static bool copy_now(struct mapping m)
 		m.table->soft[m.index] = old | bits;
 		frames[old / PAGE_BYTES].flags |= FRAME_WRITABLE;
 		encode(m);
-		forget_mapping(m, PAGE_LOOSENED_TRANSLATION);
+		invalidate_mapping(m, PAGE_LOOSENED_TRANSLATION);
 		return true;
 	}
 	u32 frame = frame_take();
@@ -461,11 +461,11 @@ static bool copy_now(struct mapping m)
 	link(m, frame, bits);
 	frames[frame / PAGE_BYTES].flags |= FRAME_WRITABLE;
 	encode(m);
-	forget_mapping(m, PAGE_GONE_TRANSLATION);
+	invalidate_mapping(m, PAGE_GONE_TRANSLATION);
 	return true;
 }
 
-// Prepares a page for being shared with these rights; *soft is what the new mapping's soft entry says.
+// Prepares a page for being shared with these rights; *soft is what the new mapping's software page-table entry says.
 static int share_prepare(struct space *from, struct mapping *m, u32 rights, u32 *soft)
 {
 	u32 old = m->table->soft[m->index];
@@ -485,7 +485,7 @@ static int share_prepare(struct space *from, struct mapping *m, u32 rights, u32 
 		m->table->soft[m->index] |= SHARED;
 		encode(*m);
 		if (scheme->count_written)
-			forget_mapping(*m, PAGE_TIGHTENED_TRANSLATION);
+			invalidate_mapping(*m, PAGE_TIGHTENED_TRANSLATION);
 	}
 	*soft = soft_of_rights(rights) | SHARED;
 	return 0;
@@ -589,7 +589,7 @@ static int copy_page(struct space *from, u32 source, struct space *to, u32 addre
 		m.table->soft[m.index] = soft |= COPY_ON_WRITE;
 		frames[frame / PAGE_BYTES].flags &= ~FRAME_WRITABLE; // nobody else's is, or it were shared
 		encode(m);
-		forget_mapping(m, PAGE_TIGHTENED_TRANSLATION);
+		invalidate_mapping(m, PAGE_TIGHTENED_TRANSLATION);
 		clean_mapping(m);
 	}
 	return add(to, address, frame, soft & (WRITABLE | COPY_ON_WRITE));
@@ -662,7 +662,7 @@ bool memory_fault(struct space *space, u32 address)
 		counters[COUNT_WRITTEN_SHARED]++;
 		scheme->count_written(mapping_space(m), 1);
 		encode(m);
-		forget_mapping(m, PAGE_LOOSENED_TRANSLATION);
+		invalidate_mapping(m, PAGE_LOOSENED_TRANSLATION);
 		return true;
 	}
 	return false;

@@ -7,7 +7,7 @@
 
 #define FRAMES (WINDOW_MEGABYTES * 256)
 #define TABLE_ENTRIES 256
-#define MOST_MAPPINGS 1024 // of one frame: its list is searched with interrupts off
+#define MAX_MAPPINGS 1024 // of one frame: its list is searched with interrupts off
 #define DIRECTORY_BYTES 0x4000
 #define DIRECTORY_POOL ((WINDOW_MEGABYTES << 20) - SPACES * DIRECTORY_BYTES)
 #define KERNEL_FRAMES_END (KERNEL_PHYSICAL + 0x100000)
@@ -26,7 +26,7 @@ struct table {
 };
 _Static_assert(sizeof(struct table) == PAGE_BYTES, "one frame");
 
-// Soft entries: frame address and these bits.
+// Software page-table entries: frame address and these bits.
 enum { PRESENT = 1, WRITABLE = 2, COPY_ON_WRITE = 4, WRITTEN = 8, SHARED = 16, DEVICE = 32 };
 
 enum { FRAME_UNCACHED = 1, FRAME_WRITABLE = 2, FRAME_SHARED = 4 };

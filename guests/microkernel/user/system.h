@@ -100,7 +100,7 @@ struct process {
 bool process_start(struct process *process, void (*program)(u32), u32 argument, u32 priority, u32 pager);
 void process_end(struct process *process);
 
-// The lab block of the board (docs/board.md), mapped where lab_start() puts it; reads zero on QEMU.
+// The instrumentation device of the board (docs/board.md), mapped where lab_start() puts it; reads zero on QEMU.
 enum lab {
 	LAB_CYCLES = 2,
 	LAB_INSTRUCTIONS = 4,

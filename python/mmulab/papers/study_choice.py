@@ -16,7 +16,7 @@ Stated before the candidates were compared, and of misses only, which no organis
   first uses, then what touches at most 2,048 pages; the longest run of these is chosen. (At first the
   largest share of first uses alone; but the smallest picture always has it.)
 
-The curve is the exact LRU one of `mmulab.reach`, for 128 entries on each side. What it says of other
+The curve is the exact LRU one of `mmulab.miss_curves`, for 128 entries on each side. What it says of other
 sizes is not used, since the study's claims are about it (vm98-11, vm98-12); the level is, so that
 vm98-03, vm98-17 and vm98-23 test what a walk costs, and no longer how often there is one.
 
@@ -34,8 +34,8 @@ import mmulab
 from mmulab.papers import install
 from mmulab.papers.study_programs import CANDIDATES, Candidate, missing_packages
 
-MOST_INSTRUCTIONS = 200_000_000
-MOST_PAGES = 2048
+MAX_INSTRUCTIONS = 200_000_000
+MAX_PAGES = 2048
 TLB_ENTRIES = 128
 SHORTEST_PATH = 10 / 0.10
 LONGEST_PATH = 30 / 0.05
@@ -77,7 +77,7 @@ def choose(name: str, candidates: list[Candidacy]) -> int:
 
     def rank(position: int) -> tuple[bool, bool, bool, bool, float]:
         one = candidates[position]
-        too_large = one.pages > MOST_PAGES
+        too_large = one.pages > MAX_PAGES
         if name == "ijpeg-like":
             often, rarely_first = one.path <= LONGEST_PATH, one.compulsory < 0.5
             return not one.completes, often, rarely_first, too_large, -one.instructions
@@ -95,11 +95,11 @@ def chosen() -> dict[str, Candidate]:
 def candidacy(label: str, trace: Path) -> Candidacy:
     """Reads a recording."""
     information = mmulab.trace_information(trace)
-    curves = mmulab.reach(trace)
+    curves = mmulab.miss_curves(trace)
     sides = [curves.curve(side, "4K") for side in ("instruction", "data")]
     return Candidacy(
         label,
-        information.instructions < MOST_INSTRUCTIONS,
+        information.instructions < MAX_INSTRUCTIONS,
         information.instructions,
         curves.curve("unified", "4K").pages,
         sum(side.misses_at(TLB_ENTRIES) for side in sides),
@@ -131,7 +131,7 @@ def main(folder: Path) -> int:
             trace = folder / f"{name}-{position}.mmt"
             if not trace.exists():
                 print(f"recording {program.label}", file=sys.stderr)
-                mmulab.record(program.command, trace, max_instructions=MOST_INSTRUCTIONS)
+                mmulab.record(program.command, trace, max_instructions=MAX_INSTRUCTIONS)
             found.append(candidacy(program.label, trace))
         print("\n".join(table(name, found)))
         same &= choose(name, found) == CHOSEN[name]

@@ -55,7 +55,7 @@ def times(number: int) -> str:
 
 
 def per_thousand(events: float, instructions: int) -> str:
-    """Events in a thousand instructions."""
+    """Events per thousand instructions."""
     return f"{1000 * events / instructions:.2f}"
 
 
@@ -80,7 +80,7 @@ def who_beats_intel(cells: Cells, evidence: Evidence) -> Iterator[str]:
         if notlb.interrupts < intel.tlb_misses:
             yield (
                 f"{program} touches more pages than 128 entries map, but 2 MB still hold their lines: "
-                f"{per_thousand(notlb.interrupts, notlb.instructions)} walks in a thousand "
+                f"{per_thousand(notlb.interrupts, notlb.instructions)} walks per thousand "
                 "instructions without a TLB (L1 32 KB a side) and "
                 f"{per_thousand(intel.tlb_misses, intel.instructions)} with one"
             )
@@ -138,7 +138,7 @@ def walks_against_misses(cells: Cells, evidence: Evidence) -> Iterator[str]:
             for size, lines in ((2048 * KIB, (64, 128)), (512 * KIB, (16, 32)))
         )
         numbers = (
-            f"{1000 * above:.2f} walks in a thousand instructions above and {1000 * below:.2f} below "
+            f"{1000 * above:.2f} walks per thousand instructions above and {1000 * below:.2f} below "
             f"against {1000 * misses:.2f} misses of a TLB with 112 slots"
         )
         if above < 0.75 * misses:
@@ -430,7 +430,7 @@ def a_walk_displaces_little(cells: Cells, evidence: Evidence) -> Iterator[str]:
                 f"{program}: a walk displaces less than one line that is needed again ({added:.2f} "
                 "misses, ULTRIX with L1 32 KB and L2 2 MB a side), and comes once in "
                 f"{ultrix.mean_free_path:.0f} instructions among "
-                f"{per_thousand(base.cache_misses, base.instructions)} misses in a thousand: "
+                f"{per_thousand(base.cache_misses, base.instructions)} misses per thousand: "
                 f"+{more:.1%}; with 4-way caches "
                 f"+{evidence.more_misses(program, 'ultrix, 4-way caches'):.1%}"
             )

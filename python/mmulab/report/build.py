@@ -18,7 +18,7 @@ from mmulab.causes import CAUSES
 from mmulab.errors import InputError
 from mmulab.files import replacing
 from mmulab.output import human, percent
-from mmulab.reach_result import PAGE_SIZES, ReachResult
+from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.report import plots
 from mmulab.results import MachineResult, ReplayResults
 from mmulab.views import weightiest_guess
@@ -38,7 +38,7 @@ def write_report(directory: str | os.PathLike[str], output: Path | None = None) 
     found = _gather(directory)
     if not found:
         raise InputError(
-            f"{directory}: holds no replay.json, reach.json or sweep in Parquet; "
+            f"{directory}: holds no replay.json, miss-curves.json or sweep in Parquet; "
             "`mmulab run --dir DIR -- PROGRAM` makes them"
         )
     path = output or directory / "report.html"
@@ -87,7 +87,7 @@ def _gather(directory: Path) -> dict[str, Any]:
     """What the page's sections need, for what the folder holds; nothing where it holds nothing."""
     trace = _read(directory / "trace.json", _processes_of) or []
     results = _read(directory / "replay.json", ReplayResults)
-    curves = _read(directory / "reach.json", _all_curves) or []
+    curves = _read(directory / "miss-curves.json", _all_curves) or []
     sweeps = [_sweep(path) for path in sorted(directory.glob("*.parquet"))]
     if results is None and not (trace or curves or sweeps):
         return {}
@@ -95,15 +95,15 @@ def _gather(directory: Path) -> dict[str, Any]:
         raise InputError(f"{directory / 'replay.json'}: a result without machines")
     by_trace = results.by_trace() if results else {}
     known = {Path(one["path"]).name: one for one in trace}
-    reached = {one.provenance["trace"]["name"]: one for one in curves}
+    measured = {one.provenance["trace"]["name"]: one for one in curves}
     processes = [
         {
             "name": name,
             "trace": known.get(name),
             "replay": _replay(by_trace[name]) if name in by_trace else None,
-            "reach": _reach(reached[name]) if name in reached else None,
+            "miss_curves": _miss_curves(measured[name]) if name in measured else None,
         }
-        for name in dict.fromkeys([*known, *by_trace, *reached])
+        for name in dict.fromkeys([*known, *by_trace, *measured])
     ]
     return {"processes": processes, "sweeps": sweeps}
 
@@ -112,8 +112,8 @@ def _processes_of(trace: dict[str, Any]) -> list[dict[str, Any]]:
     return [trace, *trace["children"]]
 
 
-def _all_curves(raw: Any) -> list[ReachResult]:
-    return [ReachResult(one) for one in (raw if isinstance(raw, list) else [raw])]
+def _all_curves(raw: Any) -> list[MissCurves]:
+    return [MissCurves(one) for one in (raw if isinstance(raw, list) else [raw])]
 
 
 def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
@@ -302,11 +302,11 @@ def _page_rows(row: MachineResult) -> dict[str, Any]:
     }
 
 
-def _reach(curves: ReachResult) -> dict[str, Any]:
+def _miss_curves(curves: MissCurves) -> dict[str, Any]:
     sizes = [size for size in curves.sizes() if size >= 4][:14]
     return {
         "curves": curves,
-        "plot": plots.both(plots.reach, curves),
+        "plot": plots.both(plots.miss_curves, curves),
         "page_sizes": PAGE_SIZES,
         "pages": [curves.curve("data", size).pages for size in PAGE_SIZES],
         "rows": [

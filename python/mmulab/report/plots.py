@@ -14,7 +14,7 @@ import pyarrow as pa
 import vl_convert
 
 from mmulab.causes import BY_NAME, CAUSES
-from mmulab.reach_result import PAGE_SIZES, ReachResult
+from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.results import ReplayResults
 
 INK = "#1f2328"
@@ -267,7 +267,7 @@ def mean_free_path(results: ReplayResults, *, narrow: bool = False) -> str:
     return svg(chart)
 
 
-def reach(curves: ReachResult, *, narrow: bool = False) -> str:
+def miss_curves(curves: MissCurves, *, narrow: bool = False) -> str:
     """TLB misses over TLB size, one line per page size, data and instructions side by side."""
     panels = []
     for stream, title in (("data", "Data TLB"), ("instruction", "Instruction TLB")):

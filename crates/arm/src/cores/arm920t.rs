@@ -25,7 +25,7 @@ const ROWS: &[Row] = &[
 pub static CORE: CoreDescription = CoreDescription {
     rows: &[ROWS, rows::BY_INDEX, rows::COMMON],
     // Test registers.
-    exists: |place| place.n == 15,
+    exists: |encoding| encoding.n == 15,
     has_power_control: false,
     has_accumulator: false,
     preload_fills: false,

@@ -19,7 +19,7 @@ pub struct CoreDescription {
     /// Registers and operations of coprocessor 15; the first row that fits counts.
     pub rows: &'static [&'static [Row]],
     /// Whether a register or operation that has no row exists, and is just not modelled.
-    pub exists: fn(crate::cp15::Place) -> bool,
+    pub exists: fn(crate::cp15::Encoding) -> bool,
     /// Coprocessor 14 holds clock and power control.
     pub has_power_control: bool,
     /// Coprocessor 0 is the 40-bit accumulator.

@@ -3,7 +3,7 @@
 use mmulab_system::core::{MaintenanceNames, MemoryType};
 
 use super::CoreDescription;
-use crate::cp15::{ANY, Operation::*, Place, Row, UP_TO, rows};
+use crate::cp15::{ANY, Encoding, Operation::*, Row, UP_TO, rows};
 use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits};
 
 const ROWS: &[Row] = &[
@@ -25,7 +25,7 @@ const ROWS: &[Row] = &[
 pub static CORE: CoreDescription = CoreDescription {
     rows: &[ROWS, rows::COMMON],
     // Clock switching on and off; breakpoints.
-    exists: |Place { n, m, opcode_1, opcode_2 }| {
+    exists: |Encoding { n, m, opcode_1, opcode_2 }| {
         n == 15 && matches!((m, opcode_1, opcode_2), (1 | 2, 0, 2)) || n == 14
     },
     has_power_control: false,

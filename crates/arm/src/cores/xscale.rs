@@ -36,7 +36,7 @@ const ROWS: &[Row] = &[
 pub static CORE: CoreDescription = CoreDescription {
     rows: &[ROWS, rows::COMMON],
     // Breakpoints.
-    exists: |place| place.n == 14,
+    exists: |encoding| encoding.n == 14,
     has_power_control: true,
     has_accumulator: true,
     preload_fills: true,

@@ -57,9 +57,9 @@ pub struct Decoded {
     pub sources: u16,
 }
 
-/// The handler of an instruction that is not decoded yet. `immediate` is its place.
-fn decode_first(cpu: &mut Cpu, _: &mut Bus, place: PackedOperands) -> Flow {
-    cpu.memory.fetch.decode(place.immediate);
+/// The handler of an instruction that is not decoded yet. `immediate` is its index.
+fn decode_first(cpu: &mut Cpu, _: &mut Bus, index: PackedOperands) -> Flow {
+    cpu.memory.fetch.decode(index.immediate);
     Flow::Decoded
 }
 
@@ -67,10 +67,10 @@ impl Decode for Decoder {
     type Op = Op;
     type Late = Late;
 
-    fn undecoded(place: u32) -> Op {
+    fn undecoded(index: u32) -> Op {
         // It costs nothing to find out.
         let mut op = Op { cost: Cost::NONE, ..Op::new(decode_first) };
-        op.operands.immediate = place;
+        op.operands.immediate = index;
         op
     }
 
@@ -84,13 +84,13 @@ impl Decode for Decoder {
 
     /// The stall of an instruction for what the one before it delivers late.
     fn stall(&mut self, late: Late, word: u32, thumb: bool) -> u8 {
-        let place = (word.wrapping_mul(0x9e37_79b9) >> 16) as usize % REMEMBERED;
-        let known = self.sources[place];
+        let index = (word.wrapping_mul(0x9e37_79b9) >> 16) as usize % REMEMBERED;
+        let known = self.sources[index];
         if (known.word, known.thumb) == (word, thumb) {
             return late.stall(known.registers);
         }
         let registers = self.decode(word, thumb).sources;
-        self.sources[place] = Sources { word, thumb, registers };
+        self.sources[index] = Sources { word, thumb, registers };
         late.stall(registers)
     }
 

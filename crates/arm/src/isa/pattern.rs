@@ -22,11 +22,11 @@ pub struct Pattern {
     pub except_value: u32,
     /// Length of the words in bits.
     pub width: u32,
-    pieces: [Piece; MOST_PIECES],
+    pieces: [Piece; MAX_PIECES],
     piece_count: usize,
 }
 
-const MOST_PIECES: usize = 10;
+const MAX_PIECES: usize = 10;
 
 /// Neighbouring bits of one field.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl Pattern {
             except_mask: 0,
             except_value: 0,
             width,
-            pieces: [Piece { letter: 0, low: 0, mask: 0, width: 0 }; MOST_PIECES],
+            pieces: [Piece { letter: 0, low: 0, mask: 0, width: 0 }; MAX_PIECES],
             piece_count: 0,
         };
         let mut at = 0;

@@ -14,7 +14,7 @@ pub use assembly::*;
 
 /// Where test programs start.
 pub const START: u32 = 0x1_0000;
-/// The lab block.
+/// The instrumentation device.
 pub const LAB: u32 = 0x101f_f000;
 
 /// All machines.

@@ -68,7 +68,7 @@ pub trait Walk {
     }
 }
 
-/// Memory management as the replay of a 32-bit machine sees it. Pages are folded page numbers. What an
+/// Memory management as the replay of a 32-bit machine sees it. Pages are remapped page numbers. What an
 /// organisation leaves out is what one without a TLB does: every page is mapped.
 pub trait Organisation {
     /// Whether [`Organisation::before_fill`] does anything.

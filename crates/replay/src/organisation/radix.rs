@@ -11,7 +11,7 @@ use mmulab_hardware::{
 };
 use mmulab_machine as machine;
 use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
-use mmulab_trace::{Event, Straddle};
+use mmulab_trace::{Event, LineCrossing};
 
 use super::TlbCounters;
 use crate::attribution::{Attribution, Numbered, Sought};
@@ -21,7 +21,7 @@ use crate::engine::EngineResult;
 use crate::frames::Frames;
 use crate::known_hits::{KnownHits, Passed};
 use crate::large_pages::{LARGE_SHIFT, LargePages};
-use crate::program::{Program, STORES_PADDING, StaticBlock, Stretch};
+use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 
 /// log2 of the smallest page.
 const SMALL_SHIFT: u32 = 12;
@@ -217,9 +217,9 @@ pub struct RadixEngine {
     walks: u64,
     walk_steps: u64,
     attribution: Attribution<Page>,
-    /// The accesses of the stretch that span lines, and for each access of blocks that are fetched
+    /// The accesses of the slice that span lines, and for each access of blocks that are fetched
     /// whether it writes; kept for their memory.
-    straddles: Vec<Straddle>,
+    crossings: Vec<LineCrossing>,
     stores: Vec<u8>,
 }
 
@@ -328,7 +328,7 @@ impl RadixEngine {
             walks: 0,
             walk_steps: 0,
             attribution: Attribution::default(),
-            straddles: Vec::new(),
+            crossings: Vec::new(),
             stores: Vec::new(),
             table,
         })
@@ -347,7 +347,7 @@ impl RadixEngine {
                 side.tlb.invalidate(is_within);
                 side.last_page = u64::MAX;
                 if let Some(known) = &mut side.known {
-                    known.forget(is_within);
+                    known.invalidate(is_within);
                 }
             }
             self.second.invalidate(is_within);
@@ -365,25 +365,25 @@ impl RadixEngine {
         self.instructions
     }
 
-    /// Runs a stretch of the program.
-    pub fn run(&mut self, stretch: Stretch<'_, u64>) {
-        self.data_references += stretch.addresses.len() as u64;
+    /// Runs a slice of the program.
+    pub fn run(&mut self, slice: BatchSlice<'_, u64>) {
+        self.data_references += slice.addresses.len() as u64;
         if self.sides.iter().all(|side| side.known.is_some()) {
-            return self.run_between_fetch_misses(stretch);
+            return self.run_between_fetch_misses(slice);
         }
-        let mut addresses = stretch.addresses;
-        let mut events = stretch.events;
-        for (place, &number) in stretch.blocks.iter().enumerate() {
+        let mut addresses = slice.addresses;
+        let mut events = slice.events;
+        for (place, &number) in slice.blocks.iter().enumerate() {
             self.note_until(place, &mut events);
-            let block = &stretch.program.blocks[number as usize];
+            let block = &slice.program.blocks[number as usize];
             let (own, rest) = addresses.split_at(block.accesses as usize);
             addresses = rest;
-            self.run_block(stretch, block, own);
+            self.run_block(slice, block, own);
         }
         self.note_until(usize::MAX, &mut events);
     }
 
-    /// Learns of the mapping events up to a block of the stretch; those after it are left.
+    /// Learns of the mapping events up to a block of the slice; those after it are left.
     fn note_until(&mut self, place: usize, events: &mut &[(usize, Event)]) {
         while let Some(((at, event), later)) = events.split_first() {
             if *at > place {
@@ -394,16 +394,16 @@ impl RadixEngine {
         }
     }
 
-    /// Runs a stretch from one block whose fetches are not all known to hit to the next.
+    /// Runs a slice from one block whose fetches are not all known to hit to the next.
     ///
     /// A fetch that hits the first level touches nothing that data or walks use. So blocks are fetched
     /// ahead while all their fetches hit, and their data references follow.
-    fn run_between_fetch_misses(&mut self, stretch: Stretch<'_, u64>) {
-        let Stretch { program, blocks, addresses, mut events, .. } = stretch;
-        let mut straddles = std::mem::take(&mut self.straddles);
+    fn run_between_fetch_misses(&mut self, slice: BatchSlice<'_, u64>) {
+        let BatchSlice { program, blocks, addresses, mut events, .. } = slice;
+        let mut crossings = std::mem::take(&mut self.crossings);
         let mut stores = std::mem::take(&mut self.stores);
-        stretch.find_straddles(self.caches.line_shift(Side::Data), &mut straddles);
-        let mut straddles_left = &straddles[..];
+        slice.find_crossings(self.caches.line_shift(Side::Data), &mut crossings);
+        let mut crossings_left = &crossings[..];
         stores.resize(addresses.len() + STORES_PADDING, 0);
         let (mut fetched, mut made) = (0, 0);
         loop {
@@ -414,15 +414,15 @@ impl RadixEngine {
             fetched += passed.blocks;
             let end = made + passed.accesses;
             while made < end {
-                let straddle = straddles_left.first().map_or(usize::MAX, |s| s.access as usize);
-                let until = end.min(straddle);
+                let crossing = crossings_left.first().map_or(usize::MAX, |s| s.access as usize);
+                let until = end.min(crossing);
                 self.load_and_store(&addresses[made..until], &stores[made..until]);
                 made = until;
-                if let Some((straddle, rest)) = straddles_left.split_first()
+                if let Some((crossing, rest)) = crossings_left.split_first()
                     && made < end
                 {
-                    self.access(addresses[made], straddle.last_byte, stores[made] != 0);
-                    straddles_left = rest;
+                    self.access(addresses[made], crossing.last_byte, stores[made] != 0);
+                    crossings_left = rest;
                     made += 1;
                 }
             }
@@ -440,14 +440,14 @@ impl RadixEngine {
                 self.fetched_line = Some(block.first >> self.caches.line_shift(Side::Instruction));
             }
             let own = &addresses[made..made + block.accesses as usize];
-            self.run_block(stretch, block, own);
+            self.run_block(slice, block, own);
             fetched += 1;
             made += own.len();
-            let passed = straddles_left.iter().take_while(|s| (s.access as usize) < made).count();
-            straddles_left = &straddles_left[passed..];
+            let passed = crossings_left.iter().take_while(|s| (s.access as usize) < made).count();
+            crossings_left = &crossings_left[passed..];
         }
         self.note_until(usize::MAX, &mut events);
-        self.straddles = straddles;
+        self.crossings = crossings;
         self.stores = stores;
     }
 
@@ -490,16 +490,16 @@ impl RadixEngine {
     /// Runs a block event by event.
     fn run_block(
         &mut self,
-        stretch: Stretch<'_, u64>,
+        slice: BatchSlice<'_, u64>,
         block: &StaticBlock<u64>,
         addresses: &[u64],
     ) {
         self.instructions += u64::from(block.instructions);
         let shift = self.caches.line_shift(Side::Instruction);
-        let sizes = &stretch.program.instruction_sizes[block.first_instruction as usize..]
+        let sizes = &slice.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
-        let accesses = &stretch.program.accesses[block.first_access as usize..];
-        let stores = stretch.program.stores(block);
+        let accesses = &slice.program.accesses[block.first_access as usize..];
+        let stores = slice.program.stores(block);
         let mut accesses = addresses.iter().zip(accesses).zip(stores).peekable();
         let mut address = block.first;
         for (number, &size) in sizes.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The TLBs of a 32-bit machine, with the answer for every page at hand.
 
-use mmulab_hardware::{Directory, GeometryError, Partition, Random, SetIndex};
+use mmulab_hardware::{GeometryError, Partition, Random, SetIndex, TagArray};
 use mmulab_machine as machine;
 
 use super::PAGE_SHIFT;
@@ -11,11 +11,11 @@ const PAGES: usize = 1 << (32 - PAGE_SHIFT);
 
 /// A TLB over the pages of a 32-bit address space.
 ///
-/// The model is a [`Directory`] of page numbers; beside it stands a bit for every page that says
+/// The model is a [`TagArray`] of page numbers; beside it stands a bit for every page that says
 /// whether the TLB holds it, so that the common case, a hit that changes nothing, is one load.
 #[derive(Clone, Debug)]
 pub struct PageTlb {
-    directory: Directory,
+    tags: TagArray,
     set_index: SetIndex,
     /// A bit for each page, set while the TLB holds it.
     present: Box<[u64; PAGES / 64]>,
@@ -53,16 +53,16 @@ impl PageTlb {
     /// It is impossible.
     pub fn new(tlb: &machine::Tlb, random: Random) -> Result<Self, GeometryError> {
         let ways = tlb.ways.count(u64::from(tlb.entries)) as u32;
-        let mut directory = Directory::new(tlb.sets(), ways, replacement(tlb.replacement), random)?;
-        directory.protect_ways(tlb.protected_entries)?;
+        let mut tags = TagArray::new(tlb.sets(), ways, replacement(tlb.replacement), random)?;
+        tags.protect_ways(tlb.protected_entries)?;
         let hits_change_nothing = matches!(
             tlb.replacement,
             machine::Replacement::Random | machine::Replacement::RoundRobin
         );
         let present: Box<[u64]> = vec![0; PAGES / 64].into();
         Ok(Self {
-            set_index: SetIndex::new(directory.sets()),
-            directory,
+            set_index: SetIndex::new(tags.sets()),
+            tags,
             present: present.try_into().unwrap_or_else(|_| unreachable!("made with this length")),
             hits_change_nothing,
             misses: 0,
@@ -105,9 +105,9 @@ impl PageTlb {
             return false;
         }
         if !self.hits_change_nothing {
-            let slot = self.directory.find(self.set(page), page.into());
+            let slot = self.tags.find(self.set(page), page.into());
             debug_assert!(slot.is_some());
-            slot.into_iter().for_each(|slot| self.directory.touch(slot));
+            slot.into_iter().for_each(|slot| self.tags.touch(slot));
         }
         true
     }
@@ -131,8 +131,8 @@ impl PageTlb {
     }
 
     fn insert_into(&mut self, page: u32, partition: Partition) -> Option<u32> {
-        let slot = self.directory.victim(self.set(page), partition);
-        let displaced = self.directory.replace(slot, page.into()).map(|page| page as u32);
+        let slot = self.tags.victim(self.set(page), partition);
+        let displaced = self.tags.replace(slot, page.into()).map(|page| page as u32);
         if let Some(displaced) = displaced {
             self.present[word(displaced)] &= !(1 << (displaced % 64));
         }

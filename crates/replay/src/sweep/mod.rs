@@ -7,13 +7,13 @@
 //! Three kinds of units, by how much their configurations share:
 //!
 //! - Organisations with a TLB, and `base`, on split direct-mapped caches: their walks do not depend on
-//!   the caches, so one machine drives a [`family`] of all of them.
+//!   the caches, so one machine drives a [`single_pass`] of all of them.
 //! - `notlb` on such caches walks when its own second level misses, so every configuration has caches
-//!   of its own; those with the same first level are [`lanes`], passed over together where all hit.
+//!   of its own; those with the same first level are [`interleaved`], passed over together where all hit.
 //! - Everything else replays side by side and shares the decoding.
 
-mod family;
-mod lanes;
+mod interleaved;
+mod single_pass;
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
@@ -26,16 +26,16 @@ use serde::{Deserialize, Serialize};
 use crate::attribution::{Attribution, Regions};
 use crate::caches::{SplitDirectMapped, miss_cycles};
 use crate::engine::{Engine, EngineResult};
-use crate::fold::{DoesNotFit, SharedFold};
 use crate::frames::Frames;
 use crate::organisation::{NoTlb, Organisation};
 use crate::outcome::Outcome;
-use crate::program::{Program, Stretch};
+use crate::program::{BatchSlice, Program};
+use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::replay::{
     Options, OrganisationUser, ReplayError, replay, user_space_bytes, with_organisation,
 };
-use family::{Family, MOST_FIRST_LEVELS, Member, Shape, shape};
-use lanes::{InLanes, Lanes};
+use interleaved::{Interleaved, InterleavedWalks};
+use single_pass::{MAX_FIRST_LEVELS, Member, Shape, SinglePass, shape};
 
 /// Configurations that one pass over a trace serves together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,9 +53,9 @@ pub struct Unit {
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// One machine drives all caches.
-    Family,
+    SinglePass,
     /// Those with the same first level are looked at together.
-    Lanes,
+    Interleaved,
     /// Only the decoding.
     Decoding,
 }
@@ -67,23 +67,23 @@ impl Sharing {
         match machine.organisation {
             _ if !is_fast_shape => Sharing::Decoding,
             Description::Radix(_) => Sharing::Decoding,
-            Description::Notlb(_) => Sharing::Lanes,
-            _ => Sharing::Family,
+            Description::Notlb(_) => Sharing::Interleaved,
+            _ => Sharing::SinglePass,
         }
     }
 
     /// Whether a unit that shares this way has room for `machine`, which is of its kind.
     fn admits(self, unit: &Unit, machine: &ReplayMachine) -> bool {
         match self {
-            Sharing::Decoding => unit.machines.len() < MOST_SIDE_BY_SIDE,
-            Sharing::Lanes => unit.machines.len() < MOST_LANES,
-            Sharing::Family => [0, 1].iter().all(|&side| {
+            Sharing::Decoding => unit.machines.len() < MAX_SIDE_BY_SIDE,
+            Sharing::Interleaved => unit.machines.len() < MAX_INTERLEAVED,
+            Sharing::SinglePass => [0, 1].iter().all(|&side| {
                 let with_it = unit.machines.iter().chain([machine]);
                 let mut firsts: Vec<_> =
                     with_it.filter_map(member).map(|member| member.first[side]).collect();
                 firsts.sort_unstable();
                 firsts.dedup();
-                firsts.len() <= MOST_FIRST_LEVELS
+                firsts.len() <= MAX_FIRST_LEVELS
             }),
         }
     }
@@ -108,10 +108,10 @@ impl Sharing {
 }
 
 /// Machines that are replayed side by side in one unit.
-const MOST_SIDE_BY_SIDE: usize = 8;
+const MAX_SIDE_BY_SIDE: usize = 8;
 
-/// Lanes in one unit, of all shapes of the first level together: each has megabytes of caches.
-const MOST_LANES: usize = 96;
+/// Interleaved in one unit, of all shapes of the first level together: each has megabytes of caches.
+const MAX_INTERLEAVED: usize = 96;
 
 /// Cuts configurations into units. The result depends on the list alone.
 pub fn units(machines: &[ReplayMachine]) -> Vec<Unit> {
@@ -130,7 +130,7 @@ pub fn units(machines: &[ReplayMachine]) -> Vec<Unit> {
     units
 }
 
-/// The caches of a machine as a member of a family; `None` where they have another shape.
+/// The caches of a machine as a member of a simulation; `None` where they have another shape.
 fn member(machine: &ReplayMachine) -> Option<Member> {
     let [[l1i, l2i], [l1d, _]] = SplitDirectMapped::shape(machine)?;
     let [first_miss, second_miss, _] = miss_cycles(machine);
@@ -157,8 +157,8 @@ impl Unit {
     ) -> Result<Vec<Outcome>, ReplayError> {
         match self.sharing {
             Sharing::Decoding => self.run_side_by_side(source, seed, progress),
-            Sharing::Family => self.run_family(source, seed, progress),
-            Sharing::Lanes => self.run_lanes(source, progress),
+            Sharing::SinglePass => self.run_single_pass(source, seed, progress),
+            Sharing::Interleaved => self.run_interleaved(source, progress),
         }
     }
 
@@ -178,7 +178,7 @@ impl Unit {
         Ok(outcomes)
     }
 
-    fn run_lanes(
+    fn run_interleaved(
         &self,
         source: &mut dyn Source,
         progress: &(dyn Fn(u64) -> bool + Sync),
@@ -187,17 +187,17 @@ impl Unit {
         let Description::Notlb(table) = &first.organisation else { return Ok(Vec::new()) };
         let members: Vec<Member> = self.machines.iter().filter_map(member).collect();
         let groups = by_first_level(&members);
-        let fold = folded_space(first);
+        let remapping = remapped_space(first);
         let engine = |places: &Vec<usize>| {
             let machines: Vec<_> = places.iter().map(|&place| &self.machines[place]).collect();
-            let lanes = Lanes::new(&machines, NoTlb::new(table))?;
+            let configurations = Interleaved::new(&machines, NoTlb::new(table))?;
             let frames = Frames::new_32_bit(first.memory.placement, 0);
-            Some(Engine::new(InLanes, lanes, fold.clone(), frames, 0))
+            Some(Engine::new(InterleavedWalks, configurations, remapping.clone(), frames, 0))
         };
         let mut engines: Vec<_> = groups.values().filter_map(engine).collect();
-        drive(source, first, &fold, progress, |stretch| {
+        drive(source, first, &remapping, progress, |slice| {
             engines.iter_mut().try_fold(0, |_, engine| {
-                engine.run(stretch)?;
+                engine.run(slice)?;
                 Ok(engine.instructions())
             })
         })?;
@@ -214,7 +214,7 @@ impl Unit {
         Ok(outcomes.into_iter().flatten().collect())
     }
 
-    fn run_family(
+    fn run_single_pass(
         &self,
         source: &mut dyn Source,
         seed: u64,
@@ -222,16 +222,20 @@ impl Unit {
     ) -> Result<Vec<Outcome>, ReplayError> {
         let Some(first) = self.machines.first() else { return Ok(Vec::new()) };
         let members: Vec<Member> = self.machines.iter().filter_map(member).collect();
-        let fold = folded_space(first);
-        let build =
-            BuildFamily { machine: first, seed, fold: &fold, family: Family::new(&members) };
+        let remapping = remapped_space(first);
+        let build = BuildSinglePass {
+            machine: first,
+            seed,
+            remapping: &remapping,
+            single_pass: SinglePass::new(&members),
+        };
         let mut engine = with_organisation(first, seed, build)
             .map_err(|reason| ReplayError::Machine { machine: first.name.clone(), reason })?;
-        drive(source, first, &fold, progress, |stretch| engine.run(stretch))?;
-        let (result, family) = engine.finish();
+        drive(source, first, &remapping, progress, |slice| engine.run(slice))?;
+        let (result, simulation) = engine.finish();
         let outcomes = self.machines.iter().zip(&members).map(|(machine, member)| {
             let mut result = result.clone();
-            result.caches = family.account(member, &mut result.ledger, &result.caches);
+            result.caches = simulation.account(member, &mut result.ledger, &result.caches);
             Outcome::new(machine, result, &Regions::default(), |_| None)
         });
         Ok(outcomes.collect())
@@ -248,25 +252,25 @@ fn by_first_level(members: &[Member]) -> BTreeMap<[Shape; 2], Vec<usize>> {
 }
 
 /// Where a 32-bit machine sees the program.
-fn folded_space(machine: &ReplayMachine) -> SharedFold {
-    SharedFold::new(user_space_bytes(&machine.organisation).unwrap_or(0))
+fn remapped_space(machine: &ReplayMachine) -> SharedRemapping {
+    SharedRemapping::new(user_space_bytes(&machine.organisation).unwrap_or(0))
 }
 
-/// Reads a trace as the 32-bit `machine` sees it, and hands every stretch to `run`, which gives the
+/// Reads a trace as the 32-bit `machine` sees it, and hands every slice to `run`, which gives the
 /// number of instructions run so far.
 fn drive(
     source: &mut dyn Source,
     machine: &ReplayMachine,
-    fold: &SharedFold,
+    remapping: &SharedRemapping,
     progress: &(dyn Fn(u64) -> bool + Sync),
-    mut run: impl FnMut(Stretch<'_, u32>) -> Result<u64, DoesNotFit>,
+    mut run: impl FnMut(BatchSlice<'_, u32>) -> Result<u64, DoesNotFit>,
 ) -> Result<(), ReplayError> {
     let mut program = Program::default();
     let mut batch = Batch::default();
     while source.next_batch(&mut batch)? {
-        let learnt = program.learn_folded(source.table().blocks(), &batch, fold);
+        let learnt = program.learn_remapped(source.table().blocks(), &batch, remapping);
         let instructions = learnt
-            .and_then(|()| run(program.stretch(&batch)))
+            .and_then(|()| run(program.slice(&batch)))
             .map_err(|reason| ReplayError::DoesNotFit { machine: machine.name.clone(), reason })?;
         if !progress(instructions) {
             return Err(ReplayError::Stopped);
@@ -275,21 +279,21 @@ fn drive(
     Ok(())
 }
 
-/// An engine over a family, whatever its organisation.
-trait DrivesFamily {
-    /// Runs a stretch; the number of instructions run so far.
-    fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<u64, DoesNotFit>;
+/// An engine over a simulation, whatever its organisation.
+trait DrivesSinglePass {
+    /// Runs a slice; the number of instructions run so far.
+    fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<u64, DoesNotFit>;
 
-    fn finish(self: Box<Self>) -> (EngineResult<u32>, Family);
+    fn finish(self: Box<Self>) -> (EngineResult<u32>, SinglePass);
 }
 
-impl<O: Organisation> DrivesFamily for Engine<O, Family> {
-    fn run(&mut self, stretch: Stretch<'_, u32>) -> Result<u64, DoesNotFit> {
-        Engine::run(self, stretch)?;
+impl<O: Organisation> DrivesSinglePass for Engine<O, SinglePass> {
+    fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<u64, DoesNotFit> {
+        Engine::run(self, slice)?;
         Ok(self.instructions())
     }
 
-    fn finish(self: Box<Self>) -> (EngineResult<u32>, Family) {
+    fn finish(self: Box<Self>) -> (EngineResult<u32>, SinglePass) {
         let mut result = self.result();
         // What walks cost is each member's own; only their number is known here.
         result.attribution = Attribution::default();
@@ -297,24 +301,24 @@ impl<O: Organisation> DrivesFamily for Engine<O, Family> {
     }
 }
 
-struct BuildFamily<'a> {
+struct BuildSinglePass<'a> {
     machine: &'a ReplayMachine,
     seed: u64,
-    fold: &'a SharedFold,
-    family: Family,
+    remapping: &'a SharedRemapping,
+    single_pass: SinglePass,
 }
 
-impl OrganisationUser for BuildFamily<'_> {
-    type Output = Box<dyn DrivesFamily>;
+impl OrganisationUser for BuildSinglePass<'_> {
+    type Output = Box<dyn DrivesSinglePass>;
 
     fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
     where
         O: Organisation + Send + 'static,
     {
-        let Self { machine, seed, fold, family } = self;
+        let Self { machine, seed, remapping, single_pass } = self;
         let frames = Frames::new_32_bit(machine.memory.placement, seed);
         let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-        let fold = fold.clone();
-        Ok(Box::new(Engine::new(organisation, family, fold, frames, interrupt_cycles)))
+        let remapping = remapping.clone();
+        Ok(Box::new(Engine::new(organisation, single_pass, remapping, frames, interrupt_cycles)))
     }
 }

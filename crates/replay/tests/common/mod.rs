@@ -49,7 +49,7 @@ impl VecSource {
                 batch.blocks.push(number);
                 batch.addresses.extend_from_slice(addresses);
             }
-            batch.find_straddles(table.blocks());
+            batch.find_crossings(table.blocks());
             batches.push((table.clone(), batch));
         }
         batches.reverse();

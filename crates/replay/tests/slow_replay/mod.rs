@@ -2,19 +2,19 @@
 //!
 //! It makes one reference at a time, straight from the study's pseudocode, on sets that are lists.
 //! It shares with the library only what is not under test here: the machine's description, the
-//! random generator (so that both draw alike), the fold and the frames, and the order of causes.
+//! random generator (so that both draw alike), the remapping and the frames, and the order of causes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use mmulab_hardware::{Partition, Random, Replacement};
 use mmulab_machine as machine;
 use mmulab_machine::{Addressing, CacheLevel, Organisation, Pages, ReplayMachine, WalkStart};
-use mmulab_replay::{Fold, Frames};
+use mmulab_replay::{Frames, Remapping};
 use mmulab_trace::{AccessKind, Block, Event};
 
 use crate::slow::SlowSets;
 
-/// An instruction of the program, executed once, at folded addresses where the machine folds.
+/// An instruction of the program, executed once, at remapped addresses where the machine remaps.
 struct Instruction {
     address: u64,
     size: u64,
@@ -163,7 +163,7 @@ pub struct Slow {
     dtlb: Vec<SlowTlb>,
     stlb: Vec<SlowTlb>,
     walk_caches: BTreeMap<u32, SlowTlb>,
-    fold: Fold,
+    remapping: Remapping,
     frames: Frames,
     has_physical: bool,
     chains: HashMap<u64, Vec<(u64, u64)>>,
@@ -266,7 +266,7 @@ impl Slow {
             ),
             stlb: tlbs(&[&machine.stlb, &machine.stlb_huge], 120),
             walk_caches,
-            fold: Fold::new(user_space),
+            remapping: Remapping::new(user_space),
             frames: if radix {
                 Frames::new(machine.memory.placement, seed)
             } else {
@@ -282,10 +282,10 @@ impl Slow {
         }
     }
 
-    /// Learns of a mapping before the program starts; the fold knows all of them at once.
-    pub fn fold_in(&mut self, event: &Event) {
+    /// Learns of a mapping before the program starts; the remapping knows all of them at once.
+    pub fn learn_mapping(&mut self, event: &Event) {
         if let Event::Map { address, length_bytes, .. } = event {
-            self.fold.map(*address, *length_bytes);
+            self.remapping.map(*address, *length_bytes);
         }
     }
 
@@ -329,13 +329,13 @@ impl Slow {
         first.is_some() && (0..512).all(|page| self.anonymous.get(&(block * 512 + page)) == first)
     }
 
-    /// Executes a block. It is folded by its first byte and stays whole.
+    /// Executes a block. It is remapped by its first byte and stays whole.
     pub fn execute_block(&mut self, block: &Block, addresses: &[u64]) {
         let is_radix = matches!(self.machine.organisation, Organisation::Radix(_));
         let mut address = if is_radix {
             block.address
         } else {
-            u64::from(self.fold.fold(block.address).unwrap())
+            u64::from(self.remapping.remap(block.address).unwrap())
         };
         let mut addresses = addresses.iter();
         for (index, &size) in block.instruction_sizes_bytes.iter().enumerate() {
@@ -348,7 +348,7 @@ impl Slow {
                     let address = if is_radix {
                         address
                     } else {
-                        u64::from(self.fold.fold(address).unwrap())
+                        u64::from(self.remapping.remap(address).unwrap())
                     };
                     let is_store = access.kind != AccessKind::Load;
                     (address, u64::from(access.size_bytes), is_store)
@@ -416,7 +416,7 @@ impl Slow {
     }
 
     fn attribute(&mut self, page: u64, before: u64) {
-        let address = self.fold.unfold(page as u32).unwrap();
+        let address = self.remapping.original(page as u32).unwrap();
         let cycles = self.counts.cycles() - before;
         let walks = self.counts.pages.entry((address, PAGE)).or_default();
         walks.0 += 1;

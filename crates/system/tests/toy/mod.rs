@@ -178,8 +178,8 @@ impl Decode for ToyDecoder {
     type Op = ToyOp;
     type Late = ();
 
-    fn undecoded(place: u32) -> ToyOp {
-        ToyOp { code: UNDECODED, word: place, cost: Cost::NONE }
+    fn undecoded(index: u32) -> ToyOp {
+        ToyOp { code: UNDECODED, word: index, cost: Cost::NONE }
     }
 
     fn word(&mut self, word: u32, _: Option<u32>) -> ToyOp {

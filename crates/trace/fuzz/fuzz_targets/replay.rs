@@ -26,8 +26,8 @@ pub fn read(content: &[u8]) {
             let accesses: usize =
                 batch.blocks.iter().map(|&block| table[block as usize].accesses.len()).sum();
             assert_eq!(accesses, batch.addresses.len());
-            assert!(batch.straddles.is_sorted_by(|a, b| a.access < b.access));
-            let last = batch.straddles.last();
+            assert!(batch.crossings.is_sorted_by(|a, b| a.access < b.access));
+            let last = batch.crossings.last();
             assert!(last.is_none_or(|last| (last.access as usize) < batch.addresses.len()));
             assert!(batch.events.iter().all(|(at, _)| *at <= batch.blocks.len()));
             for &block in &batch.blocks {

@@ -75,7 +75,7 @@ pub(crate) fn recognise(
         format,
         records,
         partial,
-        cut: None,
+        truncation: None,
         ended: false,
         instruction: Instruction::default(),
         table: BlockTable::default(),
@@ -89,7 +89,7 @@ struct ForeignSource {
     format: &'static str,
     records: Box<dyn Records>,
     partial: bool,
-    cut: Option<String>,
+    truncation: Option<String>,
     ended: bool,
     instruction: Instruction,
     table: BlockTable,
@@ -144,16 +144,16 @@ impl Source for ForeignSource {
                     if !self.partial {
                         return Err(TraceError::damaged(&self.path, &place, &problem));
                     }
-                    self.cut = Some(format!("{place}: {problem}"));
+                    self.truncation = Some(format!("{place}: {problem}"));
                 }
             }
         }
-        batch.find_straddles(self.table.blocks());
+        batch.find_crossings(self.table.blocks());
         Ok(!batch.blocks.is_empty())
     }
 
-    fn cut(&self) -> Option<&str> {
-        self.cut.as_deref()
+    fn truncation(&self) -> Option<&str> {
+        self.truncation.as_deref()
     }
 
     fn format(&self) -> &'static str {

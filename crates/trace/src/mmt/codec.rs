@@ -14,14 +14,14 @@
 //! new distance in the payload stream, or 0 where the old one held, so that decoding an address
 //! takes no branch.
 //!
-//! Straddles: where the addresses are that span a multiple of sixteen bytes, so that nobody need look
+//! Line crossings: where the addresses are that span a multiple of sixteen bytes, so that nobody need look
 //! at all of them.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::container::MAX_ACCESSES;
-use crate::{Access, Batch, BlockId, Straddle};
+use crate::{Access, Batch, BlockId, LineCrossing};
 
 /// How many places back a base may lie.
 pub(crate) const FARTHEST_BASE: usize = 15;
@@ -79,8 +79,8 @@ pub(crate) struct Streams {
     pub address_tokens: Vec<u8>,
     /// New distances, little-endian.
     pub payload: Vec<u8>,
-    /// For each straddle the number of addresses since the one before, as LEB128.
-    pub straddles: Vec<u8>,
+    /// For each crossing the number of addresses since the one before, as LEB128.
+    pub crossings: Vec<u8>,
 }
 
 impl Streams {
@@ -90,7 +90,7 @@ impl Streams {
         self.block_escapes.clear();
         self.address_tokens.clear();
         self.payload.clear();
-        self.straddles.clear();
+        self.crossings.clear();
     }
 }
 
@@ -291,7 +291,7 @@ impl Encoder {
         let payload = &mut streams.payload;
         let mut payload_done = 0;
         let mut position = 0;
-        let mut after_straddle = 0;
+        let mut after_crossing = 0;
         for &block in blocks {
             let range = layout.of_block(block);
             let room = payload_done + 8 * range.len() + 8;
@@ -301,9 +301,9 @@ impl Encoder {
             let last_bytes = &layout.last_bytes[range.clone()];
             for (state, &last_byte) in self.accesses[range].iter_mut().zip(last_bytes) {
                 let address = addresses[position];
-                if Straddle::is_at(address, last_byte) {
-                    put_varint(&mut streams.straddles, (position - after_straddle) as u64);
-                    after_straddle = position + 1;
+                if LineCrossing::is_at(address, last_byte) {
+                    put_varint(&mut streams.crossings, (position - after_crossing) as u64);
+                    after_crossing = position + 1;
                 }
                 let base = match state.base {
                     0 => state.last,
@@ -388,9 +388,9 @@ pub(crate) struct Decoder {
     addresses_done: usize,
     escapes_done: usize,
     payload_done: usize,
-    straddles_done: usize,
-    /// Place in the chunk of the next straddle; beyond all addresses after the last.
-    next_straddle: usize,
+    crossings_done: usize,
+    /// Place in the chunk of the next crossing; beyond all addresses after the last.
+    next_crossing: usize,
     /// The accesses of the batch's blocks, each by the offset of its state in bytes; the rest is
     /// scratch.
     sequence: Vec<u32>,
@@ -398,7 +398,7 @@ pub(crate) struct Decoder {
     recent: [u64; FARTHEST_BASE],
 }
 
-/// Accesses of a block that are listed without a branch: as many as the writer joins at most.
+/// Accesses of a block that are listed without a branch: as many as the writer fuses at most.
 const LISTED_AT_ONCE: usize = 16;
 /// As many as one word has tokens for.
 const GROUP_ADDRESSES: usize = 16;
@@ -475,8 +475,8 @@ impl Decoder {
         self.addresses_done = 0;
         self.escapes_done = 0;
         self.payload_done = PAYLOAD_START;
-        self.straddles_done = 0;
-        self.next_straddle = self.find_straddle(0)?;
+        self.crossings_done = 0;
+        self.next_crossing = self.find_crossing(0)?;
         self.recent = [0; FARTHEST_BASE];
         self.block_count = block_count;
         Ok(())
@@ -492,7 +492,7 @@ impl Decoder {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.decode_modern(layout, max_blocks, batch) };
+            return unsafe { self.decode_avx2(layout, max_blocks, batch) };
         }
         self.decode_batch(layout, max_blocks, batch)
     }
@@ -500,7 +500,7 @@ impl Decoder {
     /// `decode_batch` for processors of the last ten years: a third faster.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    fn decode_modern(
+    fn decode_avx2(
         &mut self,
         layout: &Layout,
         max_blocks: usize,
@@ -516,7 +516,7 @@ impl Decoder {
         max_blocks: usize,
         batch: &mut Batch,
     ) -> Result<(), &'static str> {
-        let Batch { blocks, addresses, straddles, .. } = batch;
+        let Batch { blocks, addresses, crossings, .. } = batch;
         debug_assert!(blocks.is_empty() && addresses.is_empty());
         let count = self.decode_blocks(layout, max_blocks, blocks)?;
         if count > self.address_count - self.addresses_done {
@@ -524,11 +524,11 @@ impl Decoder {
         }
         self.decode_addresses(count, addresses)?;
         let first_address = self.addresses_done - count;
-        while self.next_straddle < self.addresses_done {
-            let access = self.next_straddle - first_address;
+        while self.next_crossing < self.addresses_done {
+            let access = self.next_crossing - first_address;
             let last_byte = layout.last_bytes[(self.sequence[access] / STATE_BYTES) as usize];
-            straddles.push(Straddle { access: access as u32, last_byte });
-            self.next_straddle = self.find_straddle(self.next_straddle + 1)?;
+            crossings.push(LineCrossing { access: access as u32, last_byte });
+            self.next_crossing = self.find_crossing(self.next_crossing + 1)?;
         }
         let kept = addresses.len().min(FARTHEST_BASE);
         self.recent.copy_within(kept.., 0);
@@ -543,15 +543,15 @@ impl Decoder {
         Ok(())
     }
 
-    /// The place in the chunk of the next straddle, which is not before `place`.
-    fn find_straddle(&mut self, place: usize) -> Result<usize, &'static str> {
-        if self.straddles_done == self.streams.straddles.len() {
+    /// The place in the chunk of the next crossing, which is not before `place`.
+    fn find_crossing(&mut self, place: usize) -> Result<usize, &'static str> {
+        if self.crossings_done == self.streams.crossings.len() {
             return Ok(usize::MAX);
         }
-        take_varint(&self.streams.straddles, &mut self.straddles_done)
+        take_varint(&self.streams.crossings, &mut self.crossings_done)
             .and_then(|step| place.checked_add(usize::try_from(step).ok()?))
             .filter(|&found| found < self.address_count)
-            .ok_or("the straddle stream makes no sense")
+            .ok_or("the crossing stream makes no sense")
     }
 
     /// Appends up to `max_blocks` blocks, lists their accesses in `self.sequence`, and returns how
@@ -701,17 +701,17 @@ impl Decoder {
                           number: usize,
                           place: *mut u64,
                           before: *mut u64,
-                          said_end: *const u8,
-                          unsaid_bits: u8| {
+                          encoded_end: *const u8,
+                          implied_bits: u8| {
                 let state = states.byte_add(access as usize);
                 let back = (*state).base as isize;
                 let own = (&raw mut (*state).last).wrapping_sub(number);
                 let origin = select_unpredictable(back == 0, own, before);
                 let base = *origin.wrapping_offset(back).wrapping_add(number);
-                let said = i64::from_le(said_end.sub(8).cast::<i64>().read_unaligned());
-                let said = said.wrapping_shr(unsaid_bits.into());
+                let encoded = i64::from_le(encoded_end.sub(8).cast::<i64>().read_unaligned());
+                let encoded = encoded.wrapping_shr(implied_bits.into());
                 let expected = i64::from((*state).distance);
-                let distance = select_unpredictable(unsaid_bits == 64, expected, said);
+                let distance = select_unpredictable(implied_bits == 64, expected, encoded);
                 let address = base.wrapping_add(distance as u64);
                 (*state).last = address;
                 (*state).distance = distance as i32;
@@ -729,12 +729,19 @@ impl Decoder {
                     let tokens = std::hint::black_box(tokens);
                     let decode_pair = |pair: usize| {
                         let number = 2 * pair;
-                        let said_end = payload_done.add(tokens.even_ends[pair].into());
-                        let unsaid_bits = tokens.even_unsaid_bits[pair];
-                        decode(group[number], number, place, place, said_end, unsaid_bits);
-                        let said_end = payload_done.add(tokens.odd_ends[pair].into());
-                        let unsaid_bits = tokens.odd_unsaid_bits[pair];
-                        decode(group[number + 1], number + 1, place, place, said_end, unsaid_bits);
+                        let encoded_end = payload_done.add(tokens.even_ends[pair].into());
+                        let implied_bits = tokens.even_implied_bits[pair];
+                        decode(group[number], number, place, place, encoded_end, implied_bits);
+                        let encoded_end = payload_done.add(tokens.odd_ends[pair].into());
+                        let implied_bits = tokens.odd_implied_bits[pair];
+                        decode(
+                            group[number + 1],
+                            number + 1,
+                            place,
+                            place,
+                            encoded_end,
+                            implied_bits,
+                        );
                     };
                     // One by one, since the compiler would make a loop of a loop.
                     decode_pair(0);
@@ -775,8 +782,8 @@ struct Tokens {
     even_ends: [u8; 8],
     odd_ends: [u8; 8],
     /// How many of the 64 bits of each distance are not in the payload, but follow from its sign.
-    even_unsaid_bits: [u8; 8],
-    odd_unsaid_bits: [u8; 8],
+    even_implied_bits: [u8; 8],
+    odd_implied_bits: [u8; 8],
 }
 
 impl Tokens {
@@ -789,8 +796,8 @@ impl Tokens {
         Self {
             even_ends: (odd_ends - odd).to_le_bytes(),
             odd_ends: odd_ends.to_le_bytes(),
-            even_unsaid_bits: (64 * ALL - 8 * even).to_le_bytes(),
-            odd_unsaid_bits: (64 * ALL - 8 * odd).to_le_bytes(),
+            even_implied_bits: (64 * ALL - 8 * even).to_le_bytes(),
+            odd_implied_bits: (64 * ALL - 8 * odd).to_le_bytes(),
         }
     }
 }

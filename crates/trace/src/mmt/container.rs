@@ -24,7 +24,7 @@ pub(crate) const MAX_ACCESSES: usize = 1 << 26;
 pub(crate) const MAX_DEFINITION_BYTES: usize = 64 << 20;
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// Definitions, events, bases, block tokens, block escapes, address tokens, payload, straddles.
+/// Definitions, events, bases, block tokens, block escapes, address tokens, payload, crossings.
 pub(crate) const STREAMS: usize = 8;
 pub(crate) const CHUNK_HEADER_BYTES: usize = 4 + 4 + 4 + 4 + 8 + 4 + 4 + 8 * STREAMS + 8 + 8;
 pub(crate) const INDEX_ENTRY_BYTES: usize = 8 + 8;
@@ -45,7 +45,7 @@ pub struct Metadata {
 /// How a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum Termination {
     /// The program ended by itself with this exit code.
     Exited(i32),
     /// A signal with this number ended the program.
@@ -63,7 +63,7 @@ pub enum Ending {
 pub struct Totals {
     /// Instructions executed.
     pub instructions: u64,
-    /// Blocks executed, as they stand in the file: those that the writer joined count as one.
+    /// Blocks executed, as they stand in the file: those that the writer fused count as one.
     pub blocks: u64,
     /// Loads executed.
     pub loads: u64,
@@ -71,7 +71,7 @@ pub struct Totals {
     pub stores: u64,
     /// Modifies executed.
     pub modifies: u64,
-    /// Blocks in the file's table, joined ones included.
+    /// Blocks in the file's table, fused ones included.
     pub distinct_blocks: u64,
     /// Events.
     pub events: u64,
@@ -105,7 +105,7 @@ pub struct Information {
     /// Sums; of an incomplete trace only instructions and blocks of the whole chunks.
     pub totals: Totals,
     /// How the recording ended; nothing where the file is incomplete.
-    pub ending: Option<Ending>,
+    pub termination: Option<Termination>,
     /// Number of whole chunks.
     pub chunks: u32,
     /// Size of the file.
@@ -115,7 +115,7 @@ pub struct Information {
 impl Information {
     /// Whether the recording was brought to its end.
     pub fn is_complete(&self) -> bool {
-        self.ending.is_some()
+        self.termination.is_some()
     }
 
     /// Size on disk per executed instruction.
@@ -127,7 +127,9 @@ impl Information {
 /// What is known at the end, as it stands in the index.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Conclusion {
-    pub ending: Ending,
+    /// The name in files of format 3.
+    #[serde(rename = "ending")]
+    pub termination: Termination,
     pub totals: Totals,
     /// The last program that the process has loaded, if it was not the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

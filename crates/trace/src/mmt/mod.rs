@@ -2,12 +2,12 @@
 
 mod codec;
 mod container;
-mod join;
+mod fusion;
 mod reader;
 mod writer;
 
 pub(crate) use container::MAGIC;
-pub use container::{Ending, Information, MMT_VERSION, Metadata, Totals};
+pub use container::{Information, MMT_VERSION, Metadata, Termination, Totals};
 pub use reader::MmtReader;
 pub use writer::MmtWriter;
 pub(crate) use writer::create_beside;

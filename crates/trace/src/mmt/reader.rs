@@ -9,9 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec::{Decoder, Layout, MAX_BLOCK_ACCESSES, PAYLOAD_START, take_varint, unzigzag};
 use super::container::{
-    CHUNK_HEADER_BYTES, ChunkHeader, Conclusion, END_MAGIC, Ending, FOOTER_BYTES, Fields,
+    CHUNK_HEADER_BYTES, ChunkHeader, Conclusion, END_MAGIC, FOOTER_BYTES, Fields,
     INDEX_ENTRY_BYTES, INDEX_MAGIC, Information, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
-    MAX_METADATA_BYTES, MMT_VERSION, Metadata, StreamLengths, Totals, unseal,
+    MAX_METADATA_BYTES, MMT_VERSION, Metadata, StreamLengths, Termination, Totals, unseal,
 };
 use crate::{Access, AccessKind, Batch, Block, BlockTable, Event, OpenOptions, Source, TraceError};
 
@@ -28,7 +28,7 @@ pub struct MmtReader {
     /// Whether damage ends the trace instead of being an error.
     partial: bool,
     /// Why the trace ends early.
-    cut: Option<String>,
+    truncation: Option<String>,
     table: BlockTable,
     layout: Layout,
     last_block_end: u64,
@@ -89,14 +89,14 @@ impl MmtReader {
             information: Information {
                 metadata,
                 totals: Totals::default(),
-                ending: None,
+                termination: None,
                 chunks: 0,
                 file_bytes,
             },
             chunk_offsets: Vec::new(),
             next_chunk: 0,
             partial: options.partial,
-            cut: None,
+            truncation: None,
             table: BlockTable::default(),
             layout: Layout::default(),
             last_block_end: 0,
@@ -116,9 +116,12 @@ impl MmtReader {
                      {instructions} instructions"
                 );
                 if !options.partial {
-                    return Err(TraceError::Incomplete { path: path.display().to_string(), cut });
+                    return Err(TraceError::Incomplete {
+                        path: path.display().to_string(),
+                        truncation: cut,
+                    });
                 }
-                reader.cut = Some(cut);
+                reader.truncation = Some(cut);
             }
         }
         reader.information.chunks = reader.chunk_offsets.len() as u32;
@@ -163,7 +166,7 @@ impl MmtReader {
         })();
         let (conclusion, entries) = parsed.ok_or("its index makes no sense")?;
         self.information.totals = conclusion.totals;
-        self.information.ending = Some(conclusion.ending);
+        self.information.termination = Some(conclusion.termination);
         if let Some(command) = conclusion.command {
             self.information.metadata.command = command;
         }
@@ -263,7 +266,7 @@ impl MmtReader {
             &mut streams.block_escapes,
             &mut streams.address_tokens,
             &mut streams.payload,
-            &mut streams.straddles,
+            &mut streams.crossings,
         ];
         let mut stored = self.stored.as_slice();
         let starts = [0, 0, 0, 0, 0, 0, PAYLOAD_START, 0];
@@ -296,7 +299,7 @@ impl MmtReader {
         self.decoder.stop();
         self.events.clear();
         if self.partial {
-            self.cut.get_or_insert_with(|| format!("chunk {chunk}: {problem}"));
+            self.truncation.get_or_insert_with(|| format!("chunk {chunk}: {problem}"));
             self.next_chunk = self.chunk_offsets.len();
             return Ok(false);
         }
@@ -340,8 +343,8 @@ impl Source for MmtReader {
         &self.information.metadata.command
     }
 
-    fn cut(&self) -> Option<&str> {
-        self.cut.as_deref()
+    fn truncation(&self) -> Option<&str> {
+        self.truncation.as_deref()
     }
 
     fn format(&self) -> &'static str {
@@ -446,7 +449,7 @@ fn take_event(stream: &[u8], position: &mut usize) -> Option<(usize, Event)> {
     Some((step, event))
 }
 
-impl Ending {
+impl Termination {
     /// One line for people.
     pub fn describe(&self) -> String {
         match self {

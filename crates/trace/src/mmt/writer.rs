@@ -10,11 +10,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec::{Encoder, Layout, MAX_BLOCK_ACCESSES, Streams, put_varint, zigzag};
 use super::container::{
-    ChunkHeader, Conclusion, END_MAGIC, Ending, INDEX_MAGIC, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
+    ChunkHeader, Conclusion, END_MAGIC, INDEX_MAGIC, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
     MAX_CHUNK_ADDRESSES, MAX_CHUNK_NEW_BLOCKS, MAX_METADATA_BYTES, MMT_VERSION, Metadata, STREAMS,
-    StreamLengths, Totals, seal,
+    StreamLengths, Termination, Totals, seal,
 };
-use super::join::{JOINED_ACCESSES, JOINED_BLOCKS, Joiner};
+use super::fusion::{BlockFusion, FUSED_ACCESSES, FUSED_BLOCKS};
 use crate::{AccessKind, Batch, Block, BlockId, BlockTable, Event, TraceError};
 
 /// A chunk is closed at this many blocks or addresses: long enough that learning the program anew
@@ -77,7 +77,7 @@ impl BlockSums {
     }
 }
 
-/// Writes a trace. Chunks are coded, compressed and written by a thread of its own, which also joins
+/// Writes a trace. Chunks are coded, compressed and written by a thread of its own, which also fuses
 /// blocks that are executed one after the other and lie one behind the other: the file has the same
 /// instructions and accesses in the same order, but in fewer blocks, with numbers of their own.
 ///
@@ -208,7 +208,7 @@ impl MmtWriter {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(mut self, ending: Ending) -> Result<Totals, TraceError> {
+    pub fn finish(mut self, termination: Termination) -> Result<Totals, TraceError> {
         self.flush()?;
         self.chunks = None;
         let (path, mut totals) = (self.path.clone(), self.totals);
@@ -216,8 +216,8 @@ impl MmtWriter {
         self.join()
             .and_then(|mut file| {
                 totals.blocks = file.blocks;
-                totals.distinct_blocks = file.joiner.blocks().len() as u64;
-                file.finish(&Conclusion { ending, totals, command })
+                totals.distinct_blocks = file.fusion.blocks().len() as u64;
+                file.finish(&Conclusion { termination, totals, command })
             })
             .map_err(|error| TraceError::io(&path, error))?;
         Ok(totals)
@@ -228,8 +228,8 @@ impl MmtWriter {
             self.accesses_defined += block.accesses.len();
             let allowed = block.accesses.len() <= MAX_BLOCK_ACCESSES
                 && block.instruction_sizes_bytes.len() <= usize::from(u16::MAX)
-                && self.sums.len() < MAX_BLOCKS - JOINED_BLOCKS
-                && self.accesses_defined < MAX_ACCESSES - JOINED_ACCESSES;
+                && self.sums.len() < MAX_BLOCKS - FUSED_BLOCKS
+                && self.accesses_defined < MAX_ACCESSES - FUSED_ACCESSES;
             if !allowed {
                 return Err(self.beyond_format("too many or too long blocks"));
             }
@@ -384,7 +384,7 @@ fn put_definition(stream: &mut Vec<u8>, block: &Block, last_block_end: u64) -> u
 struct ChunkFile {
     file: File,
     offset: u64,
-    joiner: Joiner,
+    fusion: BlockFusion,
     /// The executed blocks of the chunk.
     executed: Vec<BlockId>,
     layout: Layout,
@@ -403,7 +403,7 @@ impl ChunkFile {
         Self {
             file,
             offset,
-            joiner: Joiner::default(),
+            fusion: BlockFusion::default(),
             executed: Vec::new(),
             layout: Layout::default(),
             last_block_end: 0,
@@ -417,11 +417,11 @@ impl ChunkFile {
 
     fn write(&mut self, pending: &mut Pending) -> std::io::Result<()> {
         for block in pending.new_blocks.drain(..) {
-            self.joiner.define(block);
+            self.fusion.define(block);
         }
-        let events = self.join(pending);
+        let events = self.fuse(pending);
         let (mut definitions, defined_before) = (Vec::new(), self.layout.blocks());
-        for block in &self.joiner.blocks()[defined_before..] {
+        for block in &self.fusion.blocks()[defined_before..] {
             self.layout.push(&block.accesses);
             self.last_block_end = put_definition(&mut definitions, block, self.last_block_end);
         }
@@ -437,7 +437,7 @@ impl ChunkFile {
             &self.streams.block_escapes,
             &self.streams.address_tokens,
             &self.streams.payload,
-            &self.streams.straddles,
+            &self.streams.crossings,
         ];
         for (stream, lengths) in raw.iter().zip(&mut lengths) {
             let stored = self.compressor.compress(stream)?;
@@ -464,18 +464,18 @@ impl ChunkFile {
         Ok(())
     }
 
-    /// Makes `executed` of the pending blocks, joined but not across an event; gives the stream of
+    /// Makes `executed` of the pending blocks, fused but not across an event; gives the stream of
     /// events.
-    fn join(&mut self, pending: &Pending) -> Vec<u8> {
+    fn fuse(&mut self, pending: &Pending) -> Vec<u8> {
         let (mut events, mut start, mut last_event) = (Vec::new(), 0, 0);
-        self.joiner.begin_chunk();
+        self.fusion.begin_chunk();
         self.executed.clear();
         for (at, event) in &pending.events {
-            self.joiner.join(&pending.blocks[start..*at], &mut self.executed);
+            self.fusion.fuse(&pending.blocks[start..*at], &mut self.executed);
             put_event(&mut events, self.executed.len() - last_event, event);
             (start, last_event) = (*at, self.executed.len());
         }
-        self.joiner.join(&pending.blocks[start..], &mut self.executed);
+        self.fusion.fuse(&pending.blocks[start..], &mut self.executed);
         events
     }
 

@@ -21,7 +21,7 @@ use interrupt::InterruptGuard;
 use stream::{Progress, RunStream};
 
 use crate::mmt::create_beside;
-use crate::{Batch, BlockTable, Ending, Metadata, MmtWriter, Source, Totals, TraceError};
+use crate::{Batch, BlockTable, Metadata, MmtWriter, Source, Termination, Totals, TraceError};
 
 /// What a program gets after an interrupt to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ pub struct RecordOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// How the program ended.
-    pub ending: Ending,
+    pub termination: Termination,
     /// Sums over the first process.
     pub totals: Totals,
     /// All files written, the first process first, the others by name.
@@ -87,14 +87,14 @@ pub fn record(
         }
     })?;
     session.wait_for_children()?;
-    let (ending, messages) = session.finish()?;
+    let (termination, messages) = session.finish()?;
     let mut state = session.shared.state();
     state.files.sort();
     let mut files = vec![options.output.clone()];
     files.extend(state.files.drain(..).filter(|file| *file != options.output));
     // Only now the program's end is known, and its file can be brought to its own.
-    let totals = recorded.writer.finish(ending)?;
-    Ok(Summary { ending, totals, files, seconds: start.elapsed().as_secs_f64(), messages })
+    let totals = recorded.writer.finish(termination)?;
+    Ok(Summary { termination, totals, files, seconds: start.elapsed().as_secs_f64(), messages })
 }
 
 /// Starts a program and gives what it executes as a source, without a file.
@@ -107,7 +107,7 @@ pub fn record_live(options: &RecordOptions) -> Result<LiveRecording, TraceError>
     command.extend_from_slice(&options.args);
     let mut session = Session::start(&options)?;
     let stream = session.first_stream()?;
-    Ok(LiveRecording { session, stream, command, ended: false, ending: None })
+    Ok(LiveRecording { session, stream, command, ended: false, termination: None })
 }
 
 /// A program that runs, as a source. Dropping it ends the program.
@@ -116,13 +116,13 @@ pub struct LiveRecording {
     stream: RunStream,
     command: Vec<String>,
     ended: bool,
-    ending: Option<Ending>,
+    termination: Option<Termination>,
 }
 
 impl LiveRecording {
     /// How the program ended; known after the last batch.
-    pub fn ending(&self) -> Option<Ending> {
-        self.ending
+    pub fn termination(&self) -> Option<Termination> {
+        self.termination
     }
 }
 
@@ -139,11 +139,11 @@ impl Source for LiveRecording {
                 Progress::Waiting => {}
                 Progress::Ended => {
                     self.ended = true;
-                    self.ending = Some(self.session.finish()?.0);
+                    self.termination = Some(self.session.finish()?.0);
                 }
             }
         }
-        batch.find_straddles(self.table().blocks());
+        batch.find_crossings(self.table().blocks());
         Ok(!batch.blocks.is_empty() || !batch.events.is_empty())
     }
 
@@ -156,7 +156,7 @@ impl Source for LiveRecording {
 struct Recorded {
     writer: MmtWriter,
     /// How the process ended, as far as its own stream tells.
-    ending: Ending,
+    termination: Termination,
 }
 
 /// Records one process to the end of its stream, through all programs that it loads.
@@ -200,8 +200,8 @@ fn record_process(
                     batch.clear();
                 }
                 None => {
-                    let ending = shared.ending_of(&stream);
-                    return Ok(Recorded { writer, ending });
+                    let termination = shared.termination_of(&stream);
+                    return Ok(Recorded { writer, termination });
                 }
             }
         }
@@ -247,7 +247,7 @@ struct Session {
     log: fs::File,
     acceptor: Option<JoinHandle<()>>,
     _interrupts: InterruptGuard,
-    reaped: Option<(Ending, Vec<String>)>,
+    reaped: Option<(Termination, Vec<String>)>,
 }
 
 /// What the threads of a recording share.
@@ -315,15 +315,15 @@ impl Shared {
 
     /// How a process ended whose stream is at its end. Of one that a signal ended its parent alone
     /// knows the signal.
-    fn ending_of(&self, stream: &RunStream) -> Ending {
+    fn termination_of(&self, stream: &RunStream) -> Termination {
         if stream.instructions() >= self.options.max_instructions.unwrap_or(u64::MAX) {
-            Ending::Limit
+            Termination::Limit
         } else if let Some(status) = stream.exit_status() {
-            Ending::Exited(status)
+            Termination::Exited(status)
         } else if self.stop_requested.load(Ordering::Relaxed) > 0 {
-            Ending::Interrupted
+            Termination::Interrupted
         } else {
-            Ending::Unknown
+            Termination::Unknown
         }
     }
 
@@ -382,7 +382,7 @@ impl Shared {
         let stream = RunStream::new(channel);
         state.children.push(std::thread::spawn(move || {
             let child = record_process(&shared, stream, suffix, command, &mut |_| {})?;
-            child.writer.finish(child.ending)
+            child.writer.finish(child.termination)
         }));
     }
 }
@@ -403,14 +403,14 @@ impl Session {
             .or_else(|| program::find("valgrind"))
             .ok_or_else(|| TraceError::NotInstalled {
                 what: "recording needs Valgrind, which is not installed".into(),
-                mend: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run \
+                help: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run \
                        `make recorder`"
                     .into(),
             })?;
         if !options.tool_directory.join(program::TOOL).is_file() {
             return Err(TraceError::NotInstalled {
                 what: format!("the recorder is not in {}", options.tool_directory.display()),
-                mend: "build it with `make recorder` in the project's folder; for an mmulab installed \
+                help: "build it with `make recorder` in the project's folder; for an mmulab installed \
                        elsewhere, `pip install ./recorders/valgrind` there"
                     .into(),
             });
@@ -471,12 +471,15 @@ impl Session {
         match self.shared.wait_for_first(&mut self.valgrind) {
             Some(channel) => Ok(RunStream::new(channel)),
             None => {
-                let (ending, messages) = self.finish()?;
-                let said =
+                let (termination, messages) = self.finish()?;
+                let message =
                     messages.first().map_or("what it said stands above", |line| line).to_owned();
                 Err(TraceError::Recording {
                     program: self.shared.options.program.clone(),
-                    problem: format!("Valgrind could not begin ({}): {said}", ending.describe()),
+                    problem: format!(
+                        "Valgrind could not begin ({}): {message}",
+                        termination.describe()
+                    ),
                 })
             }
         }
@@ -509,7 +512,7 @@ impl Session {
     }
 
     /// Waits for the program's end; how it ended, and what Valgrind said.
-    fn finish(&mut self) -> Result<(Ending, Vec<String>), TraceError> {
+    fn finish(&mut self) -> Result<(Termination, Vec<String>), TraceError> {
         if let Some(reaped) = &self.reaped {
             return Ok(reaped.clone());
         }
@@ -526,16 +529,16 @@ impl Session {
         let mut messages = Vec::new();
         self.log.rewind().map_err(failed)?;
         self.log.read_to_end(&mut messages).map_err(failed)?;
-        let ending = if self.shared.reached_limit.load(Ordering::Relaxed) {
-            Ending::Limit
+        let termination = if self.shared.reached_limit.load(Ordering::Relaxed) {
+            Termination::Limit
         } else if self.shared.stop_requested.load(Ordering::Relaxed) > 0 {
-            Ending::Interrupted
+            Termination::Interrupted
         } else if let Some(signal) = status.signal() {
-            Ending::Signalled(signal)
+            Termination::Signalled(signal)
         } else {
-            Ending::Exited(status.code().unwrap_or(0))
+            Termination::Exited(status.code().unwrap_or(0))
         };
-        let reaped = (ending, messages_in(&String::from_utf8_lossy(&messages)));
+        let reaped = (termination, messages_in(&String::from_utf8_lossy(&messages)));
         self.reaped = Some(reaped.clone());
         Ok(reaped)
     }

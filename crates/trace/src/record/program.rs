@@ -64,7 +64,7 @@ pub(super) fn obstacle(program: &Path, tool_directory: &Path) -> Option<String> 
         let interpreter = interpreter(&start)?;
         if !is_program(&interpreter) {
             return Some(format!(
-                "its interpreter {} is not there; mend its first line",
+                "its interpreter {} is not there; correct its first line",
                 interpreter.display()
             ));
         }

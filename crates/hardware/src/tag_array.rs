@@ -66,7 +66,7 @@ const HINTED_WAYS: u32 = 4;
 
 /// Tags in sets, found by (set, tag).
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub struct TagArray {
     tags: Box<[u64]>,
     ways: u32,
     sets: u32,
@@ -150,14 +150,14 @@ fn tree_path(ways: u32, way: u32) -> (u64, u64) {
         .fold((0, 0), |(path, away), (node, bit)| (path | 1 << node, away | u64::from(bit) << node))
 }
 
-/// Records uses of slots, as [`Directory::touch`] does: one kind a replacement, so that a loop over
+/// Records uses of slots, as [`TagArray::touch`] does: one kind a replacement, so that a loop over
 /// many hits can be compiled for each.
 pub trait Touch {
     /// Records a use of `slot`.
     fn touch(&mut self, slot: Slot);
 }
 
-/// The replacement state of a directory, for [`Touch`].
+/// The replacement state of a tag array, for [`Touch`].
 #[derive(Debug)]
 pub enum Recency<'a> {
     /// Uses change nothing.
@@ -209,8 +209,8 @@ impl Touch for TreeRecency<'_> {
     }
 }
 
-impl Directory {
-    /// An empty directory. `random` is used by random replacement only.
+impl TagArray {
+    /// An empty array. `random` is used by random replacement only.
     ///
     /// # Errors
     /// It is impossible.
@@ -330,7 +330,7 @@ impl Directory {
         (0..self.ways).filter(move |&way| way >= 64 || closed >> way & 1 == 0)
     }
 
-    /// As [`Directory::victim`], while ways are closed.
+    /// As [`TagArray::victim`], while ways are closed.
     #[cold]
     fn victim_among_open(&mut self, set: u32) -> Slot {
         let first = set * self.ways;
@@ -413,7 +413,7 @@ impl Directory {
         Some((first + way) as Slot)
     }
 
-    /// [`Directory::find`] for who only looks: not even a hint changes.
+    /// [`TagArray::find`] for who only looks: not even a hint changes.
     pub fn peek(&self, set: u32, tag: u64) -> Option<Slot> {
         let first = (set * self.ways) as usize;
         let ways = &self.tags[first..first + self.ways as usize];

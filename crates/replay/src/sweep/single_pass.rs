@@ -17,14 +17,14 @@ use crate::caches::{CacheCounters, Caches, Location, Side, index_bits};
 use crate::cause::{Cause, Role, Tier};
 
 /// The most first levels of one side. Eight line numbers are half a cache line of the host.
-pub(super) const MOST_FIRST_LEVELS: usize = 8;
+pub(super) const MAX_FIRST_LEVELS: usize = 8;
 
 /// On whose behalf a side is referenced, from 0.
 const ROLES: [&[Role]; 2] = [
     &[Role::Fetch, Role::Handler],
     &[Role::Data, Role::Pte(Tier::User), Role::Pte(Tier::Kernel), Role::Pte(Tier::Root)],
 ];
-const MOST_ROLES: usize = 4;
+const MAX_ROLES: usize = 4;
 
 /// No line: lines are at least four bytes long, so numbers end well below it.
 const EMPTY: u32 = u32::MAX;
@@ -32,14 +32,14 @@ const EMPTY: u32 = u32::MAX;
 /// Split two-level hierarchies of virtual, direct-mapped caches that allocate on every miss, all with
 /// the same line length in the first level of a side.
 #[derive(Clone, Debug)]
-pub(super) struct Family {
-    sides: [FamilySide; 2],
+pub(super) struct SinglePass {
+    sides: [SinglePassSide; 2],
 }
 
 /// Sizes and line length of a cache.
 pub(super) type Shape = (u64, u32);
 
-/// One hierarchy of a family.
+/// One hierarchy of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     /// Shapes of the first level, by side.
@@ -54,8 +54,8 @@ pub(super) fn shape(cache: &Cache) -> Shape {
     (cache.size_bytes, cache.line_bytes)
 }
 
-impl Family {
-    /// A family that has these members; empty caches.
+impl SinglePass {
+    /// A simulation that has these members; empty caches.
     pub fn new(members: &[Member]) -> Self {
         let side = |side: usize| {
             let mut firsts: Vec<Shape> = members.iter().map(|member| member.first[side]).collect();
@@ -64,7 +64,7 @@ impl Family {
                 shapes.sort_unstable();
                 shapes.dedup();
             }
-            FamilySide::new(&firsts, &seconds)
+            SinglePassSide::new(&firsts, &seconds)
         };
         Self { sides: [side(0), side(1)] }
     }
@@ -106,7 +106,7 @@ impl Family {
     }
 }
 
-impl Caches for Family {
+impl Caches for SinglePass {
     const IS_PLAIN: bool = true;
 
     #[inline(always)]
@@ -134,7 +134,7 @@ impl Caches for Family {
         side.smallest[line as usize & (side.smallest.len() - 1)] == line
     }
 
-    /// Members differ in this; a family is not for organisations that ask.
+    /// Members differ in this; a simulation is not for organisations that ask.
     fn is_in_memory_only(&mut self, _side: Side, _at: Location) -> bool {
         false
     }
@@ -171,7 +171,7 @@ impl Caches for Family {
 }
 
 #[derive(Clone, Debug)]
-struct FamilySide {
+struct SinglePassSide {
     /// log2 of the line length of the first levels.
     shift: u32,
     /// The lines of the smallest first level.
@@ -180,12 +180,12 @@ struct FamilySide {
     larger: Vec<Box<[u32]>>,
     firsts: Vec<Shape>,
     /// By role: how many references missed exactly so many of the smallest first levels.
-    missed: [[u64; MOST_FIRST_LEVELS + 1]; MOST_ROLES],
+    missed: [[u64; MAX_FIRST_LEVELS + 1]; MAX_ROLES],
     seconds: Vec<SecondLevels>,
 }
 
-impl FamilySide {
-    /// Both lists ascend; `firsts` are at most [`MOST_FIRST_LEVELS`], of one line length.
+impl SinglePassSide {
+    /// Both lists ascend; `firsts` are at most [`MAX_FIRST_LEVELS`], of one line length.
     fn new(firsts: &[Shape], seconds: &[Shape]) -> Self {
         let lines = |&(size_bytes, line_bytes): &Shape| -> Box<[u32]> {
             vec![EMPTY; (size_bytes / u64::from(line_bytes)) as usize].into()
@@ -240,7 +240,7 @@ impl FamilySide {
 
     /// Misses of one role in the two levels of one hierarchy.
     fn misses(&self, role: usize, first: Shape, second: Shape) -> [u64; 2] {
-        let Some(lane) = self.firsts.iter().position(|shape| *shape == first) else {
+        let Some(configuration) = self.firsts.iter().position(|shape| *shape == first) else {
             return [0; 2];
         };
         let second = self
@@ -249,8 +249,8 @@ impl FamilySide {
             .filter(|levels| 1 << levels.shift == second.1)
             .flat_map(|levels| &levels.sizes)
             .find(|level| level.size_bytes == second.0);
-        let in_first = self.missed[role][lane + 1..].iter().sum();
-        [in_first, second.map_or(0, |level| level.misses[role][lane])]
+        let in_first = self.missed[role][configuration + 1..].iter().sum();
+        [in_first, second.map_or(0, |level| level.misses[role][configuration])]
     }
 }
 
@@ -266,15 +266,15 @@ struct SecondLevels {
 #[derive(Clone, Debug)]
 struct SecondLevel {
     size_bytes: u64,
-    sets: Box<[[u32; MOST_FIRST_LEVELS]]>,
-    misses: [[u64; MOST_FIRST_LEVELS]; MOST_ROLES],
+    sets: Box<[[u32; MAX_FIRST_LEVELS]]>,
+    misses: [[u64; MAX_FIRST_LEVELS]; MAX_ROLES],
 }
 
 impl SecondLevels {
     fn new(line_bytes: u32, sizes: impl Iterator<Item = u64>) -> Self {
         let level = |size_bytes| SecondLevel {
             size_bytes,
-            sets: vec![[EMPTY; MOST_FIRST_LEVELS]; (size_bytes / u64::from(line_bytes)) as usize]
+            sets: vec![[EMPTY; MAX_FIRST_LEVELS]; (size_bytes / u64::from(line_bytes)) as usize]
                 .into(),
             misses: Default::default(),
         };
@@ -290,15 +290,15 @@ impl SecondLevels {
         for level in &mut self.sizes {
             let set = line as usize & (level.sets.len() - 1);
             let held = &mut level.sets[set];
-            let mut lanes = looking;
-            while lanes != 0 {
-                let lane = lanes.trailing_zeros() as usize;
-                lanes &= lanes - 1;
-                if held[lane] == line {
-                    looking &= !(1 << lane);
+            let mut configurations = looking;
+            while configurations != 0 {
+                let configuration = configurations.trailing_zeros() as usize;
+                configurations &= configurations - 1;
+                if held[configuration] == line {
+                    looking &= !(1 << configuration);
                 } else {
-                    held[lane] = line;
-                    level.misses[role][lane] += 1;
+                    held[configuration] = line;
+                    level.misses[role][configuration] += 1;
                 }
             }
             if looking == 0 {

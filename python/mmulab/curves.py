@@ -40,7 +40,7 @@ class Curve:
         return self.misses[min(entries, self.pages) - 1].as_py()
 
 
-class ReachResult:
+class MissCurves:
     """All curves of a trace, and the answer to "would huge pages help"."""
 
     def __init__(self, raw: dict[str, Any], *, seconds: float | None = None):

@@ -1,4 +1,4 @@
-//! How far a TLB of each size reaches: exact LRU stack distances over pages, in one pass.
+//! Miss-rate curves of TLBs: exact LRU stack distances over pages, for all sizes in one pass.
 //!
 //! A fully associative LRU TLB of `n` entries holds the `n` most recently used pages, so a
 //! look-up hits exactly when fewer than `n` other pages were used since the last use of its page
@@ -21,7 +21,7 @@ use stack::Stack;
 mod stack;
 
 /// The page sizes that are counted, ascending; all at once.
-pub const REACH_PAGE_SIZES: [PageSize; SIZES] =
+pub const CURVE_PAGE_SIZES: [PageSize; SIZES] =
     [PageSize::Size4K, PageSize::Size16K, PageSize::Size64K, PageSize::Size2M, PageSize::Size1G];
 
 const SIZES: usize = 5;
@@ -31,7 +31,7 @@ const SHIFTS: [u32; SIZES] = {
     let mut shifts = [0; SIZES];
     let mut size = 0;
     while size < SIZES {
-        shifts[size] = REACH_PAGE_SIZES[size].shift() - SMALLEST_PAGE_SHIFT;
+        shifts[size] = CURVE_PAGE_SIZES[size].shift() - SMALLEST_PAGE_SHIFT;
         size += 1;
     }
     shifts
@@ -89,16 +89,16 @@ impl Curve {
 
 /// What a trace asks of a TLB.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct MissCurves {
     /// Instructions executed.
     pub instructions: u64,
     curves: [[Curve; SIZES]; 3],
 }
 
-impl Reach {
+impl MissCurves {
     /// The curve of `stream` at `page_size`; `None` for a page size that is not counted.
     pub fn curve(&self, stream: Stream, page_size: PageSize) -> Option<&Curve> {
-        let size = REACH_PAGE_SIZES.iter().position(|counted| *counted == page_size)?;
+        let size = CURVE_PAGE_SIZES.iter().position(|counted| *counted == page_size)?;
         Some(&self.curves[stream as usize][size])
     }
 
@@ -121,7 +121,7 @@ impl Reach {
         let (small, large) = misses(entries);
         let mut change = format!(
             "with 2M pages instead of 4K, a data TLB of {entries} entries misses {large:.3} \
-             instead of {small:.3} times in a thousand instructions"
+             instead of {small:.3} times per thousand instructions"
         );
         let (small_first, large_first) = misses(FIRST_LEVEL_ENTRIES.min(entries));
         if entries > FIRST_LEVEL_ENTRIES {
@@ -132,8 +132,8 @@ impl Reach {
             change.push_str(&first);
         }
         change.push_str(" (the first use of each page, which is a page fault, not counted)");
-        // Ten cycles is a cheap walk and a hundred a dear one: below 0.1 misses in a thousand
-        // instructions even dear ones cost one cycle in a hundred instructions. So do ten times as
+        // Ten cycles is a cheap walk and a hundred an expensive one: below 0.1 misses per thousand
+        // instructions even expensive ones cost one cycle in a hundred instructions. So do ten times as
         // many misses of a first level, which a second level answers in some ten cycles.
         if small >= 0.1 && large <= small / 2.0 {
             // Rounded down, so that 100% means none at all.
@@ -155,11 +155,11 @@ impl Reach {
 ///
 /// # Errors
 /// The trace is damaged or cannot be read, or `progress` said to stop.
-pub fn reach(
+pub fn miss_curves(
     source: &mut dyn Source,
     progress: &(dyn Fn(u64) -> bool + Sync),
-) -> Result<Reach, ReplayError> {
-    let mut counter = ReachCounter::default();
+) -> Result<MissCurves, ReplayError> {
+    let mut counter = MissCurveCounter::default();
     let (mut current, mut next) = (Batch::default(), Batch::default());
     let mut more = source.next_batch(&mut next)?;
     while more {
@@ -177,7 +177,7 @@ pub fn reach(
 
 /// Counts the distances of a trace that is handed over batch by batch.
 #[derive(Default)]
-pub struct ReachCounter {
+pub struct MissCurveCounter {
     instructions: u64,
     /// A copy of the source's table, which grows while a batch is counted.
     blocks: Vec<Block>,
@@ -206,10 +206,10 @@ struct Plan {
 const BLOCKS_AT_ONCE: usize = 32;
 /// How many accesses each of them may make, so that [`changes_between`] can be added up for all.
 const ACCESSES_AT_ONCE: usize = 62;
-/// At most so many arrivals come from them, and as many from a block that is stepped through.
-const ARRIVALS_AT_ONCE: usize = BLOCKS_AT_ONCE * (1 + ACCESSES_AT_ONCE);
+/// At most so many updates come from them, and as many from a block that is stepped through.
+const UPDATES_AT_ONCE: usize = BLOCKS_AT_ONCE * (1 + ACCESSES_AT_ONCE);
 
-impl ReachCounter {
+impl MissCurveCounter {
     /// Learns of the blocks that are new in the table.
     pub fn learn(&mut self, blocks: &[Block]) {
         for block in &blocks[self.plans.len()..] {
@@ -243,11 +243,11 @@ impl ReachCounter {
     /// Counts one batch, all of whose blocks are known.
     pub fn count(&mut self, batch: &Batch) {
         let mut spanning = batch
-            .straddles
+            .crossings
             .iter()
-            .map(|straddle| {
-                let first = batch.addresses[straddle.access as usize];
-                (straddle.access as usize, first, first.wrapping_add(straddle.last_byte.into()))
+            .map(|crossing| {
+                let first = batch.addresses[crossing.access as usize];
+                (crossing.access as usize, first, first.wrapping_add(crossing.last_byte.into()))
             })
             .filter(|&(_, first, last)| page_number(first) != page_number(last))
             .peekable();
@@ -260,7 +260,7 @@ impl ReachCounter {
                 self.count_at_once(&batch.blocks[counted..], &batch.addresses[made..next_spanning]);
             counted += blocks;
             made += accesses;
-            self.drain_beyond(MOST_ARRIVALS - ARRIVALS_AT_ONCE);
+            self.drain_beyond(MAX_UPDATES - UPDATES_AT_ONCE);
             if blocks < BLOCKS_AT_ONCE {
                 let Some(&id) = batch.blocks.get(counted) else { break };
                 counted += 1;
@@ -281,21 +281,21 @@ impl ReachCounter {
     /// suffice, and says how many, and how many accesses they made.
     fn count_at_once(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
         #[cfg(target_arch = "x86_64")]
-        if is_modern() {
+        if has_avx2() {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.count_at_once_modern(blocks, addresses) };
+            return unsafe { self.count_at_once_avx2(blocks, addresses) };
         }
-        self.count_at_once_anywhere(blocks, addresses)
+        self.count_at_once_portable(blocks, addresses)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn count_at_once_modern(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
-        self.count_at_once_anywhere(blocks, addresses)
+    fn count_at_once_avx2(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
+        self.count_at_once_portable(blocks, addresses)
     }
 
     #[inline(always)]
-    fn count_at_once_anywhere(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
+    fn count_at_once_portable(&mut self, blocks: &[BlockId], addresses: &[u64]) -> (usize, usize) {
         let Self { plans, pages, streams: [instruction, data, unified], .. } = self;
         // In registers for the while.
         let (mut fetches, mut accesses, mut both) =
@@ -311,23 +311,23 @@ impl ReachCounter {
             instructions += u64::from(plan.instructions);
             fetch_changes += changes_between(fetches.number, plan.number);
             fetches.number = plan.number;
-            fetches.bring(plan.page, &mut instruction.arrivals);
+            fetches.reference(plan.page, &mut instruction.updates);
             changes += changes_between(both.number, plan.number);
             both.number = plan.number;
-            both.bring(plan.page, &mut unified.arrivals);
+            both.reference(plan.page, &mut unified.updates);
             let mut last = (plan.number, plan.page);
             for &address in of_block {
                 let number = page_number(address);
                 let page = pages.page(number);
-                accesses.bring(page, &mut data.arrivals);
-                both.bring_between(page, &mut unified.arrivals);
+                accesses.reference(page, &mut data.updates);
+                both.reference_between(page, &mut unified.updates);
                 changes += 2 * changes_between(plan.number, number);
                 last = (number, page);
             }
             if plan.ends_with_access {
                 changes -= changes_between(plan.number, last.0);
                 both.number = last.0;
-                both.bring_again(last.1);
+                both.reference_again(last.1);
             }
         }
         (instruction.recent, data.recent, unified.recent) = (fetches, accesses, both);
@@ -373,16 +373,16 @@ impl ReachCounter {
                 }
                 stream.add_changes(changes_between(stream.recent.number, number));
                 stream.recent.number = number;
-                stream.recent.bring(page, &mut stream.arrivals);
+                stream.recent.reference(page, &mut stream.updates);
             }
         }
-        self.drain_beyond(MOST_ARRIVALS - ARRIVALS_AT_ONCE);
+        self.drain_beyond(MAX_UPDATES - UPDATES_AT_ONCE);
     }
 
-    /// Sends the arrivals through the stacks where they are more than so many.
-    fn drain_beyond(&mut self, arrivals: usize) {
+    /// Sends the updates through the stacks where they are more than so many.
+    fn drain_beyond(&mut self, updates: usize) {
         // Those of the other streams are never more.
-        if self.streams[Stream::Unified as usize].recent.arrivals > arrivals {
+        if self.streams[Stream::Unified as usize].recent.updates > updates {
             for stream in &mut self.streams {
                 stream.drain(&self.pages);
             }
@@ -390,13 +390,13 @@ impl ReachCounter {
     }
 
     /// The curves.
-    pub fn finish(mut self) -> Reach {
+    pub fn finish(mut self) -> MissCurves {
         self.drain_beyond(0);
         let [instruction, mut data, mut unified] = self.streams;
         unified.references = instruction.references + data.references;
         // Data pages follow each other as in the batches, whatever the blocks.
         data.changes = self.data_changes.changes;
-        Reach {
+        MissCurves {
             instructions: self.instructions,
             curves: [instruction.finish(), data.finish(), unified.finish()],
         }
@@ -418,8 +418,8 @@ struct Pages {
     found: Box<[(u64, u32); FOUND_PAGES]>,
     smallest: HashMap<u64, u32>,
     larger: [HashMap<u64, u32>; SIZES - 1],
-    /// By a page's own number, that of the page of the next larger size around it.
-    around: [Vec<u32>; SIZES - 1],
+    /// By a page's own number, that of the page of the next larger size enclosing it.
+    enclosing: [Vec<u32>; SIZES - 1],
 }
 
 const FOUND_PAGES: usize = 1 << 10;
@@ -430,7 +430,7 @@ impl Default for Pages {
             found: Box::new([(u64::MAX, NO_PAGE); FOUND_PAGES]),
             smallest: HashMap::new(),
             larger: Default::default(),
-            around: std::array::from_fn(|_| vec![NO_PAGE]),
+            enclosing: std::array::from_fn(|_| vec![NO_PAGE]),
         }
     }
 }
@@ -451,7 +451,7 @@ impl Pages {
             for (size, numbers) in self.larger.iter_mut().enumerate() {
                 let next = numbers.len() as u32 + 1;
                 let page = *numbers.entry(number >> SHIFTS[size + 1]).or_insert(next);
-                self.around[size].push(page);
+                self.enclosing[size].push(page);
                 if page != next {
                     break;
                 }
@@ -467,14 +467,14 @@ impl Pages {
     }
 }
 
-/// How many arrivals a stream can collect before they go through the stacks.
-const MOST_ARRIVALS: usize = 1 << 12;
+/// How many updates a stream can collect before they go through the stacks.
+const MAX_UPDATES: usize = 1 << 12;
 
-/// A page that becomes one of the two used last; of the two before, one stays.
+/// A page that becomes one of the two used last; of the two before, one kept.
 #[derive(Clone, Copy, Default)]
-struct Arrival {
+struct StackUpdate {
     page: u32,
-    stays: u32,
+    kept: u32,
 }
 
 /// One stream, at all page sizes.
@@ -484,7 +484,7 @@ struct StreamCounter {
     changes: [u64; SIZES],
     recent: Recent,
     /// Those of the smallest pages that have not gone through the stacks.
-    arrivals: Box<[Arrival; MOST_ARRIVALS]>,
+    updates: Box<[StackUpdate; MAX_UPDATES]>,
     stacks: [Stack; SIZES],
 }
 
@@ -493,8 +493,8 @@ impl Default for StreamCounter {
         Self {
             references: 0,
             changes: [0; SIZES],
-            recent: Recent { number: u64::MAX, top: NO_PAGE, below: NO_PAGE, arrivals: 0 },
-            arrivals: Box::new([Arrival::default(); MOST_ARRIVALS]),
+            recent: Recent { number: u64::MAX, top: NO_PAGE, below: NO_PAGE, updates: 0 },
+            updates: Box::new([StackUpdate::default(); MAX_UPDATES]),
             stacks: Default::default(),
         }
     }
@@ -508,16 +508,16 @@ impl StreamCounter {
         }
     }
 
-    /// Sends the arrivals through the stacks, from size to size.
+    /// Sends the updates through the stacks, from size to size.
     fn drain(&mut self, pages: &Pages) {
-        let mut count = std::mem::take(&mut self.recent.arrivals);
+        let mut count = std::mem::take(&mut self.recent.updates);
         for size in 0..SIZES {
-            let around = pages.around.get(size).map_or(&[][..], |around| around);
+            let enclosing = pages.enclosing.get(size).map_or(&[][..], |enclosing| enclosing);
             let larger_recent = self.stacks.get(size + 1).map_or([NO_PAGE; 2], |l| l.recent);
-            count = self.stacks[size].bring(
-                &mut self.arrivals[..count],
+            count = self.stacks[size].update(
+                &mut self.updates[..count],
                 pages.count(size),
-                around,
+                enclosing,
                 larger_recent,
             );
         }
@@ -539,37 +539,37 @@ struct Recent {
     number: u64,
     top: u32,
     below: u32,
-    /// How many arrivals there were.
-    arrivals: usize,
+    /// How many updates there were.
+    updates: usize,
 }
 
 impl Recent {
     /// The next look-up is one of `page`.
     #[inline(always)]
-    fn bring(&mut self, page: u32, arrivals: &mut [Arrival; MOST_ARRIVALS]) {
-        self.arrive(page, arrivals);
-        self.bring_again(page);
+    fn reference(&mut self, page: u32, updates: &mut [StackUpdate; MAX_UPDATES]) {
+        self.push_update(page, updates);
+        self.reference_again(page);
     }
 
     /// The next look-ups are one of `page` and another of the page that was used last.
     #[inline(always)]
-    fn bring_between(&mut self, page: u32, arrivals: &mut [Arrival; MOST_ARRIVALS]) {
-        self.arrive(page, arrivals);
+    fn reference_between(&mut self, page: u32, updates: &mut [StackUpdate; MAX_UPDATES]) {
+        self.push_update(page, updates);
         self.below = if page == self.top { self.below } else { page };
     }
 
     /// The next look-up is one of `page`, which is one of the two.
     #[inline(always)]
-    fn bring_again(&mut self, page: u32) {
+    fn reference_again(&mut self, page: u32) {
         self.below = if page == self.top { self.below } else { self.top };
         self.top = page;
     }
 
     /// No branch depends on whether the page is one of the two, which nothing could predict.
     #[inline(always)]
-    fn arrive(&mut self, page: u32, arrivals: &mut [Arrival; MOST_ARRIVALS]) {
-        arrivals[self.arrivals % MOST_ARRIVALS] = Arrival { page, stays: self.top };
-        self.arrivals += usize::from((page != self.top) & (page != self.below));
+    fn push_update(&mut self, page: u32, updates: &mut [StackUpdate; MAX_UPDATES]) {
+        updates[self.updates % MAX_UPDATES] = StackUpdate { page, kept: self.top };
+        self.updates += usize::from((page != self.top) & (page != self.below));
     }
 }
 
@@ -611,16 +611,16 @@ impl Changes {
         let before = self.last.replace(last).unwrap_or(!first);
         self.count_pairs(&[before], &[first]);
         #[cfg(target_arch = "x86_64")]
-        if is_modern() {
+        if has_avx2() {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.count_pairs_modern(addresses, &addresses[1..]) };
+            return unsafe { self.count_pairs_avx2(addresses, &addresses[1..]) };
         }
         self.count_pairs(addresses, &addresses[1..]);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn count_pairs_modern(&mut self, before: &[u64], after: &[u64]) {
+    fn count_pairs_avx2(&mut self, before: &[u64], after: &[u64]) {
         self.count_pairs(before, after);
     }
 
@@ -640,7 +640,7 @@ impl Changes {
 
 /// Whether the processor is one of the last ten years, for which the hot functions are compiled too.
 #[cfg(target_arch = "x86_64")]
-fn is_modern() -> bool {
+fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")

@@ -1,10 +1,10 @@
-//! The writer joins blocks that fall through into each other; what is executed stays the same.
+//! The writer fuses blocks that fall through into each other; what is executed stays the same.
 
 #![allow(clippy::unwrap_used)]
 
 use mmulab_trace::{
-    Access, AccessKind, Batch, Block, BlockTable, Ending, Event, Metadata, MmtReader, MmtWriter,
-    OpenOptions, Source, Totals,
+    Access, AccessKind, Batch, Block, BlockTable, Event, Metadata, MmtReader, MmtWriter,
+    OpenOptions, Source, Termination, Totals,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -56,15 +56,15 @@ fn written_and_read(
             writer.flush().unwrap();
         }
     }
-    let totals = writer.finish(Ending::Unknown).unwrap();
+    let totals = writer.finish(Termination::Unknown).unwrap();
     let mut reader = MmtReader::open(&path, &OpenOptions::default()).unwrap();
     assert_eq!(reader.information().totals, totals);
     let (mut batch, mut blocks) = (Batch::default(), 0);
     while reader.next_batch(&mut batch).unwrap() {
         blocks += batch.blocks.len() as u64;
-        let straddles = batch.straddles.clone();
-        batch.find_straddles(reader.table().blocks());
-        assert_eq!(straddles, batch.straddles);
+        let crossings = batch.crossings.clone();
+        batch.find_crossings(reader.table().blocks());
+        assert_eq!(crossings, batch.crossings);
         steps(reader.table().blocks(), &batch, &mut after);
     }
     assert_eq!(blocks, totals.blocks);

@@ -1,8 +1,8 @@
 //! Hierarchies under an organisation that walks when the last cache misses, side by side.
 //!
 //! Each has all caches of its own, since its walks displace lines of its own. But those whose first
-//! levels have the same shape seldom differ in what these hold: the first levels lie interleaved, one
-//! lane each, so that one comparison of neighbouring words finds a line present in all of them, and
+//! levels have the same shape seldom differ in what these hold: the tags of their first levels lie interleaved,
+//! so that one comparison of neighbouring words finds a line present in all of them, and
 //! then there is nothing to do.
 
 use std::cell::Cell;
@@ -15,32 +15,32 @@ use mmulab_machine::ReplayMachine;
 use crate::caches::{CacheCounters, Caches, Location, Side, SplitDirectMapped, Tags, miss_cycles};
 use crate::cause::{Cause, Role};
 use crate::engine::{EngineResult, Machine};
-use crate::fold::SharedFold;
 use crate::organisation::{NoTlb, Organisation, PAGE_SHIFT};
+use crate::remap::SharedRemapping;
 
-/// Organisation of an engine over [`Lanes`]: all pages are mapped, and each lane walks by itself.
+/// Organisation of an engine over [`Interleaved`]: all pages are mapped, and each configuration walks by itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InLanes;
+pub(super) struct InterleavedWalks;
 
-impl Organisation for InLanes {
+impl Organisation for InterleavedWalks {
     const ACTS_ON_CACHE_MISSES: bool = true;
 }
 
 /// The first levels of one side, interleaved.
 #[derive(Clone, Debug)]
-struct Interleaved {
-    /// Line of each lane in set 0, then of each lane in set 1, ...
+struct InterleavedTags {
+    /// Line of each configuration in set 0, then of each configuration in set 1, ...
     lines: Rc<[Cell<u32>]>,
-    lanes: usize,
+    configurations: usize,
     set_mask: u32,
     shift: u32,
 }
 
-impl Interleaved {
-    fn new(sets: u64, line_bytes: u32, lanes: usize) -> Self {
+impl InterleavedTags {
+    fn new(sets: u64, line_bytes: u32, configurations: usize) -> Self {
         Self {
-            lines: vec![Cell::new(Tags::EMPTY); sets as usize * lanes].into(),
-            lanes,
+            lines: vec![Cell::new(Tags::EMPTY); sets as usize * configurations].into(),
+            configurations,
             set_mask: sets as u32 - 1,
             shift: line_bytes.trailing_zeros(),
         }
@@ -53,8 +53,8 @@ impl Interleaved {
     #[inline(always)]
     fn set(&self, address: u32) -> (u32, &[Cell<u32>]) {
         let line = address >> self.shift;
-        let first = (line & self.set_mask) as usize * self.lanes;
-        (line, &self.lines[first..first + self.lanes])
+        let first = (line & self.set_mask) as usize * self.configurations;
+        (line, &self.lines[first..first + self.configurations])
     }
 
     #[inline(always)]
@@ -64,18 +64,18 @@ impl Interleaved {
     }
 }
 
-/// The caches of one lane.
+/// The caches of one configuration.
 #[derive(Clone, Debug)]
-struct Lane {
+struct Configuration {
     number: usize,
-    first: [Interleaved; 2],
+    first: [InterleavedTags; 2],
     first_misses: [u64; 2],
     second: [Tags; 2],
     miss_cycles: [u64; 2],
 }
 
-impl Caches for Lane {
-    /// [`Lanes`] looks for all lanes at once; nobody else asks.
+impl Caches for Configuration {
+    /// [`Interleaved`] looks for all configurations at once; nobody else asks.
     const IS_PLAIN: bool = false;
 
     fn line_shift(&self, side: Side) -> u32 {
@@ -147,22 +147,22 @@ impl Caches for Lane {
 
 /// Split two-level direct-mapped hierarchies with first levels of one shape.
 #[derive(Clone, Debug)]
-pub(super) struct Lanes {
-    first: [Interleaved; 2],
+pub(super) struct Interleaved {
+    first: [InterleavedTags; 2],
     organisation: NoTlb,
-    machines: Vec<Machine<Lane>>,
+    machines: Vec<Machine<Configuration>>,
 }
 
-impl Lanes {
-    /// One lane for each machine; `None` if one has caches of another shape.
+impl Interleaved {
+    /// One configuration for each machine; `None` if one has caches of another shape.
     pub fn new(machines: &[&ReplayMachine], organisation: NoTlb) -> Option<Self> {
         let [[l1i, _], [l1d, _]] = SplitDirectMapped::shape(machines.first()?)?;
         let first = [l1i, l1d]
-            .map(|cache| Interleaved::new(cache.sets(), cache.line_bytes, machines.len()));
-        let lanes = machines.iter().enumerate().map(|(number, machine)| {
+            .map(|cache| InterleavedTags::new(cache.sets(), cache.line_bytes, machines.len()));
+        let configurations = machines.iter().enumerate().map(|(number, machine)| {
             let [[_, l2i], [_, l2d]] = SplitDirectMapped::shape(machine)?;
             let [first_miss, second_miss, _] = miss_cycles(machine);
-            let lane = Lane {
+            let configuration = Configuration {
                 number,
                 first: first.clone(),
                 first_misses: [0; 2],
@@ -170,24 +170,24 @@ impl Lanes {
                 miss_cycles: [first_miss, second_miss],
             };
             let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-            // It takes no addresses of the program but those that were folded before.
-            Some(Machine::new(lane, SharedFold::new(0), interrupt_cycles, &[]))
+            // It takes no addresses of the program but those that were remapped before.
+            Some(Machine::new(configuration, SharedRemapping::new(0), interrupt_cycles, &[]))
         });
-        Some(Self { machines: lanes.collect::<Option<_>>()?, first, organisation })
+        Some(Self { machines: configurations.collect::<Option<_>>()?, first, organisation })
     }
 
-    /// The result of each lane, given that of the engine that drove them.
+    /// The result of each configuration, given that of the engine that drove them.
     pub fn finish(self, driver: &EngineResult<u32>) -> Vec<EngineResult<u32>> {
         let references = [driver.caches[0].hits, driver.caches[1].hits];
-        let lanes = self.machines.into_iter().map(|machine| {
+        let configurations = self.machines.into_iter().map(|machine| {
             let caches = machine.counters(references);
             EngineResult { ledger: machine.ledger, caches, ..driver.clone() }
         });
-        lanes.collect()
+        configurations.collect()
     }
 }
 
-impl Caches for Lanes {
+impl Caches for Interleaved {
     const IS_PLAIN: bool = true;
 
     #[inline(always)]
@@ -204,13 +204,13 @@ impl Caches for Lanes {
         0..0
     }
 
-    /// Whether all lanes hold it.
+    /// Whether all configurations hold it.
     #[inline(always)]
     fn holds(&self, side: Side, address: u32) -> bool {
         self.first[side as usize].all_hold(address)
     }
 
-    /// Whether some lane is about to walk. The walk itself is part of [`Lanes::reference`].
+    /// Whether some configuration is about to walk. The walk itself is part of [`Interleaved::reference`].
     #[inline(always)]
     fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
         let address = at.virtual_address as u32;
@@ -220,7 +220,7 @@ impl Caches for Lanes {
         })
     }
 
-    /// The lanes that do not hold the line walk if they must, and fill.
+    /// The configurations that do not hold the line walk if they must, and fill.
     #[inline(always)]
     fn reference(
         &mut self,
@@ -239,12 +239,12 @@ impl Caches for Lanes {
             if held.get() == line {
                 continue;
             }
-            let lane = &mut machine.caches;
-            if lane.second[side as usize].holds(address) {
+            let configuration = &mut machine.caches;
+            if configuration.second[side as usize].holds(address) {
                 // What `reference` would do, without looking again.
                 held.set(line);
-                lane.first_misses[side as usize] += 1;
-                machine.ledger.charge(cause, lane.miss_cycles[0]);
+                configuration.first_misses[side as usize] += 1;
+                machine.ledger.charge(cause, configuration.miss_cycles[0]);
                 continue;
             }
             organisation.before_fill(address >> PAGE_SHIFT, machine);
@@ -252,7 +252,7 @@ impl Caches for Lanes {
         }
     }
 
-    /// The references, as if all had hit: misses are each lane's own.
+    /// The references, as if all had hit: misses are each configuration's own.
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
         let all_hit = |hits| CacheCounters {
             name: String::new(),

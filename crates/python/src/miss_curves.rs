@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use mmulab_replay::{REACH_PAGE_SIZES, ReplayError, Stream};
+use mmulab_replay::{CURVE_PAGE_SIZES, ReplayError, Stream};
 use mmulab_trace::OpenOptions;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -16,7 +16,7 @@ use crate::watch::Watch;
 /// 64-bit words.
 #[pyfunction]
 #[pyo3(signature = (trace, *, entries, partial, progress))]
-pub(crate) fn reach(
+pub(crate) fn miss_curves(
     python: Python<'_>,
     trace: PathBuf,
     entries: usize,
@@ -25,19 +25,19 @@ pub(crate) fn reach(
 ) -> PyResult<Bound<'_, PyDict>> {
     let options = OpenOptions { partial };
     let watch = Mutex::new(Watch::new(progress));
-    let reach = python.detach(|| {
+    let curves = python.detach(|| {
         let mut source = mmulab_trace::open_with(&trace, &options)?;
         let total = length_of(&*source);
-        mmulab_replay::reach(&mut *source, &|done| {
-            watch.lock().is_ok_and(|mut watch| watch.goes_on(done, total))
+        mmulab_replay::miss_curves(&mut *source, &|done| {
+            watch.lock().is_ok_and(|mut watch| watch.continues(done, total))
         })
     });
     finish(watch)?;
-    let reach = reach.map_err(ReplayError::into_python)?;
-    let mut curves = Vec::new();
+    let curves = curves.map_err(ReplayError::into_python)?;
+    let mut lists = Vec::new();
     for stream in Stream::ALL {
-        for page_size in REACH_PAGE_SIZES {
-            let Some(curve) = reach.curve(stream, page_size) else { continue };
+        for page_size in CURVE_PAGE_SIZES {
+            let Some(curve) = curves.curve(stream, page_size) else { continue };
             let dict = PyDict::new(python);
             dict.set_item("stream", stream.name())?;
             dict.set_item("page_size", pythonize::pythonize(python, &page_size)?)?;
@@ -45,12 +45,12 @@ pub(crate) fn reach(
             let words: Vec<u8> =
                 curve.misses.iter().flat_map(|count| count.to_ne_bytes()).collect();
             dict.set_item("misses", PyBytes::new(python, &words))?;
-            curves.push(dict);
+            lists.push(dict);
         }
     }
     let dict = PyDict::new(python);
-    dict.set_item("instructions", reach.instructions)?;
-    dict.set_item("verdict", reach.huge_page_verdict(entries))?;
-    dict.set_item("curves", curves)?;
+    dict.set_item("instructions", curves.instructions)?;
+    dict.set_item("verdict", curves.huge_page_verdict(entries))?;
+    dict.set_item("curves", lists)?;
     Ok(dict)
 }

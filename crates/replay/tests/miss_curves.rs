@@ -1,7 +1,7 @@
 //! The miss curves against a list that is searched from its front.
 
 use mmulab_machine::PageSize;
-use mmulab_replay::{REACH_PAGE_SIZES, Reach, Stream, reach};
+use mmulab_replay::{CURVE_PAGE_SIZES, MissCurves, Stream, miss_curves};
 use mmulab_trace::{Access, AccessKind, Batch, Block, BlockTable, Source, TraceError};
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ impl Source for Memory {
             batch.addresses.extend(addresses);
         }
         self.next += batch.blocks.len();
-        batch.find_straddles(self.table.blocks());
+        batch.find_crossings(self.table.blocks());
         Ok(!batch.blocks.is_empty())
     }
 }
@@ -80,7 +80,7 @@ fn lookups(blocks: &[Block], executions: &[(u32, Vec<u64>)]) -> Vec<(bool, u64)>
     lookups
 }
 
-fn assert_same(result: &Reach, blocks: &[Block], executions: &[(u32, Vec<u64>)]) {
+fn assert_same(result: &MissCurves, blocks: &[Block], executions: &[(u32, Vec<u64>)]) {
     let lookups = lookups(blocks, executions);
     for stream in Stream::ALL {
         let addresses: Vec<u64> = lookups
@@ -92,7 +92,7 @@ fn assert_same(result: &Reach, blocks: &[Block], executions: &[(u32, Vec<u64>)])
             })
             .map(|(_, address)| *address)
             .collect();
-        for page_size in REACH_PAGE_SIZES {
+        for page_size in CURVE_PAGE_SIZES {
             let pages: Vec<u64> =
                 addresses.iter().map(|address| address >> page_size.shift()).collect();
             let curve = result.curve(stream, page_size).expect("counted");
@@ -147,18 +147,18 @@ proptest! {
 
     #[test]
     fn few_pages((blocks, executions) in program(6, 200)) {
-        let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
+        let result = miss_curves(&mut memory(&blocks, &executions), &|_| true).expect("readable");
         assert_same(&result, &blocks, &executions);
     }
 
     #[test]
     fn many_pages((blocks, executions) in program(900, 400)) {
-        let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
+        let result = miss_curves(&mut memory(&blocks, &executions), &|_| true).expect("readable");
         assert_same(&result, &blocks, &executions);
     }
 }
 
-/// Enough departures from the near pages that the time line begins anew several times.
+/// Enough evictions from the window that the time axis is compacted several times.
 #[test]
 fn long_cycles_through_many_pages() {
     let blocks = [Block {
@@ -168,7 +168,7 @@ fn long_cycles_through_many_pages() {
     }];
     let executions: Vec<(u32, Vec<u64>)> =
         (0..12_000_u64).map(|step| (0, vec![(step * step % 521) << 12 | 8])).collect();
-    let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
+    let result = miss_curves(&mut memory(&blocks, &executions), &|_| true).expect("readable");
     assert_same(&result, &blocks, &executions);
 }
 
@@ -182,7 +182,7 @@ fn a_cycle_has_one_step() {
     }];
     let executions: Vec<(u32, Vec<u64>)> =
         (0..10_000_u64).map(|step| (0, vec![step % 100 * 4096 + (1 << 32)])).collect();
-    let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
+    let result = miss_curves(&mut memory(&blocks, &executions), &|_| true).expect("readable");
     let curve = result.curve(Stream::Data, PageSize::Size4K).expect("counted");
     assert_eq!(curve.pages(), 100);
     assert!((1..100).all(|entries| curve.misses_at(entries) == 10_000));
@@ -191,13 +191,13 @@ fn a_cycle_has_one_step() {
     assert_eq!(
         result.huge_page_verdict(64),
         "Huge pages would help, saving 100.0% of the page walks: with 2M pages instead of 4K, \
-        a data TLB of 64 entries misses 0.000 instead of 990.000 times in a thousand \
+        a data TLB of 64 entries misses 0.000 instead of 990.000 times per thousand \
         instructions (the first use of each page, which is a page fault, not counted)."
     );
     assert_eq!(
         result.huge_page_verdict(1024),
         "Huge pages would help a little, saving second-level look-ups: with 2M pages instead of \
-        4K, a data TLB of 1024 entries misses 0.000 instead of 0.000 times in a thousand \
+        4K, a data TLB of 1024 entries misses 0.000 instead of 0.000 times per thousand \
         instructions, and one of 64 entries 0.000 instead of 990.000 times (the first use of each \
         page, which is a page fault, not counted)."
     );
@@ -213,14 +213,14 @@ fn first_uses_say_nothing_for_huge_pages() {
     }];
     let executions: Vec<(u32, Vec<u64>)> =
         (0..10_000_u64).map(|step| (0, vec![step * 4096 + (1 << 32)])).collect();
-    let result = reach(&mut memory(&blocks, &executions), &|_| true).expect("readable");
+    let result = miss_curves(&mut memory(&blocks, &executions), &|_| true).expect("readable");
     let verdict = result.huge_page_verdict(1536);
     assert!(verdict.starts_with("Huge pages would hardly help: "), "{verdict}");
 }
 
 #[test]
 fn an_empty_trace_has_empty_curves() {
-    let result = reach(&mut memory(&[], &[]), &|_| true).expect("readable");
+    let result = miss_curves(&mut memory(&[], &[]), &|_| true).expect("readable");
     let curve = result.curve(Stream::Unified, PageSize::Size1G).expect("counted");
     assert_eq!((curve.references, curve.pages(), curve.misses_at(1)), (0, 0, 0));
     assert!(result.curve(Stream::Data, PageSize::Size1M).is_none());

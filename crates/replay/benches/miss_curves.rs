@@ -1,6 +1,6 @@
 //! How fast miss curves are counted, decode included. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay --bench reach -- TRACE.mmt` prints the rate of three runs on two
+//! `cargo bench -p mmulab-replay --bench miss_curves -- TRACE.mmt` prints the rate of three runs on two
 //! threads (one reads ahead), and of three that count what was read before.
 
 mod processor;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use mmulab_machine::PageSize;
-use mmulab_replay::{Reach, ReachCounter, Stream, reach};
+use mmulab_replay::{MissCurveCounter, MissCurves, Stream, miss_curves};
 use mmulab_trace::{Batch, BlockTable};
 
 /// When something began, by the clock and by the processor.
@@ -19,7 +19,7 @@ fn now() -> Start {
     Start(Instant::now(), processor::seconds())
 }
 
-fn report(what: &str, start: &Start, result: &Reach) {
+fn report(what: &str, start: &Start, result: &MissCurves) {
     let on_processor = processor::seconds() - start.1;
     let seconds = start.0.elapsed().as_secs_f64();
     let references =
@@ -51,20 +51,20 @@ fn load(trace: &Path, most_blocks: usize) -> (BlockTable, Vec<Batch>) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let [trace] = &arguments[..] else {
-        println!("give a trace: cargo bench -p mmulab-replay --bench reach -- TRACE.mmt");
+        println!("give a trace: cargo bench -p mmulab-replay --bench miss_curves -- TRACE.mmt");
         return;
     };
     let trace = Path::new(trace);
     for _ in 0..3 {
         let start = now();
         let mut source = mmulab_trace::open(trace).unwrap_or_else(|error| panic!("{error}"));
-        let result = reach(&mut *source, &|_| true).unwrap_or_else(|error| panic!("{error}"));
+        let result = miss_curves(&mut *source, &|_| true).unwrap_or_else(|error| panic!("{error}"));
         report("from the file", &start, &result);
     }
     let (table, batches) = load(trace, 20_000_000);
     for _ in 0..3 {
         let start = now();
-        let mut counter = ReachCounter::default();
+        let mut counter = MissCurveCounter::default();
         counter.learn(table.blocks());
         batches.iter().for_each(|batch| counter.count(batch));
         report("from memory", &start, &counter.finish());

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use mmulab_machine::Handler;
 
-use crate::fold::GRANULE_SHIFT;
 use crate::organisation::PAGE_SHIFT;
+use crate::remap::SLAB_SHIFT;
 
 /// Lines of one side whose reference by the program would change nothing: a direct-mapped first level
 /// holds them, and the TLB holds their page.
@@ -13,13 +13,13 @@ use crate::organisation::PAGE_SHIFT;
 /// It has a place for each set of that first level, so whoever references a line displaces here what
 /// is displaced there. It may forget a line that it could know, never the other way round.
 ///
-/// Data go by the addresses that the program uses, instructions by folded ones. Folding keeps an
-/// address's place within a granule, so it keeps the set too: where the first level is larger than a
-/// granule, some of its sets share a place.
+/// Data go by the addresses that the program uses, instructions by remapped ones. Remapping keeps an
+/// address's place within a slab, so it keeps the set too: where the first level is larger than a
+/// slab, some of its sets share a place.
 ///
 /// Lines that could displace those of a handler, or be displaced by them, are never at hand.
 #[derive(Clone, Debug)]
-pub(crate) struct AtHand {
+pub(crate) struct L0Filter {
     /// The line number that each set is known to hold; at least one, a power of two.
     lines: Box<[u64]>,
     shift: u32,
@@ -30,7 +30,7 @@ pub(crate) struct AtHand {
 /// No line: lines are at least four bytes long, so numbers end well below it.
 const UNKNOWN: u64 = u64::MAX;
 
-impl AtHand {
+impl L0Filter {
     /// Knows nothing of a first level of `sets` sets (a power of two) with lines of `1 << shift` bytes,
     /// at most a page.
     ///
@@ -42,7 +42,7 @@ impl AtHand {
         index_bits: Range<u32>,
     ) -> Self {
         assert!(sets.is_power_of_two() && shift <= PAGE_SHIFT);
-        let sets = sets.min(1 << (GRANULE_SHIFT - shift));
+        let sets = sets.min(1 << (SLAB_SHIFT - shift));
         let end = index_bits.end.min(shift + sets.trailing_zeros());
         let index = |address: u64| (address & ((1 << end) - 1)) >> index_bits.start;
         let collides = |set: usize| {
@@ -112,33 +112,33 @@ impl AtHand {
     }
 
     /// The page that begins at `address` has left the TLB.
-    pub(crate) fn forget_page(&mut self, address: u64) {
+    pub(crate) fn invalidate_page(&mut self, address: u64) {
         let page_lines = 1 << (PAGE_SHIFT - self.shift);
         let first = address >> self.shift;
         let set = self.set(first);
         let count = self.lines.len().min(page_lines);
-        forget(&mut self.lines[set..set + count], first, page_lines as u64);
+        invalidate(&mut self.lines[set..set + count], first, page_lines as u64);
     }
 }
 
-/// Forgets those of `lines` that are in the page of `page_lines` lines whose first is `first`.
-fn forget(lines: &mut [u64], first: u64, page_lines: u64) {
+/// Invalidates those of `lines` that are in the page of `page_lines` lines whose first is `first`.
+fn invalidate(lines: &mut [u64], first: u64, page_lines: u64) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { forget_modern(lines, first, page_lines) };
+        return unsafe { invalidate_avx2(lines, first, page_lines) };
     }
-    forget_anywhere(lines, first, page_lines);
+    invalidate_portable(lines, first, page_lines);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn forget_modern(lines: &mut [u64], first: u64, page_lines: u64) {
-    forget_anywhere(lines, first, page_lines);
+fn invalidate_avx2(lines: &mut [u64], first: u64, page_lines: u64) {
+    invalidate_portable(lines, first, page_lines);
 }
 
 #[inline(always)]
-fn forget_anywhere(lines: &mut [u64], first: u64, page_lines: u64) {
+fn invalidate_portable(lines: &mut [u64], first: u64, page_lines: u64) {
     for line in lines {
         *line = if (*line ^ first) < page_lines { UNKNOWN } else { *line };
     }
