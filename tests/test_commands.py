@@ -290,7 +290,8 @@ def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "record", "replay", "miss-curves", "sweep", "machines", "reproduce", "report"]
+    "command",
+    ["run", "record", "replay", "miss-curves", "sweep", "machines", "reproduce", "report"],
 )
 def test_help_has_an_example(command):
     finished = mmulab(command, "--help", COLUMNS="100")

@@ -151,7 +151,9 @@ def test_equal_runs_write_equal_bytes(trace, tmp_path):
         for suffix in ("json", "csv", "parquet"):
             out = tmp_path / f"{name}.{suffix}"
             assert command("replay", trace, "intel", "x86-64", "-o", out).status == 0
-        assert command("miss-curves", trace, "-o", tmp_path / f"{name}-miss-curves.json").status == 0
+        assert (
+            command("miss-curves", trace, "-o", tmp_path / f"{name}-miss-curves.json").status == 0
+        )
     for suffix in (".json", ".csv", ".parquet", "-miss-curves.json"):
         one, two = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
         assert one == two

@@ -10,6 +10,7 @@ What the commands do, these functions do; both raise or print the same errors.
 
 from mmulab._engine import VERSION as __version__
 from mmulab.boot import BootResult, Transcript, boot
+from mmulab.curves import MissCurves
 from mmulab.errors import (
     InputError,
     MachineError,
@@ -20,7 +21,6 @@ from mmulab.errors import (
     TraceError,
 )
 from mmulab.machine import Machine, machine_names, machine_schema
-from mmulab.curves import MissCurves
 from mmulab.recording import TraceInformation, record
 from mmulab.replaying import miss_curves, replay
 from mmulab.results import MachineResult, ReplayResults
@@ -33,9 +33,9 @@ __all__ = [
     "Machine",
     "MachineError",
     "MachineResult",
+    "MissCurves",
     "MmulabError",
     "OutputError",
-    "MissCurves",
     "RecordError",
     "ReplayResults",
     "Study",

@@ -134,7 +134,9 @@ def run(
             from mmulab.report import write_report
 
             run_folder.write_json(folder / "replay.json", results.to_dicts())
-            run_folder.write_json(folder / "miss-curves.json", [curve.to_dict() for curve in curves])
+            run_folder.write_json(
+                folder / "miss-curves.json", [curve.to_dict() for curve in curves]
+            )
             run_folder.write_json(folder / "trace.json", _information_dict(recorded, dir))
             run_folder.publish(dir)
             notes.append(f"The report: {write_report(dir)}")

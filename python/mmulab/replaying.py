@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from mmulab import _engine
+from mmulab.curves import MissCurves
 from mmulab.errors import InputError
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.machine import Machine
 from mmulab.provenance import machine_labels, provenance, trace_provenance
-from mmulab.curves import MissCurves
 from mmulab.results import MachineResult, ReplayResults
 
 MachineLike = str | os.PathLike[str] | Machine

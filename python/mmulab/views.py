@@ -15,8 +15,8 @@ from rich.text import Text
 
 from mmulab.boot import BootResult
 from mmulab.causes import CAUSES
-from mmulab.output import human, percent
 from mmulab.curves import PAGE_SIZES, MissCurves
+from mmulab.output import human, percent
 from mmulab.recording import TraceInformation
 from mmulab.results import MachineResult, ReplayResults
 

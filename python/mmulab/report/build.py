@@ -15,10 +15,10 @@ import pyarrow.parquet
 
 from mmulab import __version__
 from mmulab.causes import CAUSES
+from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.errors import InputError
 from mmulab.files import replacing
 from mmulab.output import human, percent
-from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.report import plots
 from mmulab.results import MachineResult, ReplayResults
 from mmulab.views import weightiest_guess
