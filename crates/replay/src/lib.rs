@@ -16,7 +16,6 @@ mod costs;
 pub mod engine;
 mod frames;
 mod known_hits;
-mod l0_filter;
 mod large_pages;
 mod miss_curves;
 pub mod organisation;

@@ -11,14 +11,14 @@ use mmulab_trace::{Batch, Block, Source, TraceError};
 use rayon::prelude::*;
 
 use crate::attribution::{Numbered, Regions};
-use crate::caches::{Caches, Hierarchy, SplitDirectMapped};
+use crate::caches::{Filtered, Hierarchy, SplitDirectMapped};
 use crate::costs::{at_costs_of, do_the_same};
-use crate::engine::{Engine, EngineResult};
+use crate::engine::{Engine, EngineResult, RunSlice};
 use crate::frames::Frames;
 use crate::organisation::radix::{Page, RadixEngine};
 use crate::organisation::{
-    Base, Intel, InvertedHardware, Mach, NoTlb, Organisation, PAGE_SHIFT, PaRisc, TlbPair, Ultrix,
-    Walk, WithTlbs,
+    Base, IgnoresCaches, Intel, InvertedHardware, Mach, NoTlb, OnCacheMiss, PAGE_SHIFT, PaRisc,
+    TlbPair, Ultrix, Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{BatchSlice, Program};
@@ -308,7 +308,11 @@ impl<E, P: Numbered> Measured<E, P> {
     }
 }
 
-impl<O: Organisation + Send, C: Caches + Send> Driven<u32> for Measured<Engine<O, C>, u32> {
+impl<O, C> Driven<u32> for Measured<Engine<O, C>, u32>
+where
+    O: OnCacheMiss<C> + Send,
+    C: RunSlice + Send,
+{
     fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<(), DoesNotFit> {
         self.engine.run(slice)
     }
@@ -430,7 +434,11 @@ fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
         });
         let (remapping, group) = &mut driven.remapped[place];
         let builder = BuildEngine { machine, seed, remapping };
-        let engine = with_organisation(machine, seed, builder).map_err(refuse)?;
+        let engine = match &machine.organisation {
+            Description::Notlb(table) => builder.without_tlb(NoTlb::new(table)),
+            _ => with_organisation(machine, seed, builder),
+        };
+        let engine = engine.map_err(refuse)?;
         group.engines.push((index, engine));
     }
     Ok(driven)
@@ -449,13 +457,13 @@ pub fn user_space_bytes(organisation: &Description) -> Option<u64> {
     }
 }
 
-/// What to do with the organisation of a 32-bit machine, whatever its type.
+/// What to do with the organisation of a 32-bit machine that ignores the caches, whatever its type.
 pub(crate) trait OrganisationUser {
     type Output;
 
     fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
     where
-        O: Organisation + Send + 'static;
+        O: IgnoresCaches + Send + 'static;
 }
 
 /// Makes the organisation of `machine` and hands it to `user`.
@@ -472,9 +480,10 @@ pub(crate) fn with_organisation<U: OrganisationUser>(
         Description::InvertedHw(table) => {
             with_tlbs(machine, seed, InvertedHardware::new(table), user)
         }
-        Description::Notlb(table) => user.take(NoTlb::new(table)),
         Description::Base(_) => user.take(Base),
-        Description::Radix(_) => Err(GeometryError("organisation: is not a 32-bit one".to_owned())),
+        Description::Notlb(_) | Description::Radix(_) => {
+            Err(GeometryError("organisation: walks depend on the caches".to_owned()))
+        }
     }
 }
 
@@ -501,26 +510,46 @@ struct BuildEngine<'a> {
     remapping: &'a SharedRemapping,
 }
 
+impl BuildEngine<'_> {
+    fn engine<O, C>(self, organisation: O, caches: C) -> Box<dyn Driven<u32>>
+    where
+        O: OnCacheMiss<C> + Send + 'static,
+        C: RunSlice + Send + 'static,
+    {
+        let Self { machine, seed, remapping } = self;
+        let frames = Frames::new_32_bit(machine.memory.placement, seed);
+        let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
+        let remapping = remapping.clone();
+        let engine = Engine::new(organisation, caches, remapping, frames, interrupt_cycles);
+        Box::new(Measured::new(engine))
+    }
+
+    fn without_tlb(self, organisation: NoTlb) -> Result<Box<dyn Driven<u32>>, GeometryError> {
+        Ok(match SplitDirectMapped::new(self.machine) {
+            Some(caches) => self.engine(organisation, caches),
+            None => {
+                let caches = Hierarchy::new(self.machine, self.seed)?;
+                self.engine(organisation, caches)
+            }
+        })
+    }
+}
+
 impl OrganisationUser for BuildEngine<'_> {
     type Output = Box<dyn Driven<u32>>;
 
     fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
     where
-        O: Organisation + Send + 'static,
+        O: IgnoresCaches + Send + 'static,
     {
-        let Self { machine, seed, remapping } = self;
-        let remapping = remapping.clone();
-        let frames = Frames::new_32_bit(machine.memory.placement, seed);
-        let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
-        Ok(match SplitDirectMapped::new(machine) {
+        Ok(match SplitDirectMapped::new(self.machine) {
             Some(caches) => {
-                let engine = Engine::new(organisation, caches, remapping, frames, interrupt_cycles);
-                Box::new(Measured::new(engine))
+                let caches = Filtered::new(caches, &organisation.handlers());
+                self.engine(organisation, caches)
             }
             None => {
-                let caches = Hierarchy::new(machine, seed)?;
-                let engine = Engine::new(organisation, caches, remapping, frames, interrupt_cycles);
-                Box::new(Measured::new(engine))
+                let caches = Hierarchy::new(self.machine, self.seed)?;
+                self.engine(organisation, caches)
             }
         })
     }

@@ -1,9 +1,11 @@
 //! BASE: caches alone.
 
-use super::Organisation;
+use super::{IgnoresCaches, Organisation};
 
 /// Nothing is translated.
 #[derive(Clone, Copy, Debug)]
 pub struct Base;
 
 impl Organisation for Base {}
+
+impl IgnoresCaches for Base {}

@@ -1,12 +1,12 @@
-//! Memory-management organisations: what happens when a translation is not at hand.
+//! Memory-management organisations: what happens when no TLB holds a translation.
 //!
 //! One file holds one organisation. Most of them search a table when a TLB misses: these are a
 //! [`Walk`], and [`WithTlbs`] gives it its TLBs. `notlb` acts when a reference leaves the last cache,
 //! `base` never, and [`radix`] translates to physical addresses.
 //!
-//! A walk does not know the caches: it says to a [`WalkTarget`] which handlers run and which entries
+//! A walk does not know the caches: it tells a [`WalkTarget`] which handlers run and which entries
 //! are loaded, in order. The plain replay's target performs and charges each at once; another target
-//! may note them down and apply them to many caches.
+//! may record them and apply them to many caches.
 
 mod base;
 mod intel;
@@ -30,8 +30,9 @@ pub use pa_risc::PaRisc;
 pub use tlbs::{PageTlb, TlbCounters, TlbPair};
 pub use ultrix::Ultrix;
 
-use crate::caches::Side;
+use crate::caches::{Location, Side};
 use crate::cause::Tier;
+use crate::engine::Machine;
 
 /// Page size of the 32-bit organisations, as a shift: 4 KiB.
 pub const PAGE_SHIFT: u32 = 12;
@@ -49,9 +50,12 @@ pub trait WalkTarget {
 
     /// The translation of `page` leaves the TLB of a side.
     fn unmap(&mut self, side: Side, page: u32);
+}
 
-    /// Whether a load of `address` would miss every data cache. Only asked by `notlb`.
-    fn is_in_memory_only(&mut self, address: u32) -> bool;
+/// A [`WalkTarget`] whose caches can be asked.
+pub trait LookupTarget: WalkTarget {
+    /// Whether a load of `address` would miss every data cache.
+    fn would_miss_all(&mut self, address: u32) -> bool;
 }
 
 /// How an organisation finds the translation of a page of the program.
@@ -71,22 +75,19 @@ pub trait Walk {
 /// Memory management as the replay of a 32-bit machine sees it. Pages are remapped page numbers. What an
 /// organisation leaves out is what one without a TLB does: every page is mapped.
 pub trait Organisation {
-    /// Whether [`Organisation::before_fill`] does anything.
-    const ACTS_ON_CACHE_MISSES: bool = false;
-
-    /// Whether a translation that is at hand changes nothing when it is used.
+    /// Whether a TLB hit changes nothing.
     fn hits_change_nothing(&self) -> bool {
         true
     }
 
-    /// Whether the translation for a fetch from `page` is at hand.
+    /// Whether a fetch from `page` would hit the TLB.
     #[inline(always)]
     fn is_fetch_mapped(&self, page: u32) -> bool {
         let _ = page;
         true
     }
 
-    /// Whether the translation for a data reference to `page` is at hand.
+    /// Whether a data reference to `page` would hit the TLB.
     #[inline(always)]
     fn is_data_mapped(&self, page: u32) -> bool {
         let _ = page;
@@ -107,11 +108,6 @@ pub trait Organisation {
         false
     }
 
-    /// A reference to `page` missed every cache and is about to be filled from memory.
-    fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
-        let _ = (page, target);
-    }
-
     /// All handlers that it may run.
     fn handlers(&self) -> Vec<&Handler> {
         Vec::new()
@@ -129,6 +125,22 @@ pub trait Organisation {
     }
 }
 
+/// What an organisation does before a reference to caches of this kind.
+pub trait OnCacheMiss<C>: Organisation {
+    /// The program is about to reference a byte; whether that takes a walk.
+    fn before_reference(&mut self, side: Side, at: Location, machine: &mut Machine<C>) -> bool;
+}
+
+/// Organisations to which it is all the same what the caches hold.
+pub trait IgnoresCaches: Organisation {}
+
+impl<O: IgnoresCaches, C> OnCacheMiss<C> for O {
+    #[inline(always)]
+    fn before_reference(&mut self, _: Side, _: Location, _: &mut Machine<C>) -> bool {
+        false
+    }
+}
+
 /// An organisation that walks when a TLB misses.
 #[derive(Clone, Debug)]
 pub struct WithTlbs<W> {
@@ -142,6 +154,8 @@ impl<W: Walk> WithTlbs<W> {
         Self { tlbs, walk }
     }
 }
+
+impl<W: Walk> IgnoresCaches for WithTlbs<W> {}
 
 impl<W: Walk> Organisation for WithTlbs<W> {
     fn hits_change_nothing(&self) -> bool {

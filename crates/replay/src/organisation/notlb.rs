@@ -7,8 +7,10 @@
 use mmulab_machine::{Handler, TwoTier};
 
 use super::ultrix::two_tier_entries;
-use super::{Organisation, WalkTarget};
+use super::{LookupTarget, OnCacheMiss, Organisation, PAGE_SHIFT};
+use crate::caches::{AllLevelsLookup, Location, Side};
 use crate::cause::Tier;
+use crate::engine::Machine;
 
 /// Memory management of NOTLB.
 #[derive(Clone, Debug)]
@@ -21,22 +23,32 @@ impl NoTlb {
     pub fn new(table: &TwoTier) -> Self {
         Self { table: table.clone() }
     }
-}
 
-impl Organisation for NoTlb {
-    const ACTS_ON_CACHE_MISSES: bool = true;
-
-    fn handlers(&self) -> Vec<&Handler> {
-        vec![&self.table.user_handler, &self.table.root_handler]
-    }
-
-    fn before_fill(&mut self, page: u32, target: &mut impl WalkTarget) {
+    /// Walks for a reference to `page`, which is about to be filled from memory.
+    pub(crate) fn walk(&self, page: u32, target: &mut impl LookupTarget) {
         let (user_entry, root_entry) = two_tier_entries(&self.table, page);
         target.run_handler(Tier::User, &self.table.user_handler);
-        if target.is_in_memory_only(user_entry) {
+        if target.would_miss_all(user_entry) {
             target.run_handler(Tier::Root, &self.table.root_handler);
             target.load(Tier::Root, root_entry);
         }
         target.load(Tier::User, user_entry);
+    }
+}
+
+impl<C: AllLevelsLookup> OnCacheMiss<C> for NoTlb {
+    #[inline(always)]
+    fn before_reference(&mut self, side: Side, at: Location, machine: &mut Machine<C>) -> bool {
+        let walks = machine.caches.would_miss_all(side, at);
+        if walks {
+            self.walk(at.virtual_address as u32 >> PAGE_SHIFT, machine);
+        }
+        walks
+    }
+}
+
+impl Organisation for NoTlb {
+    fn handlers(&self) -> Vec<&Handler> {
+        vec![&self.table.user_handler, &self.table.root_handler]
     }
 }

@@ -1,29 +1,50 @@
-//! Hierarchies under an organisation that walks when the last cache misses, side by side.
+//! Interleaved configurations: hierarchies under an organisation that walks when the last cache misses.
 //!
-//! Each has all caches of its own, since its walks displace lines of its own. But those whose first
-//! levels have the same shape seldom differ in what these hold: the tags of their first levels lie interleaved,
-//! so that one comparison of neighbouring words finds a line present in all of them, and
-//! then there is nothing to do.
+//! Each has all caches of its own, since its walks evict lines of its own. But those whose first
+//! levels have the same shape seldom differ in what these hold: the tags of their first levels are
+//! interleaved in memory, so that one comparison of neighbouring words finds a line present in all of
+//! them, and then there is nothing to do.
 
 use std::cell::Cell;
-use std::ops::Range;
 use std::rc::Rc;
 
 use mmulab_hardware::Ledger;
 use mmulab_machine::ReplayMachine;
 
-use crate::caches::{CacheCounters, Caches, Location, Side, SplitDirectMapped, Tags, miss_cycles};
+use crate::caches::{
+    AllLevelsLookup, CacheCounters, Caches, FirstLevelLookup, Location, Side, SplitDirectMapped,
+    Tags, miss_cycles,
+};
 use crate::cause::{Cause, Role};
-use crate::engine::{EngineResult, Machine};
-use crate::organisation::{NoTlb, Organisation, PAGE_SHIFT};
+use crate::engine::{Engine, EngineResult, Machine, RunSlice};
+use crate::organisation::{NoTlb, OnCacheMiss, Organisation, PAGE_SHIFT};
+use crate::program::BatchSlice;
 use crate::remap::SharedRemapping;
 
-/// Organisation of an engine over [`Interleaved`]: all pages are mapped, and each configuration walks by itself.
+/// Organisation of an engine over [`Interleaved`]: all pages are mapped, and each configuration walks by
+/// itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InterleavedWalks;
 
-impl Organisation for InterleavedWalks {
-    const ACTS_ON_CACHE_MISSES: bool = true;
+impl Organisation for InterleavedWalks {}
+
+impl OnCacheMiss<Interleaved> for InterleavedWalks {
+    /// The walks themselves are part of [`Interleaved::reference`], where each configuration has its own.
+    #[inline(always)]
+    fn before_reference(
+        &mut self,
+        side: Side,
+        at: Location,
+        machine: &mut Machine<Interleaved>,
+    ) -> bool {
+        machine.caches.some_would_walk(side, at)
+    }
+}
+
+impl RunSlice for Interleaved {
+    fn run_slice<O: OnCacheMiss<Self>>(engine: &mut Engine<O, Self>, slice: BatchSlice<'_, u32>) {
+        engine.run_looking_first(slice);
+    }
 }
 
 /// The first levels of one side, interleaved.
@@ -44,10 +65,6 @@ impl InterleavedTags {
             set_mask: sets as u32 - 1,
             shift: line_bytes.trailing_zeros(),
         }
-    }
-
-    fn sets(&self) -> usize {
-        self.set_mask as usize + 1
     }
 
     #[inline(always)]
@@ -75,43 +92,12 @@ struct Configuration {
 }
 
 impl Caches for Configuration {
-    /// [`Interleaved`] looks for all configurations at once; nobody else asks.
-    const IS_PLAIN: bool = false;
-
     fn line_shift(&self, side: Side) -> u32 {
         self.first[side as usize].shift
     }
 
-    fn first_level_sets(&self, side: Side) -> usize {
-        self.first[side as usize].sets()
-    }
-
-    /// Not asked: where there is no TLB, no walk is for one.
-    fn index_bits(&self, _side: Side) -> Range<u32> {
-        0..0
-    }
-
     #[inline(always)]
-    fn holds(&self, side: Side, address: u32) -> bool {
-        let (line, set) = self.first[side as usize].set(address);
-        set[self.number].get() == line
-    }
-
-    #[inline(always)]
-    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
-        let address = at.virtual_address as u32;
-        !self.holds(side, address) && !self.second[side as usize].holds(address)
-    }
-
-    #[inline(always)]
-    fn reference(
-        &mut self,
-        role: Role,
-        at: Location,
-        _is_store: bool,
-        _level: usize,
-        ledger: &mut Ledger<Cause>,
-    ) {
+    fn reference(&mut self, role: Role, at: Location, _is_store: bool, ledger: &mut Ledger<Cause>) {
         let address = at.virtual_address as u32;
         let side = role.side() as usize;
         let (line, set) = self.first[side].set(address);
@@ -145,6 +131,15 @@ impl Caches for Configuration {
     }
 }
 
+impl AllLevelsLookup for Configuration {
+    #[inline(always)]
+    fn would_miss_all(&mut self, side: Side, at: Location) -> bool {
+        let address = at.virtual_address as u32;
+        let (line, set) = self.first[side as usize].set(address);
+        set[self.number].get() != line && !self.second[side as usize].holds(address)
+    }
+}
+
 /// Split two-level direct-mapped hierarchies with first levels of one shape.
 #[derive(Clone, Debug)]
 pub(super) struct Interleaved {
@@ -171,9 +166,19 @@ impl Interleaved {
             };
             let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
             // It takes no addresses of the program but those that were remapped before.
-            Some(Machine::new(configuration, SharedRemapping::new(0), interrupt_cycles, &[]))
+            Some(Machine::new(configuration, SharedRemapping::new(0), interrupt_cycles))
         });
         Some(Self { machines: configurations.collect::<Option<_>>()?, first, organisation })
+    }
+
+    /// Whether a reference would make some configuration walk.
+    #[inline(always)]
+    fn some_would_walk(&self, side: Side, at: Location) -> bool {
+        let address = at.virtual_address as u32;
+        let (line, set) = self.first[side as usize].set(address);
+        set.iter().zip(&self.machines).any(|(held, machine)| {
+            held.get() != line && !machine.caches.second[side as usize].holds(address)
+        })
     }
 
     /// The result of each configuration, given that of the engine that drove them.
@@ -188,48 +193,14 @@ impl Interleaved {
 }
 
 impl Caches for Interleaved {
-    const IS_PLAIN: bool = true;
-
     #[inline(always)]
     fn line_shift(&self, side: Side) -> u32 {
         self.first[side as usize].shift
     }
 
-    fn first_level_sets(&self, side: Side) -> usize {
-        self.first[side as usize].sets()
-    }
-
-    /// Not asked: where there is no TLB, no walk is for one.
-    fn index_bits(&self, _side: Side) -> Range<u32> {
-        0..0
-    }
-
-    /// Whether all configurations hold it.
-    #[inline(always)]
-    fn holds(&self, side: Side, address: u32) -> bool {
-        self.first[side as usize].all_hold(address)
-    }
-
-    /// Whether some configuration is about to walk. The walk itself is part of [`Interleaved::reference`].
-    #[inline(always)]
-    fn is_in_memory_only(&mut self, side: Side, at: Location) -> bool {
-        let address = at.virtual_address as u32;
-        let (line, set) = self.first[side as usize].set(address);
-        set.iter().zip(&self.machines).any(|(held, machine)| {
-            held.get() != line && !machine.caches.second[side as usize].holds(address)
-        })
-    }
-
     /// The configurations that do not hold the line walk if they must, and fill.
     #[inline(always)]
-    fn reference(
-        &mut self,
-        role: Role,
-        at: Location,
-        is_store: bool,
-        level: usize,
-        _ledger: &mut Ledger<Cause>,
-    ) {
+    fn reference(&mut self, role: Role, at: Location, is_store: bool, _ledger: &mut Ledger<Cause>) {
         let Self { first, organisation, machines } = self;
         let side = role.side();
         let address = at.virtual_address as u32;
@@ -247,8 +218,8 @@ impl Caches for Interleaved {
                 machine.ledger.charge(cause, configuration.miss_cycles[0]);
                 continue;
             }
-            organisation.before_fill(address >> PAGE_SHIFT, machine);
-            machine.caches.reference(role, at, is_store, level, &mut machine.ledger);
+            organisation.walk(address >> PAGE_SHIFT, machine);
+            machine.caches.reference(role, at, is_store, &mut machine.ledger);
         }
     }
 
@@ -262,5 +233,12 @@ impl Caches for Interleaved {
             write_backs: 0,
         };
         references.map(all_hit).into()
+    }
+}
+
+impl FirstLevelLookup for Interleaved {
+    #[inline(always)]
+    fn holds(&self, side: Side, address: u32) -> bool {
+        self.first[side as usize].all_hold(address)
     }
 }

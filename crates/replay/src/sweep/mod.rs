@@ -24,10 +24,10 @@ use mmulab_trace::{Batch, Source};
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::{Attribution, Regions};
-use crate::caches::{SplitDirectMapped, miss_cycles};
+use crate::caches::{Filtered, SplitDirectMapped, miss_cycles};
 use crate::engine::{Engine, EngineResult};
 use crate::frames::Frames;
-use crate::organisation::{NoTlb, Organisation};
+use crate::organisation::{IgnoresCaches, NoTlb};
 use crate::outcome::Outcome;
 use crate::program::{BatchSlice, Program};
 use crate::remap::{DoesNotFit, SharedRemapping};
@@ -279,7 +279,7 @@ fn drive(
     Ok(())
 }
 
-/// An engine over a simulation, whatever its organisation.
+/// An engine over a single-pass simulation, whatever its organisation.
 trait DrivesSinglePass {
     /// Runs a slice; the number of instructions run so far.
     fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<u64, DoesNotFit>;
@@ -287,7 +287,7 @@ trait DrivesSinglePass {
     fn finish(self: Box<Self>) -> (EngineResult<u32>, SinglePass);
 }
 
-impl<O: Organisation> DrivesSinglePass for Engine<O, SinglePass> {
+impl<O: IgnoresCaches> DrivesSinglePass for Engine<O, Filtered<SinglePass>> {
     fn run(&mut self, slice: BatchSlice<'_, u32>) -> Result<u64, DoesNotFit> {
         Engine::run(self, slice)?;
         Ok(self.instructions())
@@ -297,7 +297,7 @@ impl<O: Organisation> DrivesSinglePass for Engine<O, SinglePass> {
         let mut result = self.result();
         // What walks cost is each member's own; only their number is known here.
         result.attribution = Attribution::default();
-        (result, self.into_caches())
+        (result, self.into_caches().into_inner())
     }
 }
 
@@ -313,12 +313,13 @@ impl OrganisationUser for BuildSinglePass<'_> {
 
     fn take<O>(self, organisation: O) -> Result<Self::Output, GeometryError>
     where
-        O: Organisation + Send + 'static,
+        O: IgnoresCaches + Send + 'static,
     {
         let Self { machine, seed, remapping, single_pass } = self;
         let frames = Frames::new_32_bit(machine.memory.placement, seed);
         let interrupt_cycles = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);
         let remapping = remapping.clone();
-        Ok(Box::new(Engine::new(organisation, single_pass, remapping, frames, interrupt_cycles)))
+        let caches = Filtered::new(single_pass, &organisation.handlers());
+        Ok(Box::new(Engine::new(organisation, caches, remapping, frames, interrupt_cycles)))
     }
 }

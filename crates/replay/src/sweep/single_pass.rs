@@ -1,6 +1,6 @@
-//! Many direct-mapped hierarchies that take the same references, as one.
+//! Single-pass simulation of many direct-mapped hierarchies that take the same references.
 //!
-//! Of two direct-mapped caches with lines of the same length that take the same references, the
+//! It rests on inclusion: of two direct-mapped caches with lines of the same length that take the same references, the
 //! larger holds all that the smaller holds: what was referenced last in a set of the smaller was
 //! referenced last in its set of the larger, which has fewer lines to it. So a reference that hits in
 //! the smallest first level hits in all, and a hit has no state to change; one that misses goes up
@@ -13,7 +13,7 @@ use std::ops::Range;
 use mmulab_hardware::Ledger;
 use mmulab_machine::Cache;
 
-use crate::caches::{CacheCounters, Caches, Location, Side, index_bits};
+use crate::caches::{CacheCounters, Caches, DirectMapped, Location, Side, index_bits};
 use crate::cause::{Cause, Role, Tier};
 
 /// The most first levels of one side. Eight line numbers are half a cache line of the host.
@@ -107,36 +107,9 @@ impl SinglePass {
 }
 
 impl Caches for SinglePass {
-    const IS_PLAIN: bool = true;
-
     #[inline(always)]
     fn line_shift(&self, side: Side) -> u32 {
         self.sides[side as usize].shift
-    }
-
-    fn first_level_sets(&self, side: Side) -> usize {
-        self.sides[side as usize].smallest.len()
-    }
-
-    fn index_bits(&self, side: Side) -> Range<u32> {
-        let side = &self.sides[side as usize];
-        let seconds = side.seconds.iter().flat_map(|levels| {
-            levels.sizes.iter().map(move |level| (level.sets.len(), levels.shift))
-        });
-        index_bits(seconds.chain([(side.smallest.len(), side.shift)]))
-    }
-
-    /// Whether all first levels hold it.
-    #[inline(always)]
-    fn holds(&self, side: Side, address: u32) -> bool {
-        let side = &self.sides[side as usize];
-        let line = address >> side.shift;
-        side.smallest[line as usize & (side.smallest.len() - 1)] == line
-    }
-
-    /// Members differ in this; a simulation is not for organisations that ask.
-    fn is_in_memory_only(&mut self, _side: Side, _at: Location) -> bool {
-        false
     }
 
     #[inline(always)]
@@ -145,7 +118,6 @@ impl Caches for SinglePass {
         role: Role,
         at: Location,
         _is_store: bool,
-        _level: usize,
         _ledger: &mut Ledger<Cause>,
     ) {
         let role_index = match role {
@@ -167,6 +139,20 @@ impl Caches for SinglePass {
             write_backs: 0,
         };
         references.map(all_hit).into()
+    }
+}
+
+impl DirectMapped for SinglePass {
+    fn first_level_sets(&self, side: Side) -> usize {
+        self.sides[side as usize].smallest.len()
+    }
+
+    fn index_bits(&self, side: Side) -> Range<u32> {
+        let side = &self.sides[side as usize];
+        let seconds = side.seconds.iter().flat_map(|levels| {
+            levels.sizes.iter().map(move |level| (level.sets.len(), levels.shift))
+        });
+        index_bits(seconds.chain([(side.smallest.len(), side.shift)]))
     }
 }
 

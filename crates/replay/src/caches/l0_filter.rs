@@ -1,23 +1,26 @@
-//! The references that change nothing, known at a glance.
+//! L0 filters: references that are known to change nothing, so that the caches need not be asked.
 
 use std::ops::Range;
 
+use mmulab_hardware::Ledger;
 use mmulab_machine::Handler;
 
+use super::{CacheCounters, Caches, DirectMapped, Location, Side};
+use crate::cause::{Cause, Role};
 use crate::organisation::PAGE_SHIFT;
 use crate::remap::SLAB_SHIFT;
 
 /// Lines of one side whose reference by the program would change nothing: a direct-mapped first level
 /// holds them, and the TLB holds their page.
 ///
-/// It has a place for each set of that first level, so whoever references a line displaces here what
-/// is displaced there. It may forget a line that it could know, never the other way round.
+/// It has an entry for each set of that first level, so whoever references a line evicts here what
+/// is evicted there. It may lack a line that is there, never the other way round.
 ///
 /// Data go by the addresses that the program uses, instructions by remapped ones. Remapping keeps an
-/// address's place within a slab, so it keeps the set too: where the first level is larger than a
-/// slab, some of its sets share a place.
+/// address's offset within a slab, so it keeps the set too: where the first level is larger than a
+/// slab, some of its sets share an entry.
 ///
-/// Lines that could displace those of a handler, or be displaced by them, are never at hand.
+/// Lines that could evict those of a handler, or be evicted by them, are never in it.
 #[derive(Clone, Debug)]
 pub(crate) struct L0Filter {
     /// The line number that each set is known to hold; at least one, a power of two.
@@ -35,12 +38,7 @@ impl L0Filter {
     /// at most a page.
     ///
     /// Lines of the program collide with those of `handlers` where `index_bits` of the address agree.
-    pub(crate) fn new(
-        sets: usize,
-        shift: u32,
-        handlers: &[&Handler],
-        index_bits: Range<u32>,
-    ) -> Self {
+    fn new(sets: usize, shift: u32, handlers: &[&Handler], index_bits: Range<u32>) -> Self {
         assert!(sets.is_power_of_two() && shift <= PAGE_SHIFT);
         let sets = sets.min(1 << (SLAB_SHIFT - shift));
         let end = index_bits.end.min(shift + sets.trailing_zeros());
@@ -98,26 +96,96 @@ impl L0Filter {
 
     /// The program has referenced `address`, whose page is mapped.
     #[inline(always)]
-    pub(crate) fn learn(&mut self, address: u64) {
+    fn learn(&mut self, address: u64) {
         let line = address >> self.shift;
         let set = self.set(line);
         self.lines[set] = if self.is_guarded[set] { UNKNOWN } else { line };
     }
 
-    /// What the program has not addressed so was referenced at `address`.
+    /// Something else than the program's own fetch or access referenced `address`.
     #[inline]
-    pub(crate) fn displace(&mut self, address: u64) {
+    fn evict(&mut self, address: u64) {
         let set = self.set(address >> self.shift);
         self.lines[set] = UNKNOWN;
     }
 
     /// The page that begins at `address` has left the TLB.
-    pub(crate) fn invalidate_page(&mut self, address: u64) {
+    fn invalidate_page(&mut self, address: u64) {
         let page_lines = 1 << (PAGE_SHIFT - self.shift);
         let first = address >> self.shift;
         let set = self.set(first);
         let count = self.lines.len().min(page_lines);
         invalidate(&mut self.lines[set..set + count], first, page_lines as u64);
+    }
+}
+
+/// Caches with an L0 filter before each side.
+#[derive(Clone, Debug)]
+pub(crate) struct Filtered<C> {
+    caches: C,
+    pub(crate) instruction: L0Filter,
+    pub(crate) data: L0Filter,
+}
+
+impl<C: DirectMapped> Filtered<C> {
+    /// Empty `caches`; `handlers` are all that a walk may run.
+    pub(crate) fn new(caches: C, handlers: &[&Handler]) -> Self {
+        let filter = |side, handlers| {
+            let (sets, shift) = (caches.first_level_sets(side), caches.line_shift(side));
+            L0Filter::new(sets, shift, handlers, caches.index_bits(side))
+        };
+        let (instruction, data) = (filter(Side::Instruction, handlers), filter(Side::Data, &[]));
+        Self { caches, instruction, data }
+    }
+
+    /// The caches without the filters.
+    pub(crate) fn into_inner(self) -> C {
+        self.caches
+    }
+}
+
+impl<C: DirectMapped> Caches for Filtered<C> {
+    #[inline(always)]
+    fn line_shift(&self, side: Side) -> u32 {
+        self.caches.line_shift(side)
+    }
+
+    #[inline(always)]
+    fn reference(&mut self, role: Role, at: Location, is_store: bool, ledger: &mut Ledger<Cause>) {
+        self.caches.reference(role, at, is_store, ledger);
+        let address = at.virtual_address;
+        match role {
+            Role::Fetch => self.instruction.learn(address),
+            Role::Handler => {
+                let is_foreseen = !self.instruction.is_clear_of_handlers(address, address);
+                assert!(is_foreseen, "the filter was not told of this handler");
+            }
+            Role::Data | Role::Pte(_) => self.data.evict(address),
+        }
+    }
+
+    /// Data are known by the address that the program uses. It has the same set as the remapped one.
+    #[inline(always)]
+    fn reference_data(
+        &mut self,
+        program_address: u64,
+        at: Location,
+        is_store: bool,
+        ledger: &mut Ledger<Cause>,
+    ) {
+        self.caches.reference(Role::Data, at, is_store, ledger);
+        self.data.learn(program_address);
+    }
+
+    fn translation_evicted(&mut self, side: Side, address: u64) {
+        match side {
+            Side::Instruction => self.instruction.invalidate_page(address),
+            Side::Data => self.data.invalidate_page(address),
+        }
+    }
+
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
+        self.caches.counters(references)
     }
 }
 

@@ -1,0 +1,288 @@
+//! Any hierarchy that a machine file can describe.
+
+use mmulab_hardware::{Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot};
+use mmulab_machine as machine;
+use mmulab_machine::{CacheLevel, ReplayMachine};
+
+use super::{AllLevelsLookup, CacheCounters, Caches, Location, MAXIMUM_LEVELS, Side, miss_cycles};
+use crate::cause::{Cause, Role};
+
+/// Any hierarchy that a machine file can describe.
+///
+/// A miss in one level references the next, for the byte that missed, and then fills. Where lines
+/// below are shorter than lines above, the rest of a line comes along without being looked up. A store marks the lines dirty in the
+/// first write-back level that it reaches; write-through levels pass it on. What a dirty line or a
+/// passed-on store does below happens in a write buffer: it costs no cycles and leaves replacement
+/// alone. A dirty line goes down under the address of its first byte.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    caches: Vec<Level>,
+    /// For each side and level, the index in `caches`.
+    path: [Vec<usize>; 2],
+    miss_cycles: [u64; MAXIMUM_LEVELS],
+    any_is_physical: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    name: String,
+    cache: Cache,
+    is_physical: bool,
+    /// The virtual and physical address of each slot's line, by which a dirty line finds its way down. Empty where all
+    /// caches go by the same address.
+    locations: Box<[Location]>,
+    is_write_back: bool,
+    allocates_on_store: bool,
+    hits: u64,
+    misses: u64,
+    store_misses: u64,
+    write_backs: u64,
+}
+
+pub(crate) fn replacement(replacement: machine::Replacement) -> Replacement {
+    match replacement {
+        machine::Replacement::Random => Replacement::Random,
+        machine::Replacement::RoundRobin => Replacement::RoundRobin,
+        machine::Replacement::Lru => Replacement::Lru,
+        machine::Replacement::Plru => Replacement::TreePseudoLru,
+    }
+}
+
+impl Level {
+    /// The address by which this cache knows a byte.
+    #[inline]
+    fn address(&self, at: Location) -> u64 {
+        if self.is_physical { at.physical_address } else { at.virtual_address }
+    }
+}
+
+impl Hierarchy {
+    /// The caches of `machine`.
+    ///
+    /// # Errors
+    /// One of them is impossible.
+    pub fn new(machine: &ReplayMachine, seed: u64) -> Result<Self, GeometryError> {
+        let mut hierarchy = Self {
+            caches: Vec::new(),
+            path: [Vec::new(), Vec::new()],
+            miss_cycles: miss_cycles(machine),
+            any_is_physical: false,
+        };
+        for (number, level) in machine.cache_levels().iter().enumerate() {
+            let number = number + 1;
+            match level {
+                CacheLevel::Split { instruction, data } => {
+                    let instruction = hierarchy.add(format!("L{number}i"), instruction, seed)?;
+                    let data = hierarchy.add(format!("L{number}d"), data, seed)?;
+                    hierarchy.path[0].push(instruction);
+                    hierarchy.path[1].push(data);
+                }
+                CacheLevel::Unified(cache) => {
+                    let unified = hierarchy.add(format!("L{number}"), cache, seed)?;
+                    hierarchy.path[0].push(unified);
+                    hierarchy.path[1].push(unified);
+                }
+            }
+        }
+        let caches = &mut hierarchy.caches;
+        hierarchy.any_is_physical = caches.iter().any(|level| level.is_physical);
+        if hierarchy.any_is_physical && !caches.iter().all(|level| level.is_physical) {
+            for level in caches.iter_mut() {
+                level.locations = vec![Location::default(); level.cache.slots() as usize].into();
+            }
+        }
+        Ok(hierarchy)
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        cache: &machine::Cache,
+        seed: u64,
+    ) -> Result<usize, GeometryError> {
+        let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
+        let geometry = CacheGeometry {
+            size_bytes: cache.size_bytes,
+            line_bytes: cache.line_bytes,
+            ways: u32::try_from(ways)
+                .map_err(|_| GeometryError(format!("{name}: {ways} ways are too many")))?,
+        };
+        // Streams 0 to 9 belong to TLBs and frames.
+        let random = Random::stream(seed, 10 + self.caches.len() as u64);
+        let cache_model = Cache::new(geometry, replacement(cache.replacement), random)
+            .map_err(|error| GeometryError(format!("{name}: {error}")))?;
+        self.caches.push(Level {
+            name,
+            cache: cache_model,
+            is_physical: cache.addressing == machine::Addressing::Physical,
+            locations: Box::default(),
+            is_write_back: cache.write_policy == machine::WritePolicy::WriteBack,
+            allocates_on_store: cache.write_allocate,
+            hits: 0,
+            misses: 0,
+            store_misses: 0,
+            write_backs: 0,
+        });
+        Ok(self.caches.len() - 1)
+    }
+
+    /// A store or a dirty line arrives from above at `level` of the data side without waiting.
+    fn write_below(&mut self, level: usize, at: Location) {
+        for &index in &self.path[1][level..] {
+            let below = &mut self.caches[index];
+            if below.is_write_back {
+                let address = below.address(at);
+                if let Some(slot) = below.cache.find(address) {
+                    below.cache.mark_dirty(slot, 1);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn store_hit(&mut self, level: usize, slot: Slot, at: Location) {
+        let here = &mut self.caches[self.path[1][level]];
+        if here.is_write_back {
+            here.cache.mark_dirty(slot, 1);
+        } else {
+            self.write_below(level + 1, at);
+        }
+    }
+
+    /// [`Caches::reference`] that enters at `level`, which is 0 but for hardware walkers that bypass the
+    /// first level. Gives the slot of that level that now holds the line; `None` after a store that does
+    /// not allocate.
+    pub(crate) fn reference_slot(
+        &mut self,
+        role: Role,
+        at: Location,
+        is_store: bool,
+        level: usize,
+        ledger: &mut Ledger<Cause>,
+    ) -> Option<Slot> {
+        let side = role.side() as usize;
+        let levels = self.path[side].len();
+        let mut found = level;
+        let mut entered = None;
+        while found < levels {
+            let here = &mut self.caches[self.path[side][found]];
+            if let Some(slot) = here.cache.find(here.address(at)) {
+                here.cache.touch(slot);
+                here.hits += 1;
+                if found == level {
+                    if is_store {
+                        self.store_hit(found, slot, at);
+                    }
+                    return Some(slot);
+                }
+                break;
+            }
+            here.misses += 1;
+            here.store_misses += u64::from(is_store);
+            ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
+            found += 1;
+        }
+        // Fills run upwards: a level is filled when those below it have the line, so the dirty line
+        // that it displaces finds them as they will be.
+        for fill in (level..found).rev() {
+            let here = &mut self.caches[self.path[side][fill]];
+            if is_store && !here.allocates_on_store {
+                if fill == level {
+                    self.write_below(level + 1, at);
+                }
+                continue;
+            }
+            let address = here.address(at);
+            let slot = here.cache.victim(address);
+            let evicted = here.cache.replace(slot, address);
+            let line = !0 << here.cache.line_shift();
+            let first = Location {
+                virtual_address: at.virtual_address & line,
+                physical_address: at.physical_address & line,
+            };
+            let old = match here.locations.get_mut(slot as usize) {
+                Some(location) => Some(std::mem::replace(location, first)),
+                None => evicted.map(|evicted| Location::same(evicted.address)),
+            };
+            if let (Some(evicted), Some(old)) = (evicted, old)
+                && evicted.dirty != 0
+            {
+                here.write_backs += 1;
+                self.write_below(fill + 1, old);
+            }
+            if fill == level {
+                entered = Some(slot);
+                if is_store {
+                    self.store_hit(fill, slot, at);
+                }
+            }
+        }
+        entered
+    }
+
+    /// The number of levels.
+    pub(crate) fn levels(&self) -> usize {
+        self.path[0].len()
+    }
+
+    /// Whether a load or store that hits the first level concerns no other.
+    pub(crate) fn first_level_keeps_stores(&self) -> bool {
+        self.caches[self.path[Side::Data as usize][0]].is_write_back
+    }
+
+    /// The first level of a side, for hits that are known without a look-up.
+    #[inline(always)]
+    pub(crate) fn first_level(&mut self, side: Side) -> &mut Cache {
+        &mut self.caches[self.path[side as usize][0]].cache
+    }
+}
+
+impl Caches for Hierarchy {
+    fn any_is_physical(&self) -> bool {
+        self.any_is_physical
+    }
+
+    fn first_level_is_unified(&self) -> bool {
+        self.path[0][0] == self.path[1][0]
+    }
+
+    fn line_shift(&self, side: Side) -> u32 {
+        self.caches[self.path[side as usize][0]].cache.line_shift()
+    }
+
+    #[inline]
+    fn reference(&mut self, role: Role, at: Location, is_store: bool, ledger: &mut Ledger<Cause>) {
+        self.reference_slot(role, at, is_store, 0, ledger);
+    }
+
+    fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
+        self.caches
+            .iter()
+            .enumerate()
+            .map(|(index, level)| {
+                let first_of: u64 = (0..2)
+                    .filter(|&side| self.path[side][0] == index)
+                    .map(|side| references[side])
+                    .sum();
+                let is_first = self.path.iter().any(|path| path[0] == index);
+                CacheCounters {
+                    name: level.name.clone(),
+                    hits: if is_first { first_of.saturating_sub(level.misses) } else { level.hits },
+                    misses: level.misses,
+                    store_misses: Some(level.store_misses),
+                    write_backs: level.write_backs,
+                }
+            })
+            .collect()
+    }
+}
+
+impl AllLevelsLookup for Hierarchy {
+    fn would_miss_all(&mut self, side: Side, at: Location) -> bool {
+        let caches = &mut self.caches;
+        !self.path[side as usize].iter().any(|&index| {
+            let address = caches[index].address(at);
+            caches[index].cache.find(address).is_some()
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! What an engine has counted.
+
+use mmulab_hardware::{Cause as _, Ledger};
+
+use crate::attribution::{Attribution, Numbered};
+use crate::caches::CacheCounters;
+use crate::cause::Cause;
+use crate::organisation::{ChainStatistics, TlbCounters};
+
+/// What an engine has to say at the end of a program.
+#[derive(Clone, Debug)]
+pub struct EngineResult<P> {
+    /// Instructions of the program.
+    pub instructions: u64,
+    /// Costs so far, without issue.
+    pub ledger: Ledger<Cause>,
+    /// TLBs.
+    pub tlbs: Vec<TlbCounters>,
+    /// Caches.
+    pub caches: Vec<CacheCounters>,
+    /// Collision chains.
+    pub chains: Option<ChainStatistics>,
+    /// Walks of a machine that has TLBs.
+    pub tlb_walks: Option<u64>,
+    /// Steps of hardware walks that cost cycles each.
+    pub walk_steps: u64,
+    /// Walks by page.
+    pub attribution: Attribution<P>,
+}
+
+impl<P: Numbered> EngineResult<P> {
+    /// What happened after `before`, an earlier result of the same engine.
+    pub fn since(mut self, before: &Self) -> Self {
+        self.instructions -= before.instructions;
+        let mut ledger = Ledger::new();
+        for &cause in Cause::ALL {
+            let (now, then) = (self.ledger.account(cause), before.ledger.account(cause));
+            ledger.charge_many(cause, now.count - then.count, now.cycles - then.cycles);
+        }
+        self.ledger = ledger;
+        for (tlb, earlier) in self.tlbs.iter_mut().zip(&before.tlbs) {
+            tlb.hits -= earlier.hits;
+            tlb.misses -= earlier.misses;
+            tlb.nested_hits -= earlier.nested_hits;
+            tlb.nested_misses -= earlier.nested_misses;
+        }
+        for (cache, earlier) in self.caches.iter_mut().zip(&before.caches) {
+            cache.hits -= earlier.hits;
+            cache.misses -= earlier.misses;
+            cache.write_backs -= earlier.write_backs;
+            if let (Some(now), Some(then)) = (&mut cache.store_misses, earlier.store_misses) {
+                *now -= then;
+            }
+        }
+        self.chains = self.chains.zip(before.chains.as_ref()).map(|(now, then)| now.since(then));
+        self.tlb_walks = self.tlb_walks.zip(before.tlb_walks).map(|(now, then)| now - then);
+        self.walk_steps -= before.walk_steps;
+        self.attribution = self.attribution.since(&before.attribution);
+        self
+    }
+}
