@@ -455,17 +455,13 @@ impl Core for Cpu {
     #[inline(always)]
     fn execute<const NARROW: bool>(&mut self, bus: &mut Bus, op: &Op) -> Flow {
         self.registers[15] = self.memory.pc.wrapping_add(if NARROW { 4 } else { 8 });
-        if op.passes >> self.flags & 1 == 0 {
+        if u32::from(op.passes).wrapping_shr(self.flags) & 1 == 0 {
             self.memory.clock.issue(Cost::issue(1));
             self.skipped(op.operands);
-            return Flow::Next;
+            return Flow::Skipped;
         }
         self.memory.clock.issue(op.cost);
-        let flow = (op.handler)(self, bus, op.operands);
-        if flow == Flow::Next && op.late.is_some() {
-            self.memory.fetch.late = Some(op.late);
-        }
-        flow
+        (op.handler)(self, bus, op.operands)
     }
 
     fn abort_fetch(&mut self, fault: Fault) {

@@ -182,6 +182,12 @@ impl<L: Line> DataCache<L> {
         self.words[slot][L::word(address)]
     }
 
+    /// The words of a slot.
+    #[inline(always)]
+    pub fn words(&self, slot: usize) -> &L {
+        &self.words[slot]
+    }
+
     /// Changes the masked bits of a word of a slot; whether that makes it dirty is another question.
     #[inline(always)]
     pub fn set_word(&mut self, slot: usize, address: u32, value: u32, mask: u32) {

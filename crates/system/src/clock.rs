@@ -8,11 +8,11 @@ use mmulab_hardware::{Account, Ledger};
 
 use crate::cause::Cause;
 
-/// Bits of the packed word: issue cycles, then stalled cycles, then instructions.
-const ISSUE_BITS: u32 = 24;
+/// Bits of the packed word: cycles, then those of them that are stalls, then instructions.
+const CYCLE_BITS: u32 = 24;
 const STALL_BITS: u32 = 20;
-const STALL_SHIFT: u32 = ISSUE_BITS;
-const COUNT_SHIFT: u32 = ISSUE_BITS + STALL_BITS;
+const STALL_SHIFT: u32 = CYCLE_BITS;
+const COUNT_SHIFT: u32 = CYCLE_BITS + STALL_BITS;
 
 /// The cost of an instruction that is known when it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Cost {
     /// No instruction: a wait for the result of one before.
     #[inline(always)]
     pub const fn stall(cycles: u8) -> Cost {
-        Cost((cycles as u64) << STALL_SHIFT)
+        Cost((cycles as u64) << STALL_SHIFT | cycles as u64)
     }
 
     /// The same, and a wait.
@@ -50,7 +50,7 @@ pub struct Clock {
 
 impl Clock {
     /// Cycles after which the run loop has to look up at the latest, so that no part of the packed
-    /// word overflows: an instruction takes at most 255 cycles of each kind.
+    /// word overflows: an instruction takes a cycle at least, and the last line's a few thousand at most.
     pub const LONGEST_RUN_CYCLES: u64 = 1 << 16;
 
     pub(crate) fn new() -> Clock {
@@ -60,9 +60,7 @@ impl Clock {
     /// Cycles since reset.
     #[inline(always)]
     pub fn now(&self) -> u64 {
-        let issue = self.pending & ((1 << ISSUE_BITS) - 1);
-        let stall = self.pending >> STALL_SHIFT & ((1 << STALL_BITS) - 1);
-        self.ledger.cycles() + issue + stall
+        self.ledger.cycles() + (self.pending & ((1 << CYCLE_BITS) - 1))
     }
 
     /// Executes an instruction of this cost.
@@ -88,8 +86,8 @@ impl Clock {
     /// Moves the costs that were gathered into the ledger.
     pub fn flush_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        let issue = pending & ((1 << ISSUE_BITS) - 1);
         let stall = pending >> STALL_SHIFT & ((1 << STALL_BITS) - 1);
+        let issue = (pending & ((1 << CYCLE_BITS) - 1)) - stall;
         let count = pending >> COUNT_SHIFT;
         if count > 0 {
             self.ledger.charge_many(Cause::Issue, count, issue);

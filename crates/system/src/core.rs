@@ -374,16 +374,21 @@ pub trait Decode {
     /// The stall of an instruction for what the one before delivers late, which ended the line before.
     fn stall(&mut self, late: Self::Late, word: u32, narrow: bool) -> u8;
 
+    /// What an instruction delivers late, if the next one was not known when it was decoded.
+    fn late(op: &Self::Op) -> Option<Self::Late>;
+
     /// What an instruction is that this core does not have but another of the set does.
     fn lacking(&self, word: u32, narrow: bool) -> Option<String>;
 }
 
-/// What the run loop does after an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the run loop does after an instruction; the most frequent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Flow {
     /// The next instruction follows.
     Next,
+    /// The same; the condition failed, so that this one delivers nothing.
+    Skipped,
     /// `CoreMemory::pc` says where execution goes on.
     Jump,
     /// The slot has been decoded: dispatch it again.

@@ -122,10 +122,11 @@ impl<C: Core> InstructionSide<C> {
         self.pool_indices[slot] as usize * Self::WORDS
     }
 
-    /// The decoded instruction at a word of a line.
+    /// The decoded instruction of an index: of words, from [`InstructionSide::decoded_line`] on; of
+    /// half-words, counted over all slots.
     #[inline(always)]
-    pub(crate) fn op(&self, line: usize, word: usize) -> C::Op {
-        self.decoded[line + (word & (Self::WORDS - 1))]
+    pub(crate) fn op<const NARROW: bool>(&self, index: usize) -> C::Op {
+        if NARROW { self.narrow[index] } else { self.decoded[index] }
     }
 
     /// Makes the narrow instructions of a slot those of its line.
@@ -137,12 +138,6 @@ impl<C: Core> InstructionSide<C> {
                 self.narrow[half] = C::Decoder::undecoded(half as u32 | NARROW_INDEX);
             }
         }
-    }
-
-    /// The decoded instruction at a half-word of a slot.
-    #[inline(always)]
-    pub(crate) fn narrow_op(&self, slot: usize, half: usize) -> C::Op {
-        self.narrow[slot * Self::HALVES + (half & (Self::HALVES - 1))]
     }
 
     fn half(&self, index: usize) -> u16 {
@@ -362,6 +357,7 @@ impl<C: Core> CoreMemory<C> {
         let words = self.read_line(bus, physical, Cause::InstructionMiss);
         let slot = self.fetch.allocate(address, physical);
         self.fetch.install(slot, address, physical, words);
+        self.observe(bus, |observer, core, _| observer.filled(core, Side::Instruction, slot));
         slot
     }
 

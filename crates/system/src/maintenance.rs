@@ -207,21 +207,25 @@ impl<C: Core> CoreMemory<C> {
             }
             slot
         };
-        if virtually {
+        let slot = if virtually {
             let slot = leave(self, bus, address, address);
             let physical = self.physical_or_same(bus, address);
             self.dcache.fill_tag(slot, address, physical);
+            slot
         } else {
             let physical = self.physical_or_same(bus, address);
-            if self.line_of(address, physical).is_none() {
-                let index = match C::DATA_INDEX {
-                    CacheAddress::Virtual => address,
-                    CacheAddress::Physical => physical,
-                };
-                let slot = leave(self, bus, index, physical);
-                self.dcache.fill_tag(slot, physical, physical);
+            if self.line_of(address, physical).is_some() {
+                return;
             }
-        }
+            let index = match C::DATA_INDEX {
+                CacheAddress::Virtual => address,
+                CacheAddress::Physical => physical,
+            };
+            let slot = leave(self, bus, index, physical);
+            self.dcache.fill_tag(slot, physical, physical);
+            slot
+        };
+        self.observe(bus, |observer, core, _| observer.filled(core, Side::Data, slot));
     }
 
     fn physical_or_same(&mut self, bus: &mut Bus<C>, address: u32) -> u32 {

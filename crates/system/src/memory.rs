@@ -103,6 +103,8 @@ pub struct CoreMemory<C: Core> {
 
     /// Set while an observer wants to see every access.
     pub(crate) watched: bool,
+    /// The rest of the line that executes needs no look of the checker.
+    pub(crate) fetch_known: bool,
 }
 
 fn cache_model(shape: &CacheShape, random: Random) -> Result<Cache, GeometryError> {
@@ -180,6 +182,7 @@ impl<C: Core> CoreMemory<C> {
             replacement: [&platform.icache, &platform.dcache]
                 .map(|shape| replacement(shape.replacement)),
             watched: false,
+            fetch_known: false,
         };
         memory.update_contexts();
         Ok(memory)
@@ -591,6 +594,7 @@ impl<C: Core> CoreMemory<C> {
         // A line that comes in while its own older self leaves (another alias) reads memory, which is
         // what the hardware does too.
         self.dcache.fill(slot, address, tag, physical, words);
+        self.observe(bus, |observer, core, _| observer.filled(core, Side::Data, slot));
         slot
     }
 
@@ -601,6 +605,28 @@ impl<C: Core> CoreMemory<C> {
     fn hinted(&self, page: &Page, address: u32) -> Option<usize> {
         let physical = page.physical | address & 0xfff;
         self.dcache.hinted(address, Self::by(C::DATA_TAG, address, physical))
+    }
+
+    /// The slot that the hint for an address leads to.
+    pub(crate) fn hinted_slot(&self, address: u32, physical: u32) -> Option<usize> {
+        self.dcache.hinted(address, Self::by(C::DATA_TAG, address, physical))
+    }
+
+    /// Physical address, slot and memory type of an access that the present mode may do and that hits
+    /// the data cache, as far as the fast path's copies say.
+    #[inline(always)]
+    pub(crate) fn known_hit(
+        &self,
+        address: u32,
+        access: Access,
+    ) -> Option<(u32, usize, MemoryType)> {
+        let page = &self.pages[(address >> 12) as usize % PAGES];
+        let tag = if access == Access::Store { page.write_tag } else { page.read_tag };
+        if tag != address & !0xfff | self.context || !page.memory_type.is_cached() {
+            return None;
+        }
+        let slot = self.hinted(page, address)?;
+        Some((page.physical | address & 0xfff, slot, page.memory_type))
     }
 
     #[inline(always)]
@@ -679,6 +705,9 @@ impl<C: Core> CoreMemory<C> {
     fn load_slow(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<u32, Fault> {
         self.check_alignment(address, size)?;
         let address = self.relocated(address);
+        if let Some(word) = self.load_known(bus, address) {
+            return Ok(word);
+        }
         self.observe_access(bus, address, size, Access::Load);
         let (physical, memory_type) = self
             .translate_data(bus, address, false)
@@ -880,6 +909,9 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<bool, Fault> {
         self.check_alignment(address, size)?;
         let address = self.relocated(address);
+        if self.store_known(bus, address, value, mask) {
+            return Ok(false);
+        }
         self.observe_access(bus, address, size, Access::Store);
         let (physical, memory_type) = self
             .translate_data(bus, address, true)

@@ -1,14 +1,15 @@
 //! Observers look on and change nothing: the checker, watchpoints, and what a caller attaches.
 //!
 //! With none attached a core takes its fast paths, where no observer is asked; the slow paths then ask
-//! once whether there is any. With one, every access takes the slow path. Events with their numbers
-//! (time by mode and space, counts) are [`crate::statistics`]', which are always kept.
+//! once whether there is any. With one, every access takes the slow path, and with the checker alone what
+//! it knows to be right is left out ([`CoreMemory::load_known`] and its like). Events with their
+//! numbers (time by mode and space, counts) are [`crate::statistics`]', which are always kept.
 
 use mmulab_hardware::HeldLine;
 
 use crate::bus::Bus;
 use crate::checker::Checker;
-use crate::core::{Core, Walk};
+use crate::core::{Core, Side, Walk};
 use crate::memory::CoreMemory;
 
 /// What an access is.
@@ -75,6 +76,8 @@ pub trait Observer<C: Core> {
     fn loaded(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Load) {}
     /// A store will be done.
     fn storing(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Store) {}
+    /// A line came into `slot` of the cache of a side.
+    fn filled(&mut self, _core: &CoreMemory<C>, _side: Side, _slot: usize) {}
     /// The MMU refused an access.
     fn refused(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: Access, _address: u32) {}
     /// The tables were walked for an address.
@@ -159,6 +162,20 @@ impl<C: Core> Observers<C> {
         self.checker.is_some() || !self.watchpoints.points.is_empty() || !self.attached.is_empty()
     }
 
+    /// The checker, if nobody else looks.
+    #[inline(always)]
+    pub(crate) fn only_checker(&self) -> Option<&Checker> {
+        let alone = self.attached.is_empty() && self.watchpoints.points.is_empty();
+        self.checker.as_ref().filter(|_| alone)
+    }
+
+    /// The checker, if nobody else looks.
+    #[inline(always)]
+    pub(crate) fn only_checker_mut(&mut self) -> Option<&mut Checker> {
+        let alone = self.attached.is_empty() && self.watchpoints.points.is_empty();
+        self.checker.as_mut().filter(|_| alone)
+    }
+
     fn each(&mut self, mut tell: impl FnMut(&mut dyn Observer<C>)) {
         if let Some(checker) = &mut self.checker {
             tell(checker);
@@ -205,6 +222,10 @@ impl<C: Core> Observer<C> for Observers<C> {
         }
     }
 
+    fn filled(&mut self, core: &CoreMemory<C>, side: Side, slot: usize) {
+        self.each(|observer| observer.filled(core, side, slot));
+    }
+
     fn refused(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, access: Access, address: u32) {
         self.each(|observer| observer.refused(core, bus, access, address));
     }
@@ -243,6 +264,8 @@ impl<C: Core> CoreMemory<C> {
         tell: impl FnOnce(&mut Observers<C>, &CoreMemory<C>, &Bus<C>),
     ) {
         let Some(mut observers) = bus.observers.take() else { return };
+        // What happened may concern the line that executes.
+        self.fetch_known = false;
         tell(&mut observers, self, bus);
         bus.observers = Some(observers);
     }
@@ -260,5 +283,59 @@ impl<C: Core> CoreMemory<C> {
         if observers.accessing(self, address, size, access) {
             self.request_exit();
         }
+    }
+    /// Whether the checker, which alone looks on, needs no look at the instructions of a line.
+    #[inline(always)]
+    pub(crate) fn knows_fetch_line(&self, bus: &Bus<C>, slot: usize) -> bool {
+        let checker = bus.observers.as_ref().and_then(|observers| observers.only_checker());
+        checker.is_some_and(|checker| checker.knows_fetch_line(self, slot))
+    }
+
+    /// Shows the checker, which alone looks on, an instruction.
+    #[inline(never)]
+    pub(crate) fn look_at_fetch(&mut self, bus: &mut Bus<C>, slot: usize, length: u32) {
+        let Some(mut observers) = bus.observers.take() else { return };
+        if let Some(checker) = &mut observers.checker {
+            self.fetch_known = checker.look_at_fetch(self, bus, slot, length);
+        }
+        bus.observers = Some(observers);
+    }
+
+    /// The word that a load gets, where the checker alone looks on and knows the load to be right: no
+    /// event is told.
+    #[inline(always)]
+    pub(crate) fn load_known(&self, bus: &Bus<C>, address: u32) -> Option<u32> {
+        let checker = bus.observers.as_ref()?.only_checker()?;
+        let (physical, slot, _) = self.known_hit(address, Access::Load)?;
+        let right = checker.knows_load(self, address, physical, slot);
+        right.then(|| self.dcache.word(slot, address))
+    }
+
+    /// Does a store that stays in the data cache, where the checker alone looks on and knows it to be
+    /// right: no event is told. Returns whether it was done.
+    #[inline(always)]
+    pub(crate) fn store_known(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        value: u32,
+        mask: u32,
+    ) -> bool {
+        let checker = bus.observers.as_mut().and_then(|observers| observers.only_checker_mut());
+        let Some(checker) = checker else { return false };
+        let Some((physical, slot, page_type)) = self.known_hit(address, Access::Store) else {
+            return false;
+        };
+        if !page_type.is_write_back() {
+            return false;
+        }
+        let store = Store { address, physical, cached: true, value, mask };
+        let Some(changed) = checker.store_known(self, &store, slot) else { return false };
+        if changed {
+            self.fetch_known = false;
+        }
+        self.dcache.set_word(slot, address, value, mask);
+        self.dcache.mark_dirty(slot, address);
+        true
     }
 }

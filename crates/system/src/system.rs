@@ -10,7 +10,7 @@ use crate::bus::Bus;
 use crate::cause::Cause;
 use crate::checker::Checker;
 use crate::clock::{Clock, Cost};
-use crate::core::{Core, Flow, Space, Taken};
+use crate::core::{Core, Decode, Flow, Space, Taken};
 use crate::loader::Loaded;
 use crate::memory::CoreMemory;
 use crate::observer::{Observer, Observers};
@@ -302,10 +302,13 @@ impl<C: Core> System<C> {
         let debugged = self.debugging.step || !self.debugging.breakpoints.is_empty();
         // An instruction takes a cycle at least, so that the limit is not passed before the end of
         // the longest run.
-        let run = if memory.watched || debugged || left < Clock::LONGEST_RUN_CYCLES {
-            run_core::<C, true>
-        } else {
-            run_core::<C, false>
+        let all = debugged || left < Clock::LONGEST_RUN_CYCLES;
+        let only_checker =
+            self.bus.observers.as_ref().is_some_and(|observers| observers.only_checker().is_some());
+        let run = match (memory.watched, all, only_checker) {
+            (false, false, _) => run_core::<C, LOOK_AT_NOTHING>,
+            (true, false, true) => run_core::<C, LOOK_AT_UNKNOWN>,
+            _ => run_core::<C, LOOK_AT_ALL>,
         };
         run(core, &mut self.bus, left, &self.debugging, &mut self.fresh);
         Ok(core.memory().clock.pending_instructions() - before)
@@ -562,9 +565,15 @@ fn sum_by_key<K: PartialEq>(rows: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64
     sums
 }
 
-/// Runs one core until it has to be looked after. With `WATCHED`, each instruction is looked at: for
-/// observers, the debugger, and the last run before the instruction limit.
-fn run_core<C: Core, const WATCHED: bool>(
+/// Which instructions are looked at before they execute: none,
+const LOOK_AT_NOTHING: u8 = 0;
+/// those of lines that the checker does not know to be right,
+const LOOK_AT_UNKNOWN: u8 = 1;
+/// or each, for any observers, the debugger, and the last run before the instruction limit.
+const LOOK_AT_ALL: u8 = 2;
+
+/// Runs one core until it has to be looked after.
+fn run_core<C: Core, const LOOK: u8>(
     core: &mut C,
     bus: &mut Bus<C>,
     left: u64,
@@ -573,7 +582,7 @@ fn run_core<C: Core, const WATCHED: bool>(
 ) {
     while !core.memory().clock.is_due() {
         let memory = core.memory_mut();
-        if WATCHED && memory.clock.pending_instructions() >= left {
+        if LOOK == LOOK_AT_ALL && memory.clock.pending_instructions() >= left {
             return;
         }
         let slot = match memory.fetch_slot(bus, memory.pc) {
@@ -590,16 +599,16 @@ fn run_core<C: Core, const WATCHED: bool>(
             memory.clock.issue(Cost::stall(stall));
         }
         if C::HAS_NARROW && core.is_narrow() {
-            run_line::<C, WATCHED, true>(core, bus, slot, left, debugging, first);
+            run_line::<C, LOOK, true>(core, bus, slot, left, debugging, first);
         } else {
-            run_line::<C, WATCHED, false>(core, bus, slot, left, debugging, first);
+            run_line::<C, LOOK, false>(core, bus, slot, left, debugging, first);
         }
     }
 }
 
 /// Executes instructions of one line, until one leaves it.
 #[inline(always)]
-fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
+fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
     core: &mut C,
     bus: &mut Bus<C>,
     slot: usize,
@@ -610,26 +619,39 @@ fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
     let (length, shift) = if NARROW { (2, 1) } else { (4, 2) };
     let per_line = C::FetchLine::BYTES as usize >> shift;
     let memory = core.memory_mut();
-    let mut index = (memory.pc >> shift) as usize & (per_line - 1);
-    let one_only = memory.is_scratch(slot);
+    let mut pc = memory.pc;
+    let mut index = (pc >> shift) as usize & (per_line - 1);
     if NARROW {
         memory.fetch.prepare_narrow(slot);
+        index += slot * per_line;
+    } else {
+        index += memory.fetch.decoded_line(slot);
     }
-    let line = memory.fetch.decoded_line(slot);
+    let end = if memory.is_scratch(slot) {
+        pc.wrapping_add(length)
+    } else {
+        C::FetchLine::base(pc).wrapping_add(C::FetchLine::BYTES)
+    };
+    if LOOK == LOOK_AT_UNKNOWN {
+        memory.fetch_known = memory.knows_fetch_line(bus, slot);
+    }
     let mut was_first = false;
     loop {
         let memory = core.memory_mut();
-        let op =
-            if NARROW { memory.fetch.narrow_op(slot, index) } else { memory.fetch.op(line, index) };
+        memory.pc = pc;
         // A device was written, or the like: what that starts comes before the next instruction.
         if memory.clock.exit_requested() {
             return;
         }
-        if WATCHED {
+        let op = memory.fetch.op::<NARROW>(index);
+        if LOOK == LOOK_AT_UNKNOWN && !memory.fetch_known {
+            memory.look_at_fetch(bus, slot, length);
+        }
+        if LOOK == LOOK_AT_ALL {
             if memory.clock.pending_instructions() >= left {
                 return;
             }
-            if !*first && (debugging.step || debugging.breakpoints.contains(&memory.pc)) {
+            if !*first && (debugging.step || debugging.breakpoints.contains(&pc)) {
                 memory.request_exit();
                 core.requests().stop = Some(Stop::Debugger);
                 return;
@@ -637,24 +659,27 @@ fn run_line<C: Core, const WATCHED: bool, const NARROW: bool>(
             was_first = std::mem::take(first);
             memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, length));
         }
-        match core.execute::<NARROW>(bus, &op) {
-            Flow::Next => {}
-            Flow::Jump => return,
-            Flow::Synchronise => {
-                let memory = core.memory_mut();
-                memory.pc = memory.pc.wrapping_add(length);
-                return;
+        let flow = core.execute::<NARROW>(bus, &op);
+        if flow > Flow::Skipped {
+            match flow {
+                Flow::Decoded => {
+                    // It was not executed yet.
+                    *first |= was_first;
+                    continue;
+                }
+                Flow::Jump => {}
+                _ => core.memory_mut().pc = pc.wrapping_add(length),
             }
-            Flow::Decoded => {
-                // It was not executed yet.
-                *first |= was_first;
-                continue;
-            }
+            return;
         }
-        let memory = core.memory_mut();
-        memory.pc = memory.pc.wrapping_add(length);
+        pc = pc.wrapping_add(length);
         index += 1;
-        if index == per_line || one_only {
+        if pc == end {
+            let memory = core.memory_mut();
+            memory.pc = pc;
+            if flow == Flow::Next {
+                memory.fetch.late = C::Decoder::late(&op);
+            }
             return;
         }
     }

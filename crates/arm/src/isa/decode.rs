@@ -94,6 +94,11 @@ impl Decode for Decoder {
         late.stall(registers)
     }
 
+    #[inline(always)]
+    fn late(op: &Op) -> Option<Late> {
+        op.late.is_some().then_some(op.late)
+    }
+
     /// What an instruction is that this core does not have but another does, with where to read of it.
     fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
         let Row { name, section, since, .. } = row(word, thumb)?;

@@ -190,6 +190,10 @@ impl Decode for ToyDecoder {
         self.word(half.into(), None)
     }
 
+    fn late(_: &ToyOp) -> Option<()> {
+        None
+    }
+
     fn stall(&mut self, (): (), _: u32, _: bool) -> u8 {
         0
     }

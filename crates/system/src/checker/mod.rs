@@ -5,62 +5,27 @@
 //! would do that walks the current tables through the newest values, holds no stale translation and
 //! has one copy of each word. docs/checker.md tells what counts and what does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod known;
+mod report;
 
-use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mmulab_hardware::{HeldLine, Line};
 
 use crate::bus::Bus;
-use crate::core::{Core, Mmu, Side, Space, Translation, Walk};
+use crate::core::{Core, Mmu, Side, Translation, Walk};
 use crate::memory::CoreMemory;
 use crate::observer::{Access, Load, Observer, Source, Store};
 
+use known::{Holder, Known};
+pub use report::{AccessKind, Kind, Report};
+
 /// Tables are noted by blocks of this size.
 const BLOCK_SHIFT: u32 = 10;
-const VERIFIED: usize = 256;
 /// What became of lost data is noted for pieces of memory of this size.
 const LOST_BYTES: u32 = 32;
 /// Reports kept; a guest that is wrong everywhere is told so often enough.
 const MAX_REPORTS: usize = 1000;
-
-/// What was stale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A TLB entry disagrees with the tables.
-    StaleTlbEntry,
-    /// The MMU refused what the tables permit.
-    SpuriousFault,
-    /// A data cache line belongs to another physical address.
-    DataHomonym,
-    /// A data cache line is older than memory.
-    StaleDataLine,
-    /// A word of the read buffer is older than memory.
-    StaleReadBuffer,
-    /// Memory was read while newer data sat in a cache line or buffer, or after it was lost.
-    StaleMemory,
-    /// An instruction cache line belongs to another physical address.
-    InstructionHomonym,
-    /// An instruction cache line, or the memory it came from, holds old code.
-    StaleInstruction,
-    /// A table walk read an old descriptor.
-    StaleWalk,
-}
-
-/// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AccessKind {
-    /// An instruction was fetched.
-    Fetch,
-    /// A load.
-    Load,
-    /// A store.
-    Store,
-    /// A table walk.
-    Walk,
-}
 
 /// Where the newer value is that an access missed, or what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,96 +48,12 @@ enum Newer {
     Unknown,
 }
 
-/// One finding, kept once for each cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// What was stale.
-    pub kind: Kind,
-    /// What used it.
-    pub access: AccessKind,
-    /// Which core.
-    pub core: usize,
-    /// The instruction that used it.
-    pub pc: u32,
-    /// The same with symbol and source line.
-    pub pc_location: String,
-    /// Modified virtual address of the access.
-    pub address: u32,
-    /// Physical address that a coherent machine would have used.
-    pub physical: u32,
-    /// The address space at the time: its registers.
-    #[serde(flatten)]
-    pub space: Space,
-    /// What was stale, in words.
-    pub stale: String,
-    /// The store or register write since which it has been stale; 0 if unknown.
-    pub since: u32,
-    /// The core that did it.
-    pub since_core: usize,
-    /// The same with symbol and source line.
-    pub since_location: String,
-    /// The operation that would have prevented it.
-    pub missing: String,
-    /// Cycle of the first use.
-    pub cycle: u64,
-    /// Uses in all.
-    pub times: u64,
-    /// All of it in words.
-    pub text: String,
-}
-
-impl Report {
-    /// The report with the symbols of its addresses.
-    pub fn with_locations(&self, location: &dyn Fn(u32) -> String) -> Report {
-        let mut report = self.clone();
-        report.pc_location = location(self.pc);
-        let since = match self.since {
-            0 => String::new(),
-            pc => {
-                report.since_location = location(pc);
-                let core = match self.since_core {
-                    core if core == self.core => String::new(),
-                    core => format!(" on core {core}"),
-                };
-                format!(", since {}{core}", report.since_location)
-            }
-        };
-        let access = match self.access {
-            AccessKind::Fetch => "fetch",
-            AccessKind::Load => "load",
-            AccessKind::Store => "store",
-            AccessKind::Walk => "table walk",
-        };
-        let times = if self.times == 1 { "once".into() } else { format!("{} times", self.times) };
-        report.text = format!(
-            "{access} of {:#010x} at {} (core {}, {}): {}{since}; missing: {} ({times})",
-            self.address,
-            report.pc_location,
-            self.core,
-            self.space.describe(),
-            self.stale,
-            self.missing
-        );
-        report
-    }
-}
-
 /// Who stored a word last.
 #[derive(Clone, Copy, Default)]
 struct Writer {
     pc: u32,
     address: u32,
     core: usize,
-}
-
-/// A page whose TLB entry agreed with the tables.
-#[derive(Clone, Copy, Default)]
-struct Verified {
-    epoch: u64,
-    tag: u32,
-    side: u8,
-    core: u8,
-    physical: u32,
 }
 
 /// What is used at the moment: enough to judge and to report.
@@ -192,6 +73,12 @@ impl Use {
         };
         Use { access, address, side, write }
     }
+
+    /// What [`Known`] tells pages apart by.
+    #[inline(always)]
+    fn kind(&self) -> u8 {
+        u8::from(self.side == Side::Instruction) | u8::from(self.write) << 1
+    }
 }
 
 /// The checker's memory.
@@ -205,11 +92,8 @@ pub struct Checker {
     /// Blocks of RAM that hold descriptors, and when one of them was last written.
     tables: Vec<bool>,
     table_written_at: Vec<u64>,
-    /// Grows whenever a verified page may not be right any more.
-    epoch: u64,
-    verified: Vec<Verified>,
-    /// The instruction line that was verified last, with the slot, the context and the core it was for.
-    verified_line: (u64, u32, usize, u32, usize),
+    /// What needs no second look.
+    known: Known,
     /// Last write of each core's table base or control register: time and PC.
     table_registers: Vec<(u64, u32)>,
     /// Lines of RAM whose newest data is lost: by what.
@@ -239,9 +123,7 @@ impl Checker {
             writer_cores: Vec::new(),
             tables: vec![false; blocks + 1],
             table_written_at: vec![0; blocks + 1],
-            epoch: 1,
-            verified: vec![Verified::default(); VERIFIED],
-            verified_line: (0, 0, 0, 0, 0),
+            known: Known::new(ram.len()),
             table_registers: Vec::new(),
             lost: BTreeMap::new(),
             stale_walks: BTreeSet::new(),
@@ -277,9 +159,19 @@ impl Checker {
         }
     }
 
-    fn store(&mut self, physical: u32, value: u32, mask: u32, writer: Writer, now: u64) {
+    /// Notes a store, which went `through` a data cache line that is known to have the newest words, or
+    /// elsewhere. Returns whether what is known of instructions changed.
+    #[inline(always)]
+    fn store(
+        &mut self,
+        physical: u32,
+        (value, mask): (u32, u32),
+        writer: Writer,
+        now: u64,
+        through: Option<Holder>,
+    ) -> bool {
         let index = (physical >> 2) as usize;
-        let Some(word) = self.words.get_mut(index) else { return };
+        let Some(word) = self.words.get_mut(index) else { return false };
         *word = *word & !mask | value & mask;
         self.writers[index] = [writer.pc, writer.address];
         if writer.core != 0 && self.writer_cores.is_empty() {
@@ -288,16 +180,19 @@ impl Checker {
         if let Some(core) = self.writer_cores.get_mut(index) {
             *core = writer.core as u8;
         }
+        let mut changed = self.known.stored(physical, through);
         let block = (physical >> BLOCK_SHIFT) as usize;
         if self.tables[block] {
             self.table_written_at[block] = now;
-            self.epoch += 1;
+            self.known.forget_pages();
+            changed = true;
         }
         if !self.lost.is_empty() {
             // What is written anew is not lost any more; the line's other words may be, but a report
             // on them finds its cause without this record.
             self.lost.remove(&(physical & !(LOST_BYTES - 1)));
         }
+        changed
     }
 
     fn report(&mut self, report: Report) {
@@ -393,17 +288,9 @@ impl Checker {
             return used.address;
         }
         let address = used.address;
-        let tag = address & !0xfff | core.context();
-        let side = u8::from(used.side == Side::Instruction) | u8::from(used.write) << 1;
-        let index = ((address >> 12) as usize % VERIFIED) ^ (usize::from(side) << 6);
-        let number = core.number as u8;
-        let verified = self.verified[index];
-        let known = (verified.epoch, verified.tag, verified.side, verified.core);
-        if known == (self.epoch, tag, side, number) {
-            let right = verified.physical | address & 0xfff;
-            if right == physical {
-                return right;
-            }
+        let (tag, kind) = (address & !0xfff | core.context(), used.kind());
+        if self.known.has_page(core.number, tag, kind, physical) {
+            return physical;
         }
         let found = self.walk(core, address);
         let entry = entry_now(core, used);
@@ -427,13 +314,7 @@ impl Checker {
                     None
                 };
                 if reason.is_none() && core.mmu.is_uniform(right) && right_physical == physical {
-                    self.verified[index] = Verified {
-                        epoch: self.epoch,
-                        tag,
-                        side,
-                        core: number,
-                        physical: right_physical & !0xfff,
-                    };
+                    self.known.note_page(core.number, tag, kind, physical);
                 }
                 (reason, right_physical)
             }
@@ -603,7 +484,7 @@ impl Checker {
         physical: u32,
         slot: usize,
         length: u32,
-    ) {
+    ) -> bool {
         let used = Use::new(Access::Fetch, address);
         let right = self.check_translation(core, &used, physical);
         let missing = || on_line(core.mmu.maintenance().invalidate_instructions, address);
@@ -632,28 +513,126 @@ impl Checker {
                 self.explain(core, &mut report, newer, right, copy, &missing());
                 self.report(report);
             } else {
-                let line = C::FetchLine::base(address);
-                self.verified_line = (self.epoch, line, slot, core.context(), core.number);
+                return self.know_fetch_line(core, address, right, slot);
             }
         }
+        false
+    }
+
+    /// If all words of an instruction cache line are the newest, notes it: its instructions need no look.
+    /// Its page is right.
+    fn know_fetch_line<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        address: u32,
+        physical: u32,
+        slot: usize,
+    ) -> bool {
+        let (line, bytes) = (C::FetchLine::base(physical), C::FetchLine::BYTES);
+        let used = Use::new(Access::Fetch, address);
+        let tag = address & !0xfff | core.context();
+        let translated =
+            !core.mmu.is_on() || self.known.has_page(core.number, tag, used.kind(), physical);
+        let first = (line >> 2) as usize;
+        let newest = self.words.get(first..first + C::FetchLine::WORDS);
+        if core.is_scratch(slot) || !translated || newest != Some(core.fetch.lines[slot].as_ref()) {
+            return false;
+        }
+        let place = (C::FetchLine::base(address), core.context());
+        self.known.note_fetch_line((core.number, slot), place, (line, bytes));
+        true
+    }
+
+    /// Whether the instructions of a line need no look.
+    #[inline(always)]
+    pub(crate) fn knows_fetch_line<C: Core>(&self, core: &CoreMemory<C>, slot: usize) -> bool {
+        let line = C::FetchLine::base(core.relocated(core.pc));
+        self.known.has_fetch_line(core.number, slot, line, core.context())
+    }
+
+    /// Looks at an instruction. Returns whether the rest of its line needs no look.
+    pub(crate) fn look_at_fetch<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        slot: usize,
+        length: u32,
+    ) -> bool {
+        let address = core.relocated(core.pc);
+        let physical = core.fetch.line_physical[slot] | address & (C::FetchLine::BYTES - 1);
+        self.check_fetch(core, bus, address, physical, slot, length)
+    }
+
+    /// If all words of a data cache line are the newest, notes it. The line is of this physical address,
+    /// and the page is right.
+    fn know_data_line<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        address: u32,
+        physical: u32,
+    ) -> Option<Holder> {
+        let slot = core.hinted_slot(address, physical)?;
+        if let Some(holder) = self.known.data_line(core.number, slot) {
+            return Some(holder);
+        }
+        let first = (C::DataLine::base(physical) >> 2) as usize;
+        let newest = self.words.get(first..first + C::DataLine::WORDS)?;
+        if core.dcache.physical(slot) != C::DataLine::base(physical)
+            || core.dcache.words(slot).as_ref() != newest
+        {
+            return None;
+        }
+        let line = C::DataLine::base(physical);
+        self.known.note_data_line(core.number, slot, line, C::DataLine::BYTES);
+        self.known.data_line(core.number, slot)
+    }
+
+    /// Whether a load from a slot of the data cache needs no look.
+    #[inline(always)]
+    pub(crate) fn knows_load<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        address: u32,
+        physical: u32,
+        slot: usize,
+    ) -> bool {
+        let tag = address & !0xfff | core.context();
+        self.known.has_page(core.number, tag, 0, physical)
+            && self.known.data_line(core.number, slot).is_some()
+    }
+
+    /// Notes a store to a slot of the data cache, if it needs no look: whether what is known of
+    /// instructions changed.
+    #[inline(always)]
+    pub(crate) fn store_known<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        store: &Store,
+        slot: usize,
+    ) -> Option<bool> {
+        let &Store { address, physical, value, mask, .. } = store;
+        let tag = address & !0xfff | core.context();
+        if !self.known.has_page(core.number, tag, 2, physical) {
+            return None;
+        }
+        let holder = self.known.data_line(core.number, slot)?;
+        let writer = Writer { pc: core.pc, address, core: core.number };
+        Some(self.store(physical, (value, mask), writer, core.now(), Some(holder)))
     }
 }
 
 impl<C: Core> Observer<C> for Checker {
-    #[inline]
     fn fetched(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, slot: usize, length: u32) {
-        let address = core.relocated(core.pc);
-        let offset = address & (C::FetchLine::BYTES - 1);
-        let physical = core.fetch.line_physical[slot] | offset;
-        let line = address - offset;
-        if self.verified_line == (self.epoch, line, slot, core.context(), core.number) {
-            let word = core.fetch.lines[slot][C::FetchLine::word(address)];
-            let same = |newest| (newest ^ word) & byte_mask(address, length) == 0;
-            if self.word(physical).is_none_or(same) {
-                return;
-            }
+        if !self.knows_fetch_line(core, slot) {
+            self.look_at_fetch(core, bus, slot, length);
         }
-        self.check_fetch(core, bus, address, physical, slot, length);
+    }
+
+    fn filled(&mut self, core: &CoreMemory<C>, side: Side, slot: usize) {
+        match side {
+            Side::Instruction => self.known.forget_fetch_line(core.number, slot),
+            Side::Data => self.known.forget_data_line(core.number, slot),
+        }
     }
 
     fn loaded(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, load: &Load) {
@@ -664,6 +643,9 @@ impl<C: Core> Observer<C> for Checker {
             || source == Source::DataCache && self.check_line_address(core, bus, &used, right);
         let (Some(newest), false) = (self.word(right), reported) else { return };
         if (newest ^ word) & byte_mask(address, size) == 0 {
+            if source == Source::DataCache {
+                self.know_data_line(core, address, right);
+            }
             return;
         }
         let mut newer = self.find_newer(core, bus, right, newest);
@@ -699,11 +681,12 @@ impl<C: Core> Observer<C> for Checker {
         let &Store { address, physical, cached, value, mask } = store;
         let used = Use::new(Access::Store, address);
         let right = self.check_translation(core, &used, physical);
-        if right == physical && cached {
-            self.check_line_address(core, bus, &used, right);
+        let mut through = None;
+        if right == physical && cached && !self.check_line_address(core, bus, &used, right) {
+            through = self.know_data_line(core, address, right);
         }
         let writer = Writer { pc: core.pc, address, core: core.number };
-        self.store(right, value, mask, writer, core.now());
+        self.store(right, (value, mask), writer, core.now(), through);
     }
 
     fn refused(&mut self, core: &CoreMemory<C>, _: &Bus<C>, access: Access, address: u32) {
@@ -724,7 +707,7 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn walked(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, found: &Walk, address: u32) {
-        self.epoch += 1;
+        self.known.forget_pages();
         self.note_tables(found);
         let used = Use { access: AccessKind::Walk, ..Use::new(Access::Load, address) };
         for &(at, value) in found.descriptors() {
@@ -768,11 +751,11 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn translations_changed(&mut self, _: &CoreMemory<C>, _: &Bus<C>) {
-        self.epoch += 1;
+        self.known.forget_pages();
     }
 
     fn tables_changed(&mut self, core: &CoreMemory<C>, _: &Bus<C>) {
-        self.epoch += 1;
+        self.known.forget_pages();
         if self.table_registers.len() <= core.number {
             self.table_registers.resize(core.number + 1, (0, 0));
         }
@@ -782,7 +765,7 @@ impl<C: Core> Observer<C> for Checker {
     fn written_from_outside(&mut self, physical: u32, word: u32) {
         if let Some(known) = self.words.get_mut((physical >> 2) as usize) {
             *known = word;
-            self.epoch += 1;
+            self.known.forget_pages();
         }
     }
 }

@@ -1,0 +1,117 @@
+//! What the checker tells: one finding with both sides of it.
+
+use serde::Serialize;
+
+use crate::core::Space;
+
+/// What was stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A TLB entry disagrees with the tables.
+    StaleTlbEntry,
+    /// The MMU refused what the tables permit.
+    SpuriousFault,
+    /// A data cache line belongs to another physical address.
+    DataHomonym,
+    /// A data cache line is older than memory.
+    StaleDataLine,
+    /// A word of the read buffer is older than memory.
+    StaleReadBuffer,
+    /// Memory was read while newer data sat in a cache line or buffer, or after it was lost.
+    StaleMemory,
+    /// An instruction cache line belongs to another physical address.
+    InstructionHomonym,
+    /// An instruction cache line, or the memory it came from, holds old code.
+    StaleInstruction,
+    /// A table walk read an old descriptor.
+    StaleWalk,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// An instruction was fetched.
+    Fetch,
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// A table walk.
+    Walk,
+}
+
+/// One finding, kept once for each cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What was stale.
+    pub kind: Kind,
+    /// What used it.
+    pub access: AccessKind,
+    /// Which core.
+    pub core: usize,
+    /// The instruction that used it.
+    pub pc: u32,
+    /// The same with symbol and source line.
+    pub pc_location: String,
+    /// Modified virtual address of the access.
+    pub address: u32,
+    /// Physical address that a coherent machine would have used.
+    pub physical: u32,
+    /// The address space at the time: its registers.
+    #[serde(flatten)]
+    pub space: Space,
+    /// What was stale, in words.
+    pub stale: String,
+    /// The store or register write since which it has been stale; 0 if unknown.
+    pub since: u32,
+    /// The core that did it.
+    pub since_core: usize,
+    /// The same with symbol and source line.
+    pub since_location: String,
+    /// The operation that would have prevented it.
+    pub missing: String,
+    /// Cycle of the first use.
+    pub cycle: u64,
+    /// Uses in all.
+    pub times: u64,
+    /// All of it in words.
+    pub text: String,
+}
+
+impl Report {
+    /// The report with the symbols of its addresses.
+    pub fn with_locations(&self, location: &dyn Fn(u32) -> String) -> Report {
+        let mut report = self.clone();
+        report.pc_location = location(self.pc);
+        let since = match self.since {
+            0 => String::new(),
+            pc => {
+                report.since_location = location(pc);
+                let core = match self.since_core {
+                    core if core == self.core => String::new(),
+                    core => format!(" on core {core}"),
+                };
+                format!(", since {}{core}", report.since_location)
+            }
+        };
+        let access = match self.access {
+            AccessKind::Fetch => "fetch",
+            AccessKind::Load => "load",
+            AccessKind::Store => "store",
+            AccessKind::Walk => "table walk",
+        };
+        let times = if self.times == 1 { "once".into() } else { format!("{} times", self.times) };
+        report.text = format!(
+            "{access} of {:#010x} at {} (core {}, {}): {}{since}; missing: {} ({times})",
+            self.address,
+            report.pc_location,
+            self.core,
+            self.space.describe(),
+            self.stale,
+            self.missing
+        );
+        report
+    }
+}
