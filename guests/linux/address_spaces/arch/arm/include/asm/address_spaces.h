@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Address spaces that keep their cache lines over a switch, on cores whose caches are virtual.
+ *
+ * The core relocates addresses below 32 MB: the FCSE process identifier takes the place of the
+ * upper seven bits, which gives the modified virtual address (MVA). Caches and TLBs see MVAs only,
+ * and so do the operations that maintain them (ARM DDI 0100I, B8; SA-1100 manual, 5.2.13).
+ */
+#ifndef __ASM_ADDRESS_SPACES_H
+#define __ASM_ADDRESS_SPACES_H
+
+#ifdef CONFIG_ARM_ADDRESS_SPACES
+
+#ifndef __ASSEMBLY__
+
+#include <linux/sizes.h>
+#include <linux/types.h>
+
+struct mm_struct;
+struct task_struct;
+struct file;
+struct vm_area_struct;
+
+enum address_spaces {
+	SPACES_OFF,			/* flush everything at each switch, as ever */
+	SPACES_FCSE_GUARANTEED,		/* 32 MB for each process, as many as there are identifiers */
+	SPACES_FCSE_BEST_EFFORT,	/* no limits; flushes when two spaces may have met in the cache */
+	SPACES_FASS,			/* one page directory; domains tell spaces apart in the TLB */
+};
+
+extern enum address_spaces address_spaces;
+extern unsigned long spaces_stack_top;
+extern bool spaces_invalidate_whole_tlb;
+
+#define SPACE_LOW_SIZE	SZ_32M
+
+/* The address by which caches and TLBs know an address of a space. */
+#define space_mva(mm, addr)						\
+	({								\
+		unsigned long __addr = (addr);				\
+		__addr < SPACE_LOW_SIZE ? __addr | (mm)->context.pid : __addr; \
+	})
+
+/*
+ * The address that indexes the page directory of a space. With FCSE the hardware walks it, so it
+ * has its entries at the MVAs; with FASS the hardware walks another.
+ */
+#define space_table_address(mm, addr)					\
+	({								\
+		unsigned long __addr = (addr);				\
+		__addr < SPACE_LOW_SIZE ? __addr | (mm)->context.table_base : __addr; \
+	})
+
+int space_init(struct task_struct *tsk, struct mm_struct *mm);
+int space_error(void);
+void space_destroy(struct mm_struct *mm);
+void space_switch(struct mm_struct *next);
+void space_switch_pending(struct mm_struct *mm);
+bool space_may_have_lines(struct mm_struct *mm);
+void space_flush_cache(void);
+void space_forget_table(struct mm_struct *mm, unsigned long addr);
+void space_free_tables(struct mm_struct *mm);
+bool space_fault(unsigned long addr, unsigned int status);
+unsigned long space_fault_address(unsigned long addr);
+void space_leave_all(void);
+unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigned long len,
+				  unsigned long flags);
+
+#endif /* __ASSEMBLY__ */
+
+#endif
+#endif

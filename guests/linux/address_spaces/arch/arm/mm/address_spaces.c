@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What all schemes share: the kernel's parameter, process identifiers (PIDs), where mappings go,
+ * whose lines the cache may have, and maintenance by modified virtual address.
+ */
+#include <linux/elf-randomize.h>
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/sched/mm.h>
+#include <linux/string.h>
+#include <linux/random.h>
+
+#include <asm/address_spaces.h>
+#include <asm/cacheflush.h>
+#include <asm/domain.h>
+#include <asm/mmu_context.h>
+#include <asm/tlbflush.h>
+
+#include "spaces.h"
+
+/* Left free above the stack for the page with signal handlers' return code. */
+#define ABOVE_STACK	SZ_64K
+/* FASS: where mappings go for which the low 32 MB are too small. Below lie the slots of all PIDs. */
+#define FASS_HIGH	0x80000000UL
+#define FASS_PIDS	64
+
+enum address_spaces address_spaces __ro_after_init = SPACES_OFF;
+unsigned long spaces_stack_top __ro_after_init = TASK_SIZE;
+
+struct mm_struct *space_loaded = &init_mm;
+unsigned int space_flushes = 1;
+unsigned int space_pids __ro_after_init;
+
+static u16 pid_users[128];
+static unsigned int last_pid;
+static bool refused;
+
+/* How many identifiers the register holds: 64 on SA-1100, 128 on ARMv5's FCSE. */
+static unsigned int __init pids_of_hardware(void)
+{
+	unsigned long bits;
+
+	write_pid(127UL << PID_SHIFT);
+	asm volatile("mrc	p15, 0, %0, c13, c0, 0" : "=r" (bits));
+	write_pid(0);
+	return (bits >> PID_SHIFT) + 1;
+}
+
+static int __init choose_address_spaces(char *name)
+{
+	static const char *const names[] = {
+		[SPACES_OFF] = "off",
+		[SPACES_FCSE_GUARANTEED] = "fcse-guaranteed",
+		[SPACES_FCSE_BEST_EFFORT] = "fcse-best-effort",
+		[SPACES_FASS] = "fass",
+	};
+	int scheme = match_string(names, ARRAY_SIZE(names), name);
+
+	if (scheme < 0) {
+		pr_err("address_spaces=%s: must be off, fcse-guaranteed, fcse-best-effort or fass\n", name);
+		return -EINVAL;
+	}
+	if (scheme == SPACES_OFF)
+		return 0;
+	/* A slot that reaches into the kernel's addresses is of no use. */
+	space_pids = min(pids_of_hardware(), (unsigned int)(TASK_SIZE >> PID_SHIFT));
+	if (scheme == SPACES_FASS)
+		space_pids = min_t(unsigned int, space_pids, FASS_PIDS);
+	if (space_pids < 2) {
+		space_pids = 0;
+		pr_err("address_spaces=%s: this core has no process identifiers\n", name);
+		return -EINVAL;
+	}
+	address_spaces = scheme;
+	spaces_stack_top = SPACE_LOW_SIZE - ABOVE_STACK;
+	pr_info("Address spaces: %s with %u process identifiers\n", name, space_pids);
+	return 0;
+}
+early_param("address_spaces", choose_address_spaces);
+
+/*
+ * For emulators: QEMU's TLB knows addresses before they are relocated, so that the operations that
+ * invalidate a single entry by its MVA, as the cores do, have no effect on it.
+ */
+bool spaces_invalidate_whole_tlb __ro_after_init;
+
+static int __init choose_whole_tlb(char *unused)
+{
+	spaces_invalidate_whole_tlb = true;
+	return 0;
+}
+early_param("address_spaces_whole_tlb", choose_whole_tlb);
+
+/* ---- process identifiers ------------------------------------------------------------------- */
+
+/* A PID that nobody has; else the next one, to be shared, or -1 where sharing is not allowed. */
+static int give_pid(void)
+{
+	unsigned int first = address_spaces == SPACES_FCSE_GUARANTEED ? 0 : 1;
+	unsigned int pid = last_pid, tries;
+
+	for (tries = 0; tries < space_pids; tries++) {
+		if (++pid >= space_pids)
+			pid = first;
+		if (!pid_users[pid])
+			break;
+	}
+	if (tries == space_pids) {
+		if (address_spaces == SPACES_FCSE_GUARANTEED)
+			return -1;
+		pid = last_pid + 1 < space_pids ? last_pid + 1 : 1;
+	}
+	last_pid = pid;
+	return pid;
+}
+
+int space_init(struct task_struct *tsk, struct mm_struct *mm)
+{
+	bool large = mm->context.large;	/* at fork the parent's, at exec 0 */
+	int pid = 0;
+
+	mm->context.pid = 0;
+	mm->context.table_base = 0;
+	mm->context.flushes = space_flushes - 1;
+	mm->context.high_pages = 0;
+	mm->context.shared_dirty = 0;
+	mm->context.spread = false;
+	mm->context.domain = 0;
+	mm->context.slots = 0;
+	if (address_spaces == SPACES_OFF)
+		return 0;
+	preempt_disable();
+	if (!large)
+		pid = give_pid();
+	if (pid >= 0)
+		pid_users[pid]++;
+	preempt_enable();
+	refused = pid < 0;
+	if (refused)
+		return -EAGAIN;
+	mm->context.pid = (unsigned long)pid << PID_SHIFT;
+	if (address_spaces != SPACES_FASS)
+		mm->context.table_base = mm->context.pid;
+	return 0;
+}
+
+/* Why a space was not made: there are no more PIDs, which others may give back, or no memory. */
+int space_error(void)
+{
+	return xchg(&refused, false) ? -EAGAIN : -ENOMEM;
+}
+
+/* Gives up the PID for 0, with which nothing is relocated. */
+void space_take_pid_0(struct mm_struct *mm)
+{
+	pid_users[mm->context.pid >> PID_SHIFT]--;
+	pid_users[0]++;
+	mm->context.pid = 0;
+	mm->context.table_base = 0;
+}
+
+void space_destroy(struct mm_struct *mm)
+{
+	if (address_spaces == SPACES_OFF)
+		return;
+	preempt_disable();
+	if (address_spaces != SPACES_FASS)
+		fcse_destroy(mm);
+	pid_users[mm->context.pid >> PID_SHIFT]--;
+	preempt_enable();
+}
+
+/* ---- switches, caches and TLBs ------------------------------------------------------------- */
+
+void space_switch(struct mm_struct *next)
+{
+	if (address_spaces == SPACES_FASS)
+		fass_switch(next);
+	else
+		fcse_switch(next);
+}
+
+/* A switch that was put off until interrupts are enabled, since it has to flush. */
+void space_switch_pending(struct mm_struct *mm)
+{
+	fcse_flush_if_needed(mm);
+	fcse_load(mm);
+}
+
+bool space_may_have_lines(struct mm_struct *mm)
+{
+	if (address_spaces == SPACES_OFF)
+		return cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm));
+	return mm->context.flushes == space_flushes;
+}
+
+/* Cleans and invalidates everything, after which no space but the one that runs has lines. */
+void space_flush_cache(void)
+{
+	/* Some cores' flush reads one of two windows in turn. */
+	preempt_disable();
+	__cpuc_flush_user_all();
+	space_flushes++;
+	space_runs(space_loaded);
+	preempt_enable();
+}
+
+void space_flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsigned long end)
+{
+	struct mm_struct *mm = vma->vm_mm;
+
+	if (!cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm)))
+		return;
+	/* Several mappings at once, relocated ones and others. */
+	if ((start < SPACE_LOW_SIZE && end > SPACE_LOW_SIZE && mm->context.pid) ||
+	    spaces_invalidate_whole_tlb) {
+		local_flush_tlb_all();
+		return;
+	}
+	end -= start;
+	start = space_mva(mm, start);
+	__cpu_flush_user_tlb_range(start, start + end, vma);
+}
+EXPORT_SYMBOL(space_flush_tlb_range);
+
+void space_forget_table(struct mm_struct *mm, unsigned long addr)
+{
+	if (address_spaces == SPACES_FASS)
+		fass_forget_table(mm, addr);
+}
+
+void space_free_tables(struct mm_struct *mm)
+{
+	if (address_spaces == SPACES_FASS)
+		fass_free_tables(mm);
+}
+
+/* Before the MMU is switched off: low addresses are not relocated any more. */
+void space_leave_all(void)
+{
+	if (address_spaces != SPACES_OFF)
+		write_pid(0);
+}
+
+/* ---- faults -------------------------------------------------------------------------------- */
+
+/*
+ * The fault address register has the MVA (ARM DDI 0100I, B8.3). An access to the space's own slot
+ * by its MVA cannot be told from one by the virtual address, and does the same.
+ */
+unsigned long space_fault_address(unsigned long addr)
+{
+	unsigned long pid = space_loaded->context.pid;
+
+	if (pid && !((addr ^ pid) >> PID_SHIFT))
+		addr &= SPACE_LOW_SIZE - 1;
+	return addr;
+}
+
+bool space_fault(unsigned long addr, unsigned int status)
+{
+	return address_spaces == SPACES_FASS && fass_fault(addr, status);
+}
+
+/* ---- where mappings go --------------------------------------------------------------------- */
+
+/* Whether a mapping may be at an address at all. */
+static bool may_be_at(unsigned long addr, unsigned long len)
+{
+	if (addr < SPACE_LOW_SIZE && len <= SPACE_LOW_SIZE - addr)
+		return true;
+	switch (address_spaces) {
+	case SPACES_FCSE_BEST_EFFORT:
+		return len <= TASK_SIZE && addr <= TASK_SIZE - len;
+	case SPACES_FASS:
+		return addr >= FASS_HIGH && len <= TASK_SIZE && addr <= TASK_SIZE - len;
+	default:
+		return false;
+	}
+}
+
+static unsigned long search(unsigned long low, unsigned long high, unsigned long len, bool down)
+{
+	struct vm_unmapped_area_info info = {
+		.flags = down ? VM_UNMAPPED_AREA_TOPDOWN : 0,
+		.length = len,
+		.low_limit = low,
+		.high_limit = high,
+	};
+
+	return low < high ? vm_unmapped_area(&info) : -ENOMEM;
+}
+
+/* A free place, in the low 32 MB if there is one. */
+static unsigned long free_place(struct mm_struct *mm, unsigned long len)
+{
+	unsigned long base = min(mm->mmap_base, SPACE_LOW_SIZE);
+	unsigned long addr = search(FIRST_USER_ADDRESS, base, len, true);
+
+	if (IS_ERR_VALUE(addr))
+		addr = search(base, SPACE_LOW_SIZE, len, false);
+	if (!IS_ERR_VALUE(addr) || address_spaces == SPACES_FCSE_GUARANTEED)
+		return addr;
+	if (address_spaces == SPACES_FCSE_BEST_EFFORT)
+		return search(SPACE_LOW_SIZE, TASK_SIZE, len, false);
+	/* Spaces that use the same slots flush each other out: begin at different ones. */
+	addr = search(FASS_HIGH + (mm->context.pid >> 1), TASK_SIZE, len, false);
+	if (IS_ERR_VALUE(addr))
+		addr = search(FASS_HIGH, TASK_SIZE, len, false);
+	return addr;
+}
+
+/* In place of both arch_get_unmapped_area(); what asks for a fixed place comes here too. */
+unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigned long len,
+				  unsigned long flags)
+{
+	struct mm_struct *mm = current->mm;
+
+	if (flags & MAP_FIXED) {
+		if (!may_be_at(addr, len))
+			return -ENOMEM;
+	} else {
+		struct vm_area_struct *vma;
+
+		/* A wish is granted in the low 32 MB only: others cost more, or are not allowed. */
+		addr = PAGE_ALIGN(addr);
+		vma = addr ? find_vma(mm, addr) : NULL;
+		if (!addr || addr >= SPACE_LOW_SIZE || len > SPACE_LOW_SIZE - addr ||
+		    (vma && addr + len > vm_start_gap(vma)))
+			addr = free_place(mm, len);
+		if (IS_ERR_VALUE(addr))
+			return addr;
+	}
+	if (address_spaces == SPACES_FCSE_BEST_EFFORT && addr + len > SPACE_LOW_SIZE)
+		fcse_grow(mm, addr + len);
+	return addr;
+}
+
+unsigned long arch_randomize_brk(struct mm_struct *mm)
+{
+	return randomize_page(mm->brk, address_spaces == SPACES_OFF ? SZ_32M : SZ_1M);
+}

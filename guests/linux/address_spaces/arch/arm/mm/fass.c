@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * FASS: one page directory for all spaces, which is the one of the boot, never changes in the
+ * register and caches what the spaces' own directories say. Each of its slots (a pair of entries,
+ * 2 MB) belongs to one space at a time and carries that space's domain; the domain access control
+ * register (DACR) says whose slots may be used. Switching writes DACR and PID: caches and TLB
+ * keep what they have.
+ *
+ * What is not in the directory, or another's, faults and is put there. Caches know nothing of
+ * domains: when a slot goes over to another space, the lines of the one that had it must go. The
+ * low 32 MB of a space are in slots of its own (by its PID), so this happens only to what is
+ * mapped high, and to spaces that share a PID.
+ *
+ * There are fewer domains than spaces. A space that runs without one takes another's, whose slots
+ * become invalid; its lines may stay, since nobody else uses the slots. Slots that a space had are
+ * loaded again at once when it gets a domain.
+ *
+ * Everything here runs with interrupts disabled, on one processor: aborts come so, also in the
+ * middle of copies from and to user memory.
+ */
+#include <linux/mm.h>
+#include <linux/sched.h>
+
+#include <asm/address_spaces.h>
+#include <asm/cacheflush.h>
+#include <asm/domain.h>
+#include <asm/mmu_context.h>
+#include <asm/pgalloc.h>
+#include <asm/tlbflush.h>
+
+#include "fault.h"
+#include "spaces.h"
+
+#define DOMAINS		16
+/* Those that neither the kernel nor devices nor the vectors use. */
+#define USER_DOMAINS	((0xffff & ~(BIT(DOMAIN_KERNEL) | BIT(DOMAIN_IO) | BIT(DOMAIN_VECTORS))))
+#define USER_SLOTS	(TASK_SIZE >> PGDIR_SHIFT)
+#define NO_SLOT		0xffff
+
+struct domain {
+	struct mm_struct *mm;	/* NULL: free */
+	u16 first;		/* slots that it has, linked by next_slot */
+};
+
+static struct domain domains[DOMAINS] = {
+	[0 ... DOMAINS - 1] = { .first = NO_SLOT },
+};
+static u16 next_slot[USER_SLOTS];
+static u8 slot_domain[USER_SLOTS];		/* 0: the slot is empty */
+static struct mm_struct *slot_mm[USER_SLOTS];	/* whose lines may be at these MVAs */
+static unsigned int victim = 1;
+
+static pmd_t *directory_entry(unsigned int slot)
+{
+	return (pmd_t *)(swapper_pg_dir + slot);
+}
+
+static void empty_entry(unsigned int slot)
+{
+	pmd_t *entry = directory_entry(slot);
+
+	entry[0] = __pmd(0);
+	entry[1] = __pmd(0);
+	clean_pmd_entry(entry);
+	slot_domain[slot] = 0;
+}
+
+/* Takes one slot away from the domain that has it. */
+static void unlink_slot(unsigned int slot)
+{
+	u16 *link = &domains[slot_domain[slot]].first;
+
+	while (*link != slot)
+		link = &next_slot[*link];
+	*link = next_slot[slot];
+	empty_entry(slot);
+}
+
+/* Takes all slots away. The TLB must be invalidated: its entries carry the domain's number. */
+static void empty_domain(struct domain *domain)
+{
+	unsigned int slot;
+
+	for (slot = domain->first; slot != NO_SLOT; slot = next_slot[slot])
+		empty_entry(slot);
+	domain->first = NO_SLOT;
+	domain->mm->context.domain = 0;
+	cpumask_clear_cpu(smp_processor_id(), mm_cpumask(domain->mm));
+	domain->mm = NULL;
+	local_flush_tlb_all();
+}
+
+/* The slots of the space's PID are its own, unless it shares the PID. */
+static bool is_of_pid(struct mm_struct *mm, unsigned int slot)
+{
+	return (slot << PGDIR_SHIFT) >> PID_SHIFT == mm->context.pid >> PID_SHIFT;
+}
+
+/* Whether lines of another space may be at the MVAs of a slot. */
+static bool has_lines_of_other(struct mm_struct *mm, unsigned int slot)
+{
+	struct mm_struct *other = slot_mm[slot];
+
+	return other && other != mm && space_may_have_lines(other);
+}
+
+/* Copies a pair of entries of the space's own directory; false if it is there already, or empty. */
+static bool load(struct mm_struct *mm, unsigned long addr)
+{
+	pmd_t *own = pmd_off(mm, addr);
+	unsigned int slot = space_mva(mm, addr) >> PGDIR_SHIFT;
+	pmd_t *entry = directory_entry(slot);
+	pmdval_t domain = PMD_DOMAIN(mm->context.domain);
+	pmdval_t first = (pmd_val(own[0]) & ~PMD_DOMAIN_MASK) | domain;
+	bool was_valid = slot_domain[slot];
+
+	if (!pmd_val(own[0]) || pmd_val(entry[0]) == first)
+		return false;
+	if (has_lines_of_other(mm, slot))
+		space_flush_cache();
+	if (was_valid)
+		unlink_slot(slot);
+	entry[0] = __pmd(first);
+	entry[1] = __pmd((pmd_val(own[1]) & ~PMD_DOMAIN_MASK) | domain);
+	flush_pmd_entry(entry);
+	/*
+	 * A walk fills the TLB before the domain is checked (ARM DDI 0100I, B4.3), so that an access
+	 * to another's slot leaves an entry even though it faults.
+	 */
+	if (was_valid)
+		local_flush_tlb_all();
+	slot_domain[slot] = mm->context.domain;
+	next_slot[slot] = domains[mm->context.domain].first;
+	domains[mm->context.domain].first = slot;
+	slot_mm[slot] = mm;
+	if (!is_of_pid(mm, slot))
+		mm->context.spread = true;
+	return true;
+}
+
+/* A slot that is used now will be used again. */
+static void remember(struct mm_struct *mm, unsigned long addr)
+{
+	unsigned int i;
+
+	for (i = 0; i < mm->context.slots; i++)
+		if (mm->context.slot[i] == addr >> PGDIR_SHIFT)
+			return;
+	if (i < ARRAY_SIZE(mm->context.slot)) {
+		mm->context.slot[i] = addr >> PGDIR_SHIFT;
+		mm->context.slots++;
+	}
+}
+
+static void load_remembered(struct mm_struct *mm)
+{
+	unsigned int i;
+
+	for (i = 0; i < mm->context.slots; i++) {
+		unsigned long addr = (unsigned long)mm->context.slot[i] << PGDIR_SHIFT;
+
+		/* Where lines of another would have to go, wait until the slot is used. */
+		if (!has_lines_of_other(mm, space_mva(mm, addr) >> PGDIR_SHIFT))
+			load(mm, addr);
+	}
+}
+
+/*
+ * A free domain, or one of another space. Which one is as good as random, so that spaces that run
+ * in turns do not each find theirs just taken.
+ */
+static unsigned int give_domain(void)
+{
+	unsigned int domain;
+
+	for (domain = 0; domain < DOMAINS; domain++)
+		if ((USER_DOMAINS & BIT(domain)) && !domains[domain].mm)
+			return domain;
+	do {
+		/* A shift register of 16 bits with the longest period. */
+		victim = (victim >> 1) ^ (victim & 1 ? 0xb400 : 0);
+		domain = victim & (DOMAINS - 1);
+	} while (!(USER_DOMAINS & BIT(domain)) || domains[domain].mm == space_loaded);
+	empty_domain(&domains[domain]);
+	return domain;
+}
+
+void fass_switch(struct mm_struct *next)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (!next->context.domain && next != &init_mm) {
+		unsigned int domain = give_domain();
+
+		domains[domain].mm = next;
+		next->context.domain = domain;
+		load_remembered(next);
+	}
+	cpumask_set_cpu(smp_processor_id(), mm_cpumask(next));
+	write_pid(next->context.pid);
+	set_domain(DACR_SPACES | (next == &init_mm ? 0 :
+				  domain_val(next->context.domain, DOMAIN_CLIENT)));
+	space_runs(next);
+	local_irq_restore(flags);
+}
+
+bool fass_fault(unsigned long addr, unsigned int status)
+{
+	struct mm_struct *mm = current->mm;
+
+	/* Translation and domain faults of sections and pages. */
+	if (!mm || addr >= TASK_SIZE || mm != space_loaded ||
+	    (status != 5 && status != 7 && status != 9 && status != 11))
+		return false;
+	if (!load(mm, addr))
+		return false;
+	remember(mm, addr);
+	return true;
+}
+
+/* A table is freed; who frees it invalidates the TLB before the memory is used again. */
+void fass_forget_table(struct mm_struct *mm, unsigned long addr)
+{
+	unsigned int slot = space_mva(mm, addr) >> PGDIR_SHIFT;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (mm->context.domain && slot_domain[slot] == mm->context.domain)
+		unlink_slot(slot);
+	local_irq_restore(flags);
+}
+
+/* A space ends. Its lines were flushed when its mappings went. */
+void fass_free_tables(struct mm_struct *mm)
+{
+	unsigned int slot = 0, end = USER_SLOTS;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (mm->context.domain)
+		empty_domain(&domains[mm->context.domain]);
+	if (!mm->context.spread) {
+		slot = mm->context.pid >> PGDIR_SHIFT;
+		end = slot + (SPACE_LOW_SIZE >> PGDIR_SHIFT);
+	}
+	for (; slot < end; slot++)
+		if (slot_mm[slot] == mm)
+			slot_mm[slot] = NULL;
+	local_irq_restore(flags);
+}

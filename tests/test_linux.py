@@ -1,0 +1,78 @@
+"""Linux with address spaces that keep their cache lines over a switch, where it is built."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "guests" / "linux"
+BUILT = ROOT / "build" / "linux"
+_spec = importlib.util.spec_from_file_location("linux_run", FOLDER / "run.py")
+assert _spec and _spec.loader
+linux = importlib.util.module_from_spec(_spec)
+sys.modules["linux_run"] = linux
+_spec.loader.exec_module(linux)
+FLUSHING_LESS = [scheme for scheme in linux.SCHEMES if scheme != "off"]
+
+
+def need(machine: str) -> None:
+    """Skips the test where the machine's kernel is not built."""
+    if not (BUILT / linux.WITH_SPACES[machine] / "Image").exists():
+        pytest.skip("make linux-spaces first")
+
+
+def microseconds(console: str) -> dict[str, float]:
+    """The results of `lat`, by their names."""
+    return {
+        name: float(time) for name, time in re.findall(r"^lat (.+?): ([\d.-]+) us", console, re.M)
+    }
+
+
+@pytest.mark.parametrize("scheme", FLUSHING_LESS)
+def test_nothing_is_stale_and_nobody_is_reached(scheme):
+    need("arm926ej-s")
+    result = linux.ours("arm926ej-s", "stress 4 20 2 && attack 4", spaces=scheme, check=True)
+    assert result.exit == 0, result.console[-500:]
+    assert "stress: 4 processes, 20 rounds each, 0 failed" in result.console
+    assert [report["text"] for report in result.reports if not linux.is_tolerated(report)] == []
+
+
+def test_a_switch_is_cheaper_in_every_scheme():
+    need("arm926ej-s")
+    times = {
+        scheme: microseconds(linux.ours("arm926ej-s", "lat ctx 0 2 16", spaces=scheme).console)
+        for scheme in linux.SCHEMES
+    }
+    for scheme in FLUSHING_LESS:
+        assert times[scheme]["ctx 0 KB 2 processes"] < times["off"]["ctx 0 KB 2 processes"] / 2
+        assert times[scheme]["ctx 0 KB 16 processes"] < times["off"]["ctx 0 KB 16 processes"] / 1.5
+
+
+def test_guaranteed_fcse_refuses_the_96th_process_and_the_33rd_megabyte():
+    need("arm926ej-s")
+    result = linux.ours("arm926ej-s", "lat ctx 0 95; stress limits", spaces="fcse-guaranteed")
+    assert "stress: a mapping at 64 MB: Out of memory" in result.console
+    assert "fork: Resource temporarily unavailable" in result.console
+    assert "stress: a mapping of 40 MB: Out of memory" in result.console
+
+
+@pytest.mark.skipif(not (BUILT / "source" / ".unpacked").exists(), reason="make linux first")
+def test_the_series_applies_to_the_source(tmp_path):
+    patches = sorted((FOLDER / "address_spaces" / "patches").glob("*.patch"))
+    names = {
+        name
+        for patch in patches
+        for name in re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(), re.M)
+    }
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((BUILT / "source" / name).read_bytes())
+    for patch in patches:
+        with patch.open() as text:
+            subprocess.run(["patch", "--strip=1", "--fuzz=0"], cwd=tmp_path, stdin=text, check=True)
