@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-spaces conformance timing fuzz clean
+.PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-spaces linux-spaces-test conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -133,6 +133,9 @@ linux: $(BUILD)/linux-tools ## Fetch, configure and build the Linux guest (minut
 
 linux-spaces: $(BUILD)/linux-tools ## Build Linux with address spaces that switch without flushing (minutes).
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux all spaces
+
+linux-spaces-test: linux-spaces ## Build it so that guests/linux/leave_out.py can leave things out (minutes).
+	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux spaces-test
 
 timing: setup setup-arm ## Measure timings on the ARM machines, by the guest itself.
 	$(BIN)/python guests/timing/run.py

@@ -9,7 +9,8 @@
  *
  * The protocols are those of lmbench 3 (lat_ctx: Staelin, "lmbench3: measuring scalability", and
  * McVoy and Staelin, USENIX 1996, section 6.6) and of Wiggins et al. 2003, section 4.2; the code
- * is not. Times are medians of REPETITIONS, in microseconds, one line for each result.
+ * is not. Times are medians of REPETITIONS, in microseconds, one line for each result. The variable
+ * LAT_HOPS says how many switches a repetition of `ctx` makes, 2000 if it is not set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -133,7 +134,8 @@ static void ring_of(int kilobytes, int processes)
 {
     struct ring ring = {.processes = processes, .words = kilobytes * 1024 / (int)sizeof(int)};
     pid_t children[MOST_PROCESSES];
-    int rounds = 2000 / processes > 20 ? 2000 / processes : 20;
+    int hops = getenv("LAT_HOPS") ? atoi(getenv("LAT_HOPS")) : 2000;
+    int rounds = hops / processes > 10 ? hops / processes : 10;
     double overhead, lap;
 
     if (processes < 2 || processes > MOST_PROCESSES) {

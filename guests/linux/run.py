@@ -70,16 +70,26 @@ def command_line(command, spaces=None):
     return f'console=ttyAMA0 {scheme}mmulab.run="{command}"'
 
 
-def ours(machine, command="true", image=None, spaces=None, settings=(), **options):
-    """Boots on our machine; the raw initrd saves the guest unpacking it."""
-    folder = kernel(machine, spaces)
+def ours(
+    machine,
+    command="true",
+    image=None,
+    spaces=None,
+    settings=(),
+    kernel_folder=None,
+    extra="",
+    **options,
+):
+    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` goes on the kernel's
+    command line."""
+    folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine).with_changes(dict(settings))
     return mmulab.boot(
         image or folder / "Image",
         described,
         dtb=BUILT / "board.dtb",
         initrd=initrd(machine),
-        append=command_line(command, spaces),
+        append=f"{extra} {command_line(command, spaces)}".strip(),
         symbols=folder / "vmlinux",
         **options,
     )

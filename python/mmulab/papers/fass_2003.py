@@ -1,7 +1,7 @@
 """Wiggins, Tuch, Uhlig and Heiser, "Implementation of Fast Address-Space Switching and TLB Sharing on
 the StrongARM Processor", ACSAC 2003: domains as address-space tags, on the SA-1100.
 
-The L4 half runs here on the microkernel: ping-pong (figure 5), `extreme` (figure 4), and a token ring
+The Linux half runs on Linux 6.12 with FASS where it is built (`fass_linux`). The L4 half runs here on the microkernel: ping-pong (figure 5), `extreme` (figure 4), and a token ring
 that has the shape of the Linux figures 2 and 3 with messages in place of pipes. What a flush costs on
 the processor (section 2) is measured by a program without a kernel. The claims are judged in
 `fass_claims`.
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import mmulab
 from mmulab import guests
-from mmulab.papers import Figure, Reproduction, Run, published_claims, save_figures
+from mmulab.papers import Figure, Reproduction, Run, fass_linux, published_claims, save_figures
 from mmulab.papers.fass_claims import (
     CLIENTS,
     FOOTPRINTS,
@@ -56,14 +56,16 @@ def reproduce(run: Run) -> Reproduction:
         storm=run_storm(run, 20 if run.full else 2),
         flush=run_flush_cost(run),
     )
+    on_linux = fass_linux.run_linux(run)
     figures = [figure_4(measured.extreme), figure_5(measured.pingpong), figure_2(measured.ring)]
     save_figures(figures, run.folder / "figures")
     return Reproduction(
         paper=PAPER,
         title=TITLE,
-        claims=judge(measured, published_claims(PAPER)),
+        claims=judge(measured, published_claims(PAPER), on_linux),
         figures=figures,
         tables={
+            **({"linux": pa.Table.from_pylist(on_linux)} if on_linux else {}),
             "pingpong": table(measured.pingpong),
             "extreme": table(measured.extreme),
             "extreme-around-15-domains": table(measured.near),

@@ -1,10 +1,11 @@
 """Chanteperdrix and Cochran, "The ARM Fast Context Switch Extension for Linux", 2009: 32 MB slots by
 process ID, guaranteed and best effort, on the IXP425 and the AT91RM9200.
 
-The paper measured Linux. Here the microkernel runs the two modes with programs of the same shape: a
-periodic task under load (cyclictest), a token ring (lat_ctx), a storm of messages among 400 processes
-(hackbench). What the modes allow, refuse and flush (sections 4.1 and 4.2) is judged on it, by a program
-that brings about each condition of a flush and its opposite.
+The paper measured Linux. Linux 6.12 with FCSE does so where it is built (`fcse_linux`). The microkernel
+always runs the two modes with programs of the same shape: a periodic task under load (cyclictest), a
+token ring (lat_ctx), a storm of messages among 400 processes (hackbench). What the modes allow, refuse
+and flush (sections 4.1 and 4.2) is judged on it, by a program that brings about each condition of a
+flush and its opposite.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from mmulab.papers import (
     Published,
     Reproduction,
     Run,
+    fcse_linux,
+    linux,
     published_claims,
     published_table,
     save_figures,
@@ -34,7 +37,7 @@ TITLE = "The ARM fast context switch extension for Linux (Chanteperdrix and Coch
 KERNELS = {"plain": "flush", "guaranteed": "fcse_guaranteed", "best_effort": "fcse_best_effort"}
 RING = [2, 4, 6, 8, 10, 12, 14, 16]
 KILOBYTES = [0, 1, 4, 16]
-LINUX = "the paper measured Linux here, and the Linux guest has no FCSE yet"
+NO_NETWORK = "there is no network on the board"
 
 
 def missing_packages(run: Run) -> set[str]:
@@ -48,14 +51,16 @@ def reproduce(run: Run) -> Reproduction:
     ring = run_ring(run, 300 if run.full else 40)
     storm = run_storm(run, 20 if run.full else 3)
     switches = {name: run_switches(run, name) for name in ("guaranteed", "best_effort")}
+    on_linux = fcse_linux.run_linux(run)
     figures = [figure_latency(periodic), figure_ring(ring)]
     save_figures(figures, run.folder / "figures")
     return Reproduction(
         paper=PAPER,
         title=TITLE,
-        claims=judge(periodic, ring, storm, switches),
+        claims=judge(periodic, ring, storm, switches, on_linux),
         figures=figures,
         tables={
+            **({"linux": pa.Table.from_pylist(on_linux)} if on_linux else {}),
             "periodic": pa.Table.from_pylist(
                 [
                     {key: value for key, value in row.items() if key != "histogram"}
@@ -179,8 +184,14 @@ def run_storm(run: Run, loops: int) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def judge(periodic: dict, ring: dict, storm: dict, switches: dict[str, Switches]) -> list[Claim]:
-    """Every claim, in the paper's order."""
+def judge(
+    periodic: dict,
+    ring: dict,
+    storm: dict,
+    switches: dict[str, Switches],
+    linux_rows: linux.Rows | None = None,
+) -> list[Claim]:
+    """Every claim, in the paper's order; without Linux what the microkernel says of its claims."""
     claims = published_claims(PAPER)
 
     def hops(name: str) -> list[float]:
@@ -203,34 +214,38 @@ def judge(periodic: dict, ring: dict, storm: dict, switches: dict[str, Switches]
         for k in KILOBYTES
     )
     ratio = storm["best_effort"]["us"] / storm["plain"]["us"]
-    return [
+    without_linux = [
         claims["fcse09-01"].not_evaluated(
-            LINUX,
+            linux.BUILD,
             "least, average, most and deviation of the latency of a 1,000 us task under load on "
             f"the microkernel, us: {latency}",
         ),
         claims["fcse09-02"].not_evaluated(
-            LINUX,
+            linux.BUILD,
             f"ring of messages on the microkernel: {min(hops('plain')):.1f} to "
             f"{max(hops('plain')):.1f} us; from 2 to 16 processes it changes by at most "
             f"{growth:.1%}",
         ),
         claims["fcse09-03"].not_evaluated(
-            LINUX,
+            linux.BUILD,
             "ring of messages on the microkernel: guaranteed "
             f"{min(hops('guaranteed')):.2f} to {max(hops('guaranteed')):.1f} us, best "
             f"effort {min(hops('best_effort')):.2f} to {max(hops('best_effort')):.1f} us, "
             f"at most {apart:.1%} apart",
         ),
         claims["fcse09-04"].not_evaluated(
-            LINUX,
+            linux.BUILD,
             f"storm of messages on the microkernel on at91rm9200: {ratio:.2f}, "
             f"{storm['best_effort']['flushes']:,} flushes instead of "
             f"{storm['plain']['flushes']:,}",
         ),
-        claims["fcse09-05"].not_evaluated("there is no network on the board"),
+    ]
+    on_linux = fcse_linux.judge(linux_rows, claims) if linux_rows else without_linux
+    return [
+        *on_linux,
+        claims["fcse09-05"].not_evaluated(NO_NETWORK),
         claims["fcse09-06"].not_evaluated(
-            LINUX,
+            NO_NETWORK,
             "periodic task on the microkernel under load: deviation of a 500 us period "
             f"{spread['plain']:.2f} us plain, {spread['guaranteed']:.2f} guaranteed, "
             f"{spread['plain'] / max(spread['guaranteed'], 0.001):.1f} times less",
