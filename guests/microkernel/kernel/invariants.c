@@ -226,7 +226,7 @@ static void check_slot(u32 section)
 	must(domain && !(free_domains & 1 << domain), "an entry of the CPD has a domain that is free", section);
 	bool listed = d->overflow;
 	for (u32 i = 0; i < d->count; i++)
-		listed |= d->sections[i] == section;
+		listed |= *fass_owned(domain, i) == section;
 	must(listed, "an entry of the CPD is not in its domain's list", section);
 	if (d->zombie)
 		return;
@@ -255,7 +255,7 @@ static void check_domains(void)
 		must(!domain->region || domain->region->domain == d, "a domain's region has another", d);
 		must(!domain->zombie || cpu.dirty & DOMAIN_CLIENT(d) || !enabled(FASS_ZOMBIE), "a clean zombie", d);
 		for (u32 i = 0; i < domain->count; i++)
-			check_slot(domain->sections[i]);
+			check_slot(*fass_owned(d, i));
 	}
 	for (u32 i = 1; i < SPACES; i++) {
 		const struct space *space = &spaces[i];
@@ -263,13 +263,12 @@ static void check_domains(void)
 			continue;
 		u32 own = space->fass.domain ? DOMAIN_CLIENT(0) | DOMAIN_CLIENT(space->fass.domain) : 0;
 		must(!space->fass.domain || domains[space->fass.domain].space == space, "a space's domain is another's", i);
-		must((space->fass.dacr & own) == own, "a space does not enable its domain", i);
-		must(!(space->fass.dacr & ~(own | fass_regions_domains(space))), "a space enables what is not its", i);
-		must(space->fast_switch == space->fass.dacr, "a space's DACR for the fast path", i);
+		must((space->fast_switch & own) == own, "a space does not enable its domain", i);
+		must(!(space->fast_switch & ~(own | fass_regions_domains(space))), "a space enables what is not its", i);
 		for (u32 j = 0; space->fass.regions >> j; j++)
 			sharers[j] += space->fass.regions >> j & 1;
 	}
-	must(core_domains() == cpu.active->fass.dacr, "the DACR is not the active space's", core_domains());
+	must(core_domains() == cpu.active->fast_switch, "the DACR is not the active space's", core_domains());
 	must(!(core_domains() & ~cpu.dirty & ~3u), "an enabled domain is not dirty", cpu.dirty);
 	for (u32 i = 0; i < REGIONS; i++)
 		must(sharers[i] == regions[i].sharers, "a region's count of sharers", i);

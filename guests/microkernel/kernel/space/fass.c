@@ -18,10 +18,11 @@
 
 #define PIDS 64 // of the SA-1100; slots 64 and up would lie in the shared area above 2 GB
 
-struct domain domains[DOMAINS];
-_Static_assert(sizeof *domains == 2 * LINE_BYTES, "those with few entries touch one line");
+struct domain domains[DOMAINS] __attribute__((aligned(LINE_BYTES)));
+_Static_assert(sizeof *domains == LINE_BYTES / 2, "each is half a line, which is also what is written back");
+static unsigned short more[DOMAINS][MORE_SECTIONS];
 static u32 users[PIDS];
-static u32 last_victim;
+static u32 turn = DOMAINS - 1; // the domain that was handed out last
 u32 free_domains = (1 << DOMAINS) - 2; // a bit for each
 
 static u32 dirty(u32 domain)
@@ -36,11 +37,17 @@ static u32 owner(u32 section)
 	return FIRST_DOMAIN_OF(directory_read(CPD, section));
 }
 
+// The i-th of the entries that carry the domain.
+unsigned short *fass_owned(u32 domain, u32 i)
+{
+	return i < FEW_SECTIONS ? &domains[domain].few[i] : &more[domain][i - FEW_SECTIONS];
+}
+
 static void own(u32 domain, u32 section, u32 entry)
 {
 	struct domain *d = &domains[domain];
-	if (d->count < OWNED)
-		d->sections[d->count++] = section;
+	if (d->count < FEW_SECTIONS + MORE_SECTIONS)
+		*fass_owned(domain, d->count++) = section;
 	else
 		d->overflow = true;
 	directory_write(CPD, section, entry | FIRST_DOMAIN(domain));
@@ -48,10 +55,11 @@ static void own(u32 domain, u32 section, u32 entry)
 
 static void disown(u32 section)
 {
-	struct domain *d = &domains[owner(section)];
+	u32 domain = owner(section);
+	struct domain *d = &domains[domain];
 	for (u32 i = 0; i < d->count; i++)
-		if (d->sections[i] == section) {
-			d->sections[i] = d->sections[--d->count];
+		if (*fass_owned(domain, i) == section) {
+			*fass_owned(domain, i) = *fass_owned(domain, --d->count);
 			break;
 		}
 }
@@ -60,7 +68,7 @@ static void clear_slots(u32 domain)
 {
 	struct domain *d = &domains[domain];
 	for (u32 i = 0; i < d->count; i++)
-		MAINTENANCE(FASS_RECYCLE_SLOTS, directory_write(CPD, d->sections[i], 0));
+		MAINTENANCE(FASS_RECYCLE_SLOTS, directory_write(CPD, *fass_owned(domain, i), 0));
 	if (d->overflow)
 		for (u32 section = 0; section < USER_LIMIT >> SECTION_SHIFT; section++)
 			if (owner(section) == domain)
@@ -119,7 +127,7 @@ static void withdraw(u32 domain)
 	struct domain *d = &domains[domain];
 	if (d->space) {
 		d->space->fass.domain = 0;
-		MAINTENANCE(FASS_RECYCLE_DACR, fass_set_dacr(d->space, 0)); // and so off the fast path
+		MAINTENANCE(FASS_RECYCLE_DACR, space_set_fast_switch(d->space, 0)); // and so off the fast path
 	}
 	if (d->region)
 		fass_region_loses_domain(d->region, domain);
@@ -136,8 +144,8 @@ static void withdraw_clean(u32 domain)
 }
 
 // Takes the domain from its holder. If that takes a full flush, all spaces but one lose theirs: what they have
-// there is gone anyway, no translation is left, and the next of them to run finds a domain that is free, with
-// neither a flush of the TLB nor a search.
+// there goes anyway, no translation is left, and the next of them to run finds a domain that is free, with
+// neither a flush of the TLB nor a search. Their records are changed first, while they are still cached.
 static void recycle(u32 domain, u32 kept)
 {
 	if (!dirty(domain)) {
@@ -146,19 +154,23 @@ static void recycle(u32 domain, u32 kept)
 		return;
 	}
 	counters[COUNT_RECYCLED_DIRTY]++;
-	FASS_FLUSH(FASS_RECYCLE);
 	withdraw(domain);
 	for (u32 d = 1; d < DOMAINS; d++)
 		if (domains[d].space && d != kept)
 			withdraw(d);
+	FASS_FLUSH(FASS_RECYCLE);
 }
 
-static u32 next_in_turn(u32 kept)
+static u32 next_in_turn(void)
 {
-	do
-		last_victim = last_victim % (DOMAINS - 1) + 1;
-	while (last_victim == kept);
-	return last_victim;
+	turn = turn == DOMAINS - 1 ? 1 : turn + 1;
+	return turn;
+}
+
+static u32 next_but(u32 kept)
+{
+	u32 domain = next_in_turn();
+	return domain == kept ? next_in_turn() : domain;
 }
 
 // Which domain to take from its holder: a clean one, else the next in turn. A region's is the last choice,
@@ -169,20 +181,21 @@ static u32 victim(u32 kept)
 		for (u32 d = 1; d < DOMAINS; d++)
 			if (!dirty(d) && d != kept && !!domains[d].region == regions)
 				return d;
-	u32 d = next_in_turn(kept);
-	return domains[d].region ? next_in_turn(kept) : d;
+	u32 d = next_but(kept);
+	return domains[d].region ? next_but(kept) : d;
 }
 
-// A domain for somebody. One may be kept from being taken, that of the space that asks for a region's; its
-// other regions' may be taken, so that it may share any number of sections. An instruction needs at most three
-// at once, and those come last in the turn.
+// A domain for somebody. One may be kept from being taken: that of the space that asks for a region's, or that
+// ran last. Its other regions' may be taken, so that it may share any number of sections. An instruction needs
+// at most three at once, and those come last in the turn.
 u32 fass_allocate(u32 kept)
 {
 	if (!free_domains)
 		recycle(victim(kept), kept);
-	u32 domain = 1;
-	while (!(free_domains & 1 << domain))
-		domain++;
+	u32 domain;
+	do
+		domain = next_in_turn();
+	while (!(free_domains & 1 << domain));
 	free_domains &= ~(1 << domain);
 	return domain;
 }
@@ -228,7 +241,7 @@ static void retire(struct space *space)
 		fass_abandon(space->fass.domain);
 	fass_regions_leave(space, space->fass.regions);
 	space->fass.domain = 0;
-	fass_set_dacr(space, 0);
+	space_set_fast_switch(space, 0);
 }
 
 static void destroy(struct space *space)
@@ -236,18 +249,12 @@ static void destroy(struct space *space)
 	users[space->pid]--;
 }
 
-void fass_set_dacr(struct space *space, u32 dacr)
-{
-	space->fass.dacr = dacr;
-	space_set_fast_switch(space, dacr);
-}
-
 // The space enables one more domain, from when it goes on.
 static void enable(struct space *space, u32 domain)
 {
-	if (space->fass.dacr & DOMAIN_CLIENT(domain))
+	if (space->fast_switch & DOMAIN_CLIENT(domain))
 		return;
-	fass_set_dacr(space, space->fass.dacr | DOMAIN_CLIENT(domain));
+	space_set_fast_switch(space, space->fast_switch | DOMAIN_CLIENT(domain));
 	cpu.active = 0;
 }
 
@@ -274,29 +281,28 @@ static void fill_recent(struct space *space)
 	}
 }
 
-static void assign(struct space *space)
+static void assign(struct space *space, u32 kept)
 {
-	u32 domain = fass_allocate(0);
+	u32 domain = fass_allocate(kept);
 	domains[domain].space = space;
 	space->fass.domain = domain;
-	fass_set_dacr(space, DOMAIN_CLIENT(0) | DOMAIN_CLIENT(domain) | fass_regions_domains(space));
+	space_set_fast_switch(space, DOMAIN_CLIENT(0) | DOMAIN_CLIENT(domain) | fass_regions_domains(space));
 	fill_recent(space);
 }
 
-// For the fast path, whose receiver's space has no domain.
+// For the fast path, whose receiver's space has no domain. The sender keeps its domain: it will get an answer.
 u32 fass_assign(struct thread *receiver)
 {
-	assign(receiver->space);
-	return receiver->space->fass.dacr;
+	assign(receiver->space, cpu.current->space->fass.domain);
+	return receiver->space->fast_switch;
 }
 
 static void switch_to(struct space *previous, struct space *next)
 {
-	(void)previous;
 	if (!next->fass.domain)
-		assign(next);
-	MAINTENANCE(FASS_DIRTY, cpu.dirty |= next->fass.dacr);
-	core_set_domains(next->fass.dacr);
+		assign(next, previous ? previous->fass.domain : 0);
+	MAINTENANCE(FASS_DIRTY, cpu.dirty |= next->fast_switch);
+	core_set_domains(next->fast_switch);
 	core_set_pid(next->pid);
 }
 
@@ -311,7 +317,7 @@ static bool fault(struct space *space, u32 address)
 		domain = space->fass.domain;
 	u32 current = owner(section);
 	if (current == domain) {
-		if (space->fass.dacr & DOMAIN_CLIENT(domain))
+		if (space->fast_switch & DOMAIN_CLIENT(domain))
 			return false; // the entry is this space's: the page itself is the reason
 		enable(space, domain); // a region that it had lost
 		return true;

@@ -7,7 +7,8 @@
 #define DOMAINS 16 // 0 is the kernel's
 
 #define CPD DIRECTORY_PHYSICAL
-#define OWNED 26
+#define FEW_SECTIONS 2
+#define MORE_SECTIONS 24
 #define REGIONS 32 // one bit each in space.fass.regions
 
 struct region {
@@ -21,20 +22,20 @@ struct domain {
 	struct space *space;    // who has it,
 	struct region *region;  // or which shared region
 	bool zombie;            // or a destroyed space, whose lines may still be cached
-	bool overflow;          // it owns more entries than the list holds
+	bool overflow;          // it owns more entries than fass_owned() finds
 	unsigned short count;
-	unsigned short sections[OWNED]; // entries of the CPD that carry it
-} __attribute__((aligned(32)));
+	unsigned short few[FEW_SECTIONS]; // the first entries of the CPD that carry it
+};
 extern struct domain domains[];
 extern u32 free_domains;
 
 // fass.c
+unsigned short *fass_owned(u32 domain, u32 i);
 u32 fass_assign(struct thread *receiver);
 u32 fass_allocate(u32 kept);
 void fass_give(u32 domain, struct region *region);
 void fass_abandon(u32 domain);
 void fass_leave_section(struct space *space, u32 section);
-void fass_set_dacr(struct space *space, u32 dacr);
 
 // fass_shared.c; all of them find nothing when no section is shared.
 bool fass_share_section(struct space *from, struct space *to, u32 section);

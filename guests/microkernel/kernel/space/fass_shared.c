@@ -71,8 +71,8 @@ void fass_regions_leave(struct space *space, u32 which)
 		if (!(which & 1u << i))
 			continue;
 		space->fass.regions &= ~(1u << i);
-		if (region->domain && space->fass.dacr & DOMAIN_CLIENT(region->domain)) {
-			MAINTENANCE(FASS_REGION_REVOKE, fass_set_dacr(space, space->fass.dacr & ~DOMAIN_CLIENT(region->domain)));
+		if (region->domain && space->fast_switch & DOMAIN_CLIENT(region->domain)) {
+			MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(space, space->fast_switch & ~DOMAIN_CLIENT(region->domain)));
 			cpu.active = 0;
 		}
 		if (--region->sharers == 0 && region->domain) {
@@ -97,5 +97,5 @@ void fass_region_loses_domain(struct region *region, u32 domain)
 	region->domain = 0;
 	for (u32 i = 0; i < SPACES; i++)
 		if (spaces[i].id && spaces[i].fass.regions & bit)
-			MAINTENANCE(FASS_REGION_REVOKE, fass_set_dacr(&spaces[i], spaces[i].fass.dacr & ~DOMAIN_CLIENT(domain)));
+			MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(&spaces[i], spaces[i].fast_switch & ~DOMAIN_CLIENT(domain)));
 }

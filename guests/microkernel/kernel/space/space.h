@@ -7,11 +7,10 @@
 
 #define RECENT_SECTIONS 4
 
-// What FASS keeps of a space.
+// What FASS keeps of a space; its DACR is fast_switch.
 struct fass_space {
-	u32 domain;  // 0: none
-	u32 dacr;    // the domains that it enables, 0 without a domain
 	unsigned short recent[RECENT_SECTIONS]; // sections that it used lately, 0: none
+	u32 domain;  // 0: none
 	u32 regions; // one bit for each shared region that it is attached to
 };
 
@@ -22,16 +21,16 @@ struct fcse_space {
 	u32 written_shared; // shared pages that it has written to since they were shared
 };
 
-// What is used when a domain changes hands comes first, in one line.
+// What is used when a domain changes hands is the first line, and what changes then is its second half.
 struct space {
 	u32 directory;        // physical address of its page directory, indexed by modified virtual address
-	u32 pid;              // the number of its 32 MB slot; 0 = no relocation
-	u32 fast_switch;      // copied to its threads: see struct thread
 	struct thread *threads;
 	union {
 		struct fass_space fass;
 		struct fcse_space fcse;
 	};
+	u32 fast_switch;      // copied to its threads: see struct thread
+	u32 pid;              // the number of its 32 MB slot; 0 = no relocation
 	u32 id;               // 0: free
 	bool used_before;     // its directory's memory holds the kernel's entries already
 	bool dying;           // it is being destroyed, with preemptions in between:
