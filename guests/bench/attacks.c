@@ -567,6 +567,44 @@ static u32 many_sections(void)
 	return outcome("shared sections differ", wrong);
 }
 
+// Between two pages of a space's end, another thread lets the last other sharer of one of its sections write
+// there, and ends that one too. Are those lines forgotten?
+static void intruder(u32 root)
+{
+	struct process *ending = &processes[0], *sharer = &processes[1];
+	struct message m = { { 0 } };
+	start(ending);
+	start(sharer);
+	map(ending->space, LOW_AT, 1, READ_WRITE);
+	for (u32 i = 0; i < 300; i++) // its end takes long before it comes to the section, and displaces few lines
+		share(ending->space, LOW_AT, ending->space, 0x00200000 + i * PAGE_BYTES, 1, RIGHT_READ);
+	map(ending->space, FIXED_AT, 1, READ_WRITE);
+	share(ending->space, FIXED_AT, sharer->space, FIXED_AT, SECTION_PAGES, READ_WRITE);
+	for (u32 i = 8; i < 40; i++)
+		start(&processes[i]); // take all domains: neither has lines now
+	ipc_send(root, &m);
+	sleep_until(clock_microseconds() + 500);
+	must(sharer, FILL, FIXED_AT, SECRET);
+	process_end(sharer);
+	ipc_receive(NEVER, &m);
+}
+
+static u32 interrupted_end(void)
+{
+	struct process *thief = &processes[2];
+	struct message m;
+	u32 stack = 0x00700000, pages = 24, result;
+	if (refused_above_32_mb())
+		return 0;
+	start(thief);
+	map(0, stack, 1, READ_WRITE);
+	ipc_receive(thread_create(0, (u32)intruder, stack + PAGE_BYTES, self(), PRIORITY + 8, self()), &m);
+	process_end(&processes[0]);
+	map(thief->space, LOW_AT, pages, READ_WRITE);
+	ask(thief, ANY_NONZERO, LOW_AT, pages * PAGE_BYTES, &result);
+	return outcome("lines of a section that two ending spaces shared in a fresh page", sees_something(thief, pages));
+}
+
 static const struct {
 	const char *name;
 	u32 (*run)(void);
@@ -584,6 +622,7 @@ static const struct {
 	{ "shared_translation", shared_translation },
 	{ "gone_sharer", gone_sharer },
 	{ "many_sections", many_sections },
+	{ "interrupted_end", interrupted_end },
 };
 
 u32 attack(void)

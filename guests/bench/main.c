@@ -66,7 +66,7 @@ static const struct {
 	{ "storm", storm },       { "periodic", periodic },   { "events", events },
 	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
 	{ "stale", stale },       { "switches", switches },   { "attack", attack },
-	{ "fuzz", fuzz },
+	{ "fuzz", fuzz },         { "library", library },
 };
 
 int main(void)
@@ -81,6 +81,6 @@ int main(void)
 			print("= checker reports=%u\n", LAB[LAB_CHECKER_REPORTS]);
 			return errors ? 1 : 0;
 		}
-	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale|switches|attack|fuzz\n");
+	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale|switches|attack|fuzz|library\n");
 	return 2;
 }

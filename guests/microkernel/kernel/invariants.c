@@ -170,8 +170,10 @@ static void check_section(const struct space *space, u32 section)
 	for (u32 i = 1; i < SPACES; i++)
 		sharers += spaces[i].id && FIRST_TABLE_OF(directory_read(spaces[i].directory, section)) == FIRST_TABLE_OF(entry);
 	must(sharers == table->sharers, "a table's count of sharers", section);
-	must(space->retired || (scheme == &scheme_fass_shared && fass_has_region(space, section)),
-	     "a shared table without a region", section); // a dying space has left its regions, not yet its tables
+	must(scheme == &scheme_fass_shared && fass_has_region(space, section), "a shared table without a region", section);
+	for (u32 i = 0; i < REGIONS; i++)
+		must(!(space->fass.regions & 1u << i) || regions[i].section != section || regions[i].sharers == sharers,
+		     "a shared table's region has other sharers", section);
 }
 
 static u32 list_length(u32 frame)

@@ -95,7 +95,7 @@ static u32 space_index(const struct space *space)
 // The table of an address, or 0.
 static volatile struct table *table_of(struct space *space, u32 address)
 {
-	u32 entry = directory_read(space->directory, modified(space, address) >> 20);
+	u32 entry = directory_read(space->directory, modified(space, address) >> SECTION_SHIFT);
 	return entry ? table_at(entry) : 0;
 }
 
@@ -110,7 +110,7 @@ static volatile struct table *table_create(struct space *space, u32 address)
 	if (!frame)
 		return 0;
 	volatile struct table *table = table_at(frame);
-	u32 section = modified(space, address) >> 20;
+	u32 section = modified(space, address) >> SECTION_SHIFT;
 	table->space = space_index(space);
 	table->section = section;
 	table->sharers = 1;
@@ -692,7 +692,7 @@ struct space *space_create(void)
 		if (!scheme->create(space))
 			return 0;
 		// The kernel is in every directory.
-		for (u32 section = USER_LIMIT >> 20; section < 4096 && !used_before; section++)
+		for (u32 section = USER_LIMIT >> SECTION_SHIFT; section < DIRECTORY_BYTES / 4 && !used_before; section++)
 			directory_write(directory, section, directory_read(DIRECTORY_PHYSICAL, section));
 		generation = (generation + 1) & 0x3fffff;
 		space->id = (generation << 9 | i) & 0x7fffffff;
@@ -734,10 +734,6 @@ static void destroy_page(struct space *space, struct mapping m, bool linger)
 // False if an interrupt waits and something is left.
 static bool destroy_table(struct space *space, volatile struct table *table, bool linger)
 {
-	if (table->sharers > 1) {
-		table_release(space, table);
-		return true;
-	}
 	for (u32 i = 0; i < TABLE_ENTRIES && table->present; i++) {
 		if (!(table->soft[i] & PRESENT))
 			continue;
@@ -752,9 +748,20 @@ static bool destroy_table(struct space *space, volatile struct table *table, boo
 	return true;
 }
 
+// A section that the space has given up stays with those who share its table, if there are any.
+static void leave_table(struct space *space, u32 section)
+{
+	volatile struct table *table = table_at(directory_read(space->directory, section));
+	if (table->sharers == 1)
+		return;
+	table_release(space, table);
+	directory_write(space->directory, section, 0);
+}
+
 // Returns AGAIN when an interrupt waits and something is left; a dying space takes no other call. First its
-// threads go, one by one: while there are some they run, but can have no new ones. Then it leaves the
-// hardware; then its pages go.
+// threads go, one by one: while there are some they run, but can have no new ones. Then it leaves what it
+// shares with others, each section with its table at once: they go on writing there, and of such lines nobody
+// would know when this space's pages are freed. Then it leaves the hardware; then its pages go.
 int space_destroy(struct space *space)
 {
 	space->dying = true;
@@ -764,8 +771,13 @@ int space_destroy(struct space *space)
 			return AGAIN;
 	}
 	if (!space->retired) {
+		space->lines_linger |= scheme->lazy_destroy && scheme->in_cache(space);
+		for (u32 section; scheme->leave_shared && (section = scheme->leave_shared(space));) {
+			leave_table(space, section);
+			if (interrupt_pending())
+				return AGAIN;
+		}
 		space->retired = true;
-		space->lines_linger = scheme->lazy_destroy && scheme->in_cache(space);
 		if (scheme->retire)
 			scheme->retire(space);
 		if (cpu.active == space)
@@ -791,7 +803,7 @@ int space_destroy(struct space *space)
 // Moves the low 32 MB of the space to another slot: 32 entries of its directory.
 void space_move(struct space *space, u32 pid)
 {
-	for (u32 i = 0; i < SLOT_BYTES >> 20; i++) {
+	for (u32 i = 0; i < SLOT_BYTES >> SECTION_SHIFT; i++) {
 		u32 from = space->pid << 5 | i, to = pid << 5 | i;
 		u32 entry = directory_read(space->directory, from);
 		if (!entry)

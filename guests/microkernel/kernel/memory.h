@@ -8,7 +8,6 @@
 #define FRAMES (WINDOW_MEGABYTES * 256)
 #define TABLE_ENTRIES 256
 #define MAX_MAPPINGS 1024 // of one frame: its list is searched with interrupts off
-#define DIRECTORY_BYTES 0x4000
 #define DIRECTORY_POOL ((WINDOW_MEGABYTES << 20) - SPACES * DIRECTORY_BYTES)
 #define KERNEL_FRAMES_END (KERNEL_PHYSICAL + 0x100000)
 

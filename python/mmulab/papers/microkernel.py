@@ -42,7 +42,7 @@ class Guest:
     @cached_property
     def lap(self) -> dict[str, Any]:
         """The measured lap of a benchmark that has one."""
-        for name in ("pingpong", "extreme", "ring", "storm"):
+        for name in ("pingpong", "extreme", "ring", "storm", "library"):
             if found := self.lines(name):
                 return found[0]
         raise InputError(f"the guest printed no measurement: {self.result.console[-300:]!r}")

@@ -239,7 +239,6 @@ static void retire(struct space *space)
 {
 	if (space->fass.domain)
 		fass_abandon(space->fass.domain);
-	fass_regions_leave(space, space->fass.regions);
 	space->fass.domain = 0;
 	space_set_fast_switch(space, 0);
 }
@@ -308,7 +307,7 @@ static void switch_to(struct space *previous, struct space *next)
 
 static bool fault(struct space *space, u32 address)
 {
-	u32 section = address >> 20;
+	u32 section = address >> SECTION_SHIFT;
 	u32 entry = directory_read(space->directory, section);
 	if (!entry)
 		return false;
@@ -378,15 +377,15 @@ static void directory_changed(struct space *space, u32 section)
 	remember(space, section);
 }
 
-#define FASS(scheme_name, share)                                                                   \
+#define FASS(scheme_name, share, leave)                                                                 \
 	{                                                                                          \
 		.name = scheme_name, .start = start, .create = create, .retire = retire,           \
 		.destroy = destroy,                                                                \
 		.switch_to = switch_to, .fault = fault, .admit = admit, .uncached = uncached,      \
 		.in_cache = in_cache, .in_tlb = in_tlb, .directory_changed = directory_changed,    \
 		.lazy_destroy = true, .fast_path = enter_fass, .share_section = share,             \
-		.flush = flush,                                                                    \
+		.leave_shared = leave, .flush = flush,                                             \
 	}
 
-const struct scheme scheme_fass = FASS("fass", 0);
-const struct scheme scheme_fass_shared = FASS("fass_shared", fass_share_section);
+const struct scheme scheme_fass = FASS("fass", 0, 0);
+const struct scheme scheme_fass_shared = FASS("fass_shared", fass_share_section, fass_leave_shared);

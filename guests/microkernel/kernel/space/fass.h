@@ -43,7 +43,7 @@ u32 fass_regions_domains(const struct space *space);
 bool fass_has_region(const struct space *space, u32 section);
 u32 fass_region_domain(struct space *space, u32 section);
 void fass_region_left(struct space *space, u32 section);
-void fass_regions_leave(struct space *space, u32 regions);
+u32 fass_leave_shared(struct space *space);
 void fass_region_loses_domain(struct region *region, u32 domain);
 
 #endif

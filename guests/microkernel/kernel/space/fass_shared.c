@@ -64,22 +64,18 @@ u32 fass_region_domain(struct space *space, u32 section)
 	return 0;
 }
 
-void fass_regions_leave(struct space *space, u32 which)
+static void leave(struct space *space, u32 i)
 {
-	for (u32 i = 0; which >> i; i++) {
-		struct region *region = &regions[i];
-		if (!(which & 1u << i))
-			continue;
-		space->fass.regions &= ~(1u << i);
-		if (region->domain && space->fast_switch & DOMAIN_CLIENT(region->domain)) {
-			MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(space, space->fast_switch & ~DOMAIN_CLIENT(region->domain)));
-			cpu.active = 0;
-		}
-		if (--region->sharers == 0 && region->domain) {
-			u32 domain = region->domain;
-			region->domain = 0;
-			fass_abandon(domain);
-		}
+	struct region *region = &regions[i];
+	space->fass.regions &= ~(1u << i);
+	if (region->domain && space->fast_switch & DOMAIN_CLIENT(region->domain)) {
+		MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(space, space->fast_switch & ~DOMAIN_CLIENT(region->domain)));
+		cpu.active = 0;
+	}
+	if (--region->sharers == 0 && region->domain) {
+		u32 domain = region->domain;
+		region->domain = 0;
+		fass_abandon(domain);
 	}
 }
 
@@ -88,7 +84,17 @@ void fass_region_left(struct space *space, u32 section)
 {
 	for (u32 i = 0; space->fass.regions >> i; i++)
 		if (space->fass.regions & 1u << i && regions[i].section == section)
-			fass_regions_leave(space, 1u << i);
+			leave(space, i);
+}
+
+u32 fass_leave_shared(struct space *space)
+{
+	for (u32 i = 0; space->fass.regions >> i; i++)
+		if (space->fass.regions & 1u << i) {
+			leave(space, i);
+			return regions[i].section;
+		}
+	return 0;
 }
 
 void fass_region_loses_domain(struct region *region, u32 domain)

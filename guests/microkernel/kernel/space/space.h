@@ -84,6 +84,9 @@ struct scheme {
 	// The section becomes one table of both spaces, unless this returns false. 0: the scheme wants no
 	// such tables.
 	bool (*share_section)(struct space *from, struct space *to, u32 section);
+	// A dying space gives up one of the sections that it shares so, which is returned, or 0 if there is none;
+	// the caller gives up the table. 0: as above.
+	u32 (*leave_shared)(struct space *space);
 	// Flush everything, when memory runs out while frames wait for it (lazy_destroy).
 	void (*flush)(void);
 };
