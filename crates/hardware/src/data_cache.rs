@@ -8,6 +8,7 @@
 use std::ops::{Index, IndexMut};
 
 use crate::cache::Cache;
+use crate::coherence::State;
 
 /// The words of a line.
 pub trait Line: Copy + Index<usize, Output = u32> + IndexMut<usize> + AsRef<[u32]> {
@@ -61,6 +62,11 @@ impl<const N: usize> Line for [u32; N] {
     }
 }
 
+/// The bits of the dirty halves of a line.
+const DIRTY: u8 = 3;
+/// Other caches may have copies of the line.
+const SHARED: u8 = 4;
+
 /// Entries of the table of hints.
 const HINTS: usize = 2048;
 
@@ -86,7 +92,8 @@ pub struct DataCache<L> {
     tags: Box<[u32]>,
     physical: Box<[u32]>,
     words: Box<[L]>,
-    dirty: Box<[u8]>,
+    /// The dirty halves, and [`SHARED`].
+    flags: Box<[u8]>,
     /// The slot where a line was seen last, by the address of its access; verified by the tag.
     hints: Box<[u16; HINTS]>,
 }
@@ -107,7 +114,7 @@ impl<L: Line> DataCache<L> {
             tags: vec![0; slots].into(),
             physical: vec![0; slots].into(),
             words: vec![L::ZERO; slots].into(),
-            dirty: vec![0; slots].into(),
+            flags: vec![0; slots].into(),
             hints: Box::new([0; HINTS]),
         }
     }
@@ -198,18 +205,50 @@ impl<L: Line> DataCache<L> {
     /// The half line of `address` is newer than memory from here on.
     #[inline(always)]
     pub fn mark_dirty(&mut self, slot: usize, address: u32) {
-        self.dirty[slot] |= L::half(address);
+        self.flags[slot] |= L::half(address);
     }
 
     /// The dirty halves of a slot.
     #[inline(always)]
     pub fn dirty(&self, slot: usize) -> u8 {
-        self.dirty[slot]
+        self.flags[slot] & DIRTY
     }
 
     /// Marks a slot clean and returns its dirty halves.
     pub fn clean(&mut self, slot: usize) -> u8 {
-        std::mem::take(&mut self.dirty[slot])
+        let dirty = self.dirty(slot);
+        self.flags[slot] &= !DIRTY;
+        dirty
+    }
+
+    /// Whether other caches may have copies of the line in a slot, where caches are kept coherent.
+    #[inline(always)]
+    pub fn is_shared(&self, slot: usize) -> bool {
+        self.flags[slot] & SHARED != 0
+    }
+
+    /// Sets whether other caches may have copies, and adds dirty halves.
+    pub fn set_shared(&mut self, slot: usize, shared: bool, dirty: u8) {
+        let shared = if shared { SHARED } else { 0 };
+        self.flags[slot] = self.flags[slot] & DIRTY | dirty & DIRTY | shared;
+    }
+
+    /// The state of the line in a slot, where caches are kept coherent.
+    pub fn state(&self, slot: usize) -> State {
+        match self.tags[slot] {
+            0 => State::Invalid,
+            _ => State::of(self.dirty(slot) != 0, self.is_shared(slot)),
+        }
+    }
+
+    /// Counts a use of a slot of the first cache for its replacement.
+    pub fn touch(&mut self, slot: usize) {
+        self.first.touch(slot as u32);
+    }
+
+    /// What each slot holds.
+    pub fn lines(&self) -> impl Iterator<Item = (usize, HeldLine<L>)> + '_ {
+        (0..self.slots()).filter_map(|slot| Some((slot, self.held(slot)?)))
     }
 
     /// The physical address of the line in a slot that holds one.
@@ -223,7 +262,7 @@ impl<L: Line> DataCache<L> {
         (self.tags[slot] != 0).then(|| HeldLine {
             tag: self.tags[slot] & !1,
             physical: self.physical[slot],
-            dirty: self.dirty[slot],
+            dirty: self.dirty(slot),
             words: self.words[slot],
         })
     }
@@ -238,7 +277,7 @@ impl<L: Line> DataCache<L> {
     /// The next dirty slot of the first cache from `start` on, around its end.
     pub fn next_dirty(&self, start: usize) -> Option<usize> {
         let slots = self.first.slots() as usize;
-        (start..slots).chain(0..start).find(|&slot| self.dirty[slot] != 0)
+        (start..slots).chain(0..start).find(|&slot| self.dirty(slot) != 0)
     }
 
     /// Makes room in the set of `index` for the line tagged `tag`, in the second cache or the first;
@@ -281,13 +320,13 @@ impl<L: Line> DataCache<L> {
     pub fn fill_tag(&mut self, slot: usize, tag: u32, physical: u32) {
         self.tags[slot] = L::base(tag) | 1;
         self.physical[slot] = L::base(physical);
-        self.dirty[slot] = 0;
+        self.flags[slot] = 0;
     }
 
     /// Empties a slot without writing it back.
     pub fn invalidate(&mut self, slot: usize) {
         self.tags[slot] = 0;
-        self.dirty[slot] = 0;
+        self.flags[slot] = 0;
         match (slot.checked_sub(self.first.slots() as usize), &mut self.second) {
             (Some(slot), Some(second)) => second.invalidate_slot(slot as u32),
             _ => self.first.invalidate_slot(slot as u32),
@@ -297,7 +336,7 @@ impl<L: Line> DataCache<L> {
     /// Empties both caches without writing anything back.
     pub fn invalidate_all(&mut self) {
         self.tags.fill(0);
-        self.dirty.fill(0);
+        self.flags.fill(0);
         self.first.invalidate_all();
         if let Some(second) = &mut self.second {
             second.invalidate_all();

@@ -7,6 +7,7 @@
 //!
 //! * [`Cache`]: tags, replacement and dirty state, without data.
 //! * [`DataCache`]: a cache with its words, and with separate addresses for index and tag.
+//! * [`coherence`]: the MOESI protocol between caches, as states and requests.
 //! * [`Tlb`]: translations of several page sizes with address-space identifiers, and a payload that
 //!   the driver chooses (frame, permissions, domain).
 //! * [`TagArray`]: what both are made of, and all there is to a TLB that knows page numbers alone.
@@ -16,6 +17,7 @@
 //! Nothing here allocates after construction, except [`Ledger::enter_phase`] for a new phase.
 
 mod cache;
+pub mod coherence;
 mod data_cache;
 mod ledger;
 mod random;

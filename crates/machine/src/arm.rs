@@ -201,6 +201,8 @@ impl SystemMachine {
             icache: self.icache.clone(),
             dcache: self.dcache.clone(),
             mini_dcache: self.mini_dcache.clone(),
+            level_2: None,
+            coherence: None,
             itlb: self.itlb.clone(),
             dtlb: self.dtlb.clone(),
             buffers: self.buffers.clone(),

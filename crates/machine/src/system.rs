@@ -22,6 +22,11 @@ pub struct Platform {
     pub dcache: Cache,
     /// A second, small data cache for pages that ask for it.
     pub mini_dcache: Option<Cache>,
+    /// The second level that all cores share, where there is one. Its latency is what a reference adds
+    /// that missed the first level.
+    pub level_2: Option<Cache>,
+    /// What coherence costs, of cores whose data caches are kept coherent.
+    pub coherence: Option<CoherenceShape>,
     /// The TLB of instruction fetches; of data too where there is no `dtlb`.
     pub itlb: TlbShape,
     /// The TLB of data accesses, where it is one of its own.
@@ -34,6 +39,18 @@ pub struct Platform {
     pub line_operation_cycles: u8,
     /// A maintenance operation on a whole cache or TLB.
     pub whole_operation_cycles: u8,
+}
+
+/// Costs of coherence between the data caches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoherenceShape {
+    /// A line comes from another core's cache.
+    pub transfer_cycles: u32,
+    /// Other copies are invalidated before a store to a line that is here.
+    pub upgrade_cycles: u32,
+    /// A table walk reads a descriptor through the data cache; a miss adds its own.
+    pub walk_hit_cycles: u32,
 }
 
 /// One TLB.

@@ -1,6 +1,7 @@
 //! What the cores share: memory, the board, and each other.
 
 use crate::board::Board;
+use crate::coherence::Level2;
 use crate::core::Core;
 use crate::memory::CoreMemory;
 use crate::observer::Observers;
@@ -29,6 +30,8 @@ pub struct Bus<C: Core> {
     /// The cores. The one that runs is taken out for its turn, so that it can be changed while it
     /// looks into the others.
     pub(crate) cores: Vec<Option<Box<C>>>,
+    /// The second level that the cores share.
+    pub(crate) level_2: Option<Level2<C>>,
     /// Who looks on, if anybody does.
     pub(crate) observers: Option<Box<Observers<C>>>,
 }
@@ -39,6 +42,7 @@ impl<C: Core> Bus<C> {
         zero_bank: Option<std::ops::Range<u32>>,
         board: Board,
         cores: Vec<C>,
+        level_2: Option<Level2<C>>,
     ) -> Bus<C> {
         Bus {
             ram: vec![0; ram_bytes as usize / 4],
@@ -46,6 +50,7 @@ impl<C: Core> Bus<C> {
             zero_bank: zero_bank.unwrap_or(0..0),
             board,
             cores: cores.into_iter().map(|core| Some(Box::new(core))).collect(),
+            level_2,
             observers: None,
         }
     }

@@ -329,8 +329,14 @@ pub trait Mmu {
     /// The permission of an address of a page, as a number that the debugger shows.
     fn permission(&self, page: &Translation, address: u32) -> u8;
 
-    /// All of the state that permissions depend on, other than privilege.
+    /// All of the state that a translation and its permissions depend on, other than privilege and the
+    /// tables: also what tells address spaces apart.
     fn permission_state(&self) -> u64;
+
+    /// Whether table walks go through the data cache, on cores whose data caches are kept coherent.
+    fn walks_through_data_cache(&self) -> bool {
+        false
+    }
 
     /// Walks the tables for an address; `read` gives a word of physical memory.
     fn walk(&self, address: u32, read: impl FnMut(u32) -> u32) -> Walk;
@@ -426,10 +432,19 @@ pub struct Taken {
 pub struct Requests {
     /// It waits for an interrupt.
     pub waiting: bool,
+    /// It waits for an event or an interrupt.
+    pub waiting_for_event: bool,
     /// The run has to stop.
     pub stop: Option<crate::system::Stop>,
     /// An exception was taken that needs a handler: the loop looks whether there is one.
     pub entered_vector: Option<Taken>,
+}
+
+impl Requests {
+    /// Whether it waits for anything.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting || self.waiting_for_event
+    }
 }
 
 /// A core of some instruction set.
@@ -446,6 +461,10 @@ pub trait Core: Sized + 'static {
     const FETCH_INDEX: CacheAddress;
     /// Which address the tags of the instruction cache hold.
     const FETCH_TAG: CacheAddress;
+    /// Whether the data caches of all cores are kept coherent ([`crate::coherence`]). They are indexed
+    /// and tagged with physical addresses then, and fetch the line of a store that misses; a page that
+    /// caches hold is written back.
+    const COHERENT: bool = false;
     /// Whether there are instructions of two bytes.
     const HAS_NARROW: bool;
     /// The names of the exceptions, by the number that the core notes.

@@ -38,6 +38,9 @@ impl<C: Core> CoreMemory<C> {
     fn peek_word(&self, bus: &Bus<C>, address: u32) -> Option<u32> {
         let address = self.relocated(address);
         let physical = self.physical(bus, address)?;
+        if C::COHERENT && bus.is_ram(physical) {
+            return Some(self.coherent_word(bus, physical));
+        }
         if self.mmu.data_cache_is_on()
             && let Some(slot) = self.slot_of(address, physical)
         {
@@ -66,7 +69,7 @@ impl<C: Core> CoreMemory<C> {
         } else {
             address
         };
-        bus.ram.get((physical >> 2) as usize).copied()
+        bus.word_below(physical)
     }
 
     /// Writes a byte everywhere: memory, and the lines and buffers that have a copy.
@@ -84,6 +87,11 @@ impl<C: Core> CoreMemory<C> {
         self.poke_copies(physical, value, mask);
         for core in bus.cores.iter_mut().flatten() {
             core.memory_mut().poke_copies(physical, value, mask);
+        }
+        if let Some(level_2) = &mut bus.level_2
+            && let Some(slot) = level_2.peek(physical, physical)
+        {
+            level_2.set_word(slot, physical, value, mask);
         }
         let word = bus.ram[(physical >> 2) as usize];
         if let Some(observers) = &mut bus.observers {

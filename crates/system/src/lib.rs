@@ -9,6 +9,7 @@ pub mod bus;
 pub mod cause;
 pub mod checker;
 pub mod clock;
+pub mod coherence;
 pub mod core;
 pub mod device_tree;
 pub mod fetch;

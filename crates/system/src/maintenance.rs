@@ -22,7 +22,7 @@ pub enum LineOperation {
 
 /// The slot that an operation by set and way names: the way in the top bits, the set above the
 /// line's offset (ARM DDI 0198D, 2.3.9).
-fn slot_by_index(cache: &Cache, value: u32) -> Option<usize> {
+pub(crate) fn slot_by_index(cache: &Cache, value: u32) -> Option<usize> {
     let ways = cache.ways();
     let way_bits = ways.next_power_of_two().trailing_zeros();
     let way = if ways == 1 { 0 } else { value >> (32 - way_bits) };
@@ -64,6 +64,20 @@ impl<C: Core> CoreMemory<C> {
         }
         if let (true, Some(dtlb)) = (data, &mut self.dtlb) {
             largest = largest.max(dtlb.invalidate(address, asid));
+        }
+        if largest > 0 {
+            self.invalidate_fast_path_of(address >> largest << largest, largest);
+        }
+        self.statistics.counters.tlb_entry_flushes += 1;
+        self.charge(Cause::TlbOperation, self.line_operation_cycles);
+        self.observe(bus, |observer, core, bus| observer.translations_changed(core, bus));
+    }
+
+    /// The same of one address space, whichever the core is in, or of all.
+    pub fn invalidate_translation_of(&mut self, bus: &mut Bus<C>, address: u32, asid: Option<u16>) {
+        let mut largest = 0;
+        for tlb in std::iter::once(&mut self.itlb).chain(&mut self.dtlb) {
+            largest = largest.max(tlb.invalidate_in(address, asid));
         }
         if largest > 0 {
             self.invalidate_fast_path_of(address >> largest << largest, largest);
@@ -265,6 +279,14 @@ impl<C: Core> CoreMemory<C> {
             (CacheAddress::Virtual, CacheAddress::Virtual) => address,
             _ => self.physical_or_same(bus, address),
         };
+        self.fetch.invalidate(address, physical);
+        self.end_instruction_line_operation(since);
+    }
+
+    /// The same for the line of a physical address in the set that an address chooses: what reaches other
+    /// cores, whose tables may be others.
+    pub fn invalidate_instruction_line_of(&mut self, address: u32, physical: u32) {
+        let since = self.now();
         self.fetch.invalidate(address, physical);
         self.end_instruction_line_operation(since);
     }

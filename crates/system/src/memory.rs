@@ -8,8 +8,9 @@
 //! the line's place that the data cache's hint gives. Everything else, and every access while an
 //! observer looks, takes the slow path.
 
+use mmulab_hardware::coherence::Request;
 use mmulab_hardware::{Cache, CacheGeometry, DataCache, GeometryError, HeldLine, Line, Random};
-use mmulab_machine::{Cache as CacheShape, MemoryShape, Platform};
+use mmulab_machine::{Cache as CacheShape, CoherenceShape, MemoryShape, Platform};
 
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
@@ -101,6 +102,13 @@ pub struct CoreMemory<C: Core> {
     /// What the shape of the caches says of their replacement, instructions and data.
     pub(crate) replacement: [mmulab_hardware::Replacement; 2],
 
+    pub(crate) coherence: CoherenceShape,
+    pub(crate) level_2_cycles: u32,
+    /// The physical address of the line that exclusive accesses watch.
+    pub(crate) monitor: Option<u32>,
+    /// An event was sent that nobody waited for yet.
+    pub event: bool,
+
     /// Set while an observer wants to see every access.
     pub(crate) watched: bool,
     /// The rest of the line that executes needs no look of the checker.
@@ -120,14 +128,19 @@ fn cache_model(shape: &CacheShape, random: Random) -> Result<Cache, GeometryErro
     )
 }
 
-fn check_line<L: Line>(what: &str, shape: &CacheShape) -> Result<(), GeometryError> {
-    if shape.line_bytes == L::BYTES {
-        return Ok(());
+/// The tags of a cache whose lines have the size of `L`.
+pub(crate) fn cache_of_lines<L: Line>(
+    what: &str,
+    shape: &CacheShape,
+    random: Random,
+) -> Result<Cache, GeometryError> {
+    if shape.line_bytes != L::BYTES {
+        let (given, needed) = (shape.line_bytes, L::BYTES);
+        return Err(GeometryError(format!(
+            "{what}: lines of {given} bytes; the lines of these cores have {needed}"
+        )));
     }
-    let (given, needed) = (shape.line_bytes, L::BYTES);
-    Err(GeometryError(format!(
-        "{what}: lines of {given} bytes; the lines of these cores have {needed}"
-    )))
+    cache_model(shape, random)
 }
 
 impl<C: Core> CoreMemory<C> {
@@ -143,15 +156,22 @@ impl<C: Core> CoreMemory<C> {
         mode: u32,
     ) -> Result<CoreMemory<C>, GeometryError> {
         let random = |stream: u64| Random::stream(1, number as u64 * 8 + stream);
-        check_line::<C::DataLine>("dcache", &platform.dcache)?;
-        check_line::<C::FetchLine>("icache", &platform.icache)?;
-        let dcache = cache_model(&platform.dcache, random(0))?;
-        let mini = platform.mini_dcache.as_ref();
-        if let Some(shape) = mini {
-            check_line::<C::DataLine>("mini_dcache", shape)?;
+        const {
+            let physical = matches!(C::DATA_INDEX, CacheAddress::Physical)
+                && matches!(C::DATA_TAG, CacheAddress::Physical);
+            assert!(physical || !C::COHERENT, "coherent data caches go by physical addresses");
+            assert!(C::FetchLine::BYTES <= C::DataLine::BYTES || !C::COHERENT);
         }
-        let mini_dcache = mini.map(|shape| cache_model(shape, random(1))).transpose()?;
-        let icache = cache_model(&platform.icache, random(2))?;
+        if platform.coherence.is_some() != C::COHERENT {
+            let wanted = if C::COHERENT { "these cores need it" } else { "these cores have none" };
+            return Err(GeometryError(format!("coherence: {wanted}")));
+        }
+        let dcache = cache_of_lines::<C::DataLine>("dcache", &platform.dcache, random(0))?;
+        let mini = platform.mini_dcache.as_ref();
+        let mini_dcache = mini
+            .map(|shape| cache_of_lines::<C::DataLine>("mini_dcache", shape, random(1)))
+            .transpose()?;
+        let icache = cache_of_lines::<C::FetchLine>("icache", &platform.icache, random(2))?;
         let shifts = C::Mmu::PAGE_SHIFTS;
         let dtlb = platform.dtlb.as_ref();
         let space = mmu.space();
@@ -181,6 +201,10 @@ impl<C: Core> CoreMemory<C> {
             whole_operation_cycles: platform.whole_operation_cycles,
             replacement: [&platform.icache, &platform.dcache]
                 .map(|shape| replacement(shape.replacement)),
+            coherence: platform.coherence.clone().unwrap_or_default(),
+            level_2_cycles: platform.level_2.as_ref().map_or(0, |shape| shape.latency_cycles),
+            monitor: None,
+            event: false,
             watched: false,
             fetch_known: false,
         };
@@ -342,24 +366,31 @@ impl<C: Core> CoreMemory<C> {
         self.mmu.refusal(page, address, write, self.privileged)
     }
 
-    /// Reads the tables in memory as the walking hardware does: it sees neither the data cache nor
-    /// the write buffer.
+    /// Reads the tables in memory as the walking hardware does: it sees neither the data cache, unless
+    /// it reads through it, nor the write buffer.
     fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
         let now = self.now();
         self.write_buffer.retire(now, &mut bus.ram);
         let wait = self.write_buffer.transfer_ends_at(now);
         self.clock.charge_until(Cause::WriteBuffer, wait);
         self.write_buffer.retire(wait, &mut bus.ram);
-        let found = self.mmu.walk(address, |at| bus.read_table_word(at));
-        let reads = found.descriptors().len() as u64;
-        let cycles = reads * u64::from(self.timing.walk_read_cycles);
-        self.write_buffer.delay(cycles);
         let counters = &mut self.statistics.counters;
         let (misses, cause) = match side {
             Side::Instruction => (&mut counters.itlb_misses, Cause::InstructionWalk),
             Side::Data => (&mut counters.dtlb_misses, Cause::DataWalk),
         };
         *misses += 1;
+        if C::COHERENT && self.mmu.walks_through_data_cache() {
+            let found = self.mmu.walk(address, |at| self.coherent_word(bus, at));
+            for &(at, _) in found.descriptors() {
+                self.read_descriptor(bus, at, cause);
+            }
+            return found;
+        }
+        let found = self.mmu.walk(address, |at| bus.read_table_word(at));
+        let reads = found.descriptors().len() as u64;
+        let cycles = reads * u64::from(self.timing.walk_read_cycles);
+        self.write_buffer.delay(cycles);
         self.charge(cause, cycles);
         found
     }
@@ -389,7 +420,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// Physical address and memory type for a data access, or why not.
     #[inline]
-    fn translate_data(
+    pub(crate) fn translate_data(
         &mut self,
         bus: &mut Bus<C>,
         address: u32,
@@ -498,6 +529,9 @@ impl<C: Core> CoreMemory<C> {
         if bus.region(line.physical) != Region::Ram {
             return;
         }
+        if C::COHERENT {
+            return bus.write_below(line);
+        }
         let words = line.dirty.count_ones() * (C::DataLine::WORDS as u32 / 2);
         let mut now = self.now();
         self.write_buffer.retire(now, &mut bus.ram);
@@ -524,7 +558,13 @@ impl<C: Core> CoreMemory<C> {
     }
 
     /// Waits until memory is free for a read of the line at `physical`, then spends the read's time.
-    fn occupy_memory(&mut self, bus: &mut Bus<C>, physical: u32, cycles: u32, cause: Cause) {
+    pub(crate) fn occupy_memory(
+        &mut self,
+        bus: &mut Bus<C>,
+        physical: u32,
+        cycles: u32,
+        cause: Cause,
+    ) {
         if !self.write_buffer.is_empty() {
             let now = self.now();
             self.write_buffer.retire(now, &mut bus.ram);
@@ -566,6 +606,9 @@ impl<C: Core> CoreMemory<C> {
                 return words;
             }
         }
+        if C::COHERENT {
+            return self.read_below(bus, line, true, cause);
+        }
         self.occupy_memory(bus, line, self.timing.line_fill_cycles, cause);
         let first = (line >> 2) as usize;
         L::from_words(&bus.ram[first..first + L::WORDS])
@@ -581,6 +624,11 @@ impl<C: Core> CoreMemory<C> {
         cause: Cause,
     ) -> usize {
         self.statistics.counters.dcache_misses += 1;
+        if C::COHERENT && bus.region(physical) == Region::Ram {
+            let unique = cause == Cause::WriteAllocate;
+            let request = if unique { Request::Unique } else { Request::Read };
+            return self.fill_coherent(bus, physical, request, cause);
+        }
         let index = Self::by(C::DATA_INDEX, address, physical);
         let tag = Self::by(C::DATA_TAG, address, physical);
         let (slot, leaving) = self.dcache.allocate(memory_type.is_in_mini(), index, tag);
@@ -626,6 +674,9 @@ impl<C: Core> CoreMemory<C> {
             return None;
         }
         let slot = self.hinted(page, address)?;
+        if C::COHERENT && access == Access::Store && self.dcache.is_shared(slot) {
+            return None;
+        }
         Some((page.physical | address & 0xfff, slot, page.memory_type))
     }
 
@@ -745,6 +796,7 @@ impl<C: Core> CoreMemory<C> {
                 self.drain(bus, Cause::WriteBuffer);
                 self.charge(Cause::Uncached, self.timing.word_read_cycles);
                 bus.board.now = self.now();
+                bus.board.core = self.number;
                 let word = bus.board.read(physical & !3, self.pc);
                 self.request_exit();
                 word
@@ -805,7 +857,11 @@ impl<C: Core> CoreMemory<C> {
         if page.store_tag != address & (!0xfff | alignment) | self.context {
             return None;
         }
-        self.hinted(page, address)
+        let slot = self.hinted(page, address)?;
+        if C::COHERENT && self.dcache.is_shared(slot) {
+            return None;
+        }
+        Some(slot)
     }
 
     /// Stores a word. The low two bits of the address are ignored where they are not checked.
@@ -921,13 +977,16 @@ impl<C: Core> CoreMemory<C> {
         self.observe(bus, |observer, core, bus| observer.storing(core, bus, &store));
         if cached {
             let mut slot = self.line_of(address, physical);
-            if slot.is_none() && memory_type.allocates_on_write() {
+            if slot.is_none() && (C::COHERENT || memory_type.allocates_on_write()) {
                 let cause = Cause::WriteAllocate;
                 slot = Some(self.fill(bus, address, physical, memory_type, cause));
             }
             if let Some(slot) = slot {
+                if C::COHERENT {
+                    self.make_unique(bus, slot, Cause::WriteAllocate);
+                }
                 self.dcache.set_word(slot, address, value, mask);
-                if memory_type.is_write_back() {
+                if C::COHERENT || memory_type.is_write_back() {
                     self.dcache.mark_dirty(slot, address);
                     return Ok(false);
                 }
@@ -960,6 +1019,9 @@ impl<C: Core> CoreMemory<C> {
                     self.write_buffer.retire(now, &mut bus.ram);
                 }
                 self.write_buffer.push_store(now, physical, value, mask, joins);
+                if C::COHERENT {
+                    bus.clear_monitors(physical);
+                }
                 if !buffered {
                     self.drain(bus, Cause::Uncached);
                 }
@@ -973,6 +1035,7 @@ impl<C: Core> CoreMemory<C> {
                 self.drain(bus, Cause::WriteBuffer);
                 self.charge(Cause::Uncached, self.timing.write_first_cycles);
                 bus.board.now = self.now();
+                bus.board.core = self.number;
                 bus.board.write(physical & !3, value, self.pc);
                 self.request_exit();
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mmulab_hardware::{Account, Cause as _, GeometryError, Line};
+use mmulab_hardware::{Account, Cause as _, DataCache, GeometryError, Line, Random};
 use mmulab_machine::Platform;
 
 use crate::board::Board;
@@ -10,9 +10,10 @@ use crate::bus::Bus;
 use crate::cause::Cause;
 use crate::checker::Checker;
 use crate::clock::{Clock, Cost};
+use crate::coherence::Level2;
 use crate::core::{Core, Decode, Flow, Space, Taken};
 use crate::loader::Loaded;
-use crate::memory::CoreMemory;
+use crate::memory::{CoreMemory, cache_of_lines};
 use crate::observer::{Observer, Observers};
 use crate::symbols::Symbols;
 use crate::timeline::Timeline;
@@ -121,6 +122,15 @@ pub struct System<C: Core> {
     host_at: u64,
 }
 
+/// The second level of a machine.
+fn level_2_model<C: Core>(shape: &mmulab_machine::Cache) -> Result<Level2<C>, GeometryError> {
+    if !C::COHERENT {
+        return Err(GeometryError("level_2: these cores have none".to_owned()));
+    }
+    // Streams 0 to 7 of each core are its own; see CoreMemory::new.
+    Ok(DataCache::new(cache_of_lines::<C::DataLine>("level_2", shape, Random::stream(2, 0))?, None))
+}
+
 impl<C: Core> System<C> {
     /// A machine out of reset, with nothing loaded.
     ///
@@ -134,10 +144,12 @@ impl<C: Core> System<C> {
         let cores = (0..count)
             .map(|number| C::new(description, &platform, number))
             .collect::<Result<Vec<_>, _>>()?;
+        let level_2 = platform.level_2.as_ref();
+        let level_2 = level_2.map(level_2_model::<C>).transpose()?;
         let board = Board::new(platform.clock_hz, count);
         let ram_bytes = platform.memory.size_bytes as u32;
         Ok(System {
-            bus: Bus::new(ram_bytes, C::zero_bank(description), board, cores),
+            bus: Bus::new(ram_bytes, C::zero_bank(description), board, cores, level_2),
             platform,
             debugging: Debugging::default(),
             symbols: None,
@@ -332,7 +344,7 @@ impl<C: Core> System<C> {
         if let Some(stop) = core.requests().stop.take() {
             // A core that loops for ever is parked while another runs.
             let parked =
-                stop == Stop::Hang && self.cores_mut().any(|peer| !peer.requests().waiting);
+                stop == Stop::Hang && self.cores_mut().any(|peer| !peer.requests().is_waiting());
             if !parked {
                 return Some(stop);
             }
@@ -377,8 +389,12 @@ impl<C: Core> System<C> {
             let lines = self.bus.board.interrupts(number, now);
             if lines.irq || lines.fiq {
                 core.requests().waiting = false;
+                core.requests().waiting_for_event = false;
             }
-            if core.requests().waiting {
+            if core.requests().waiting_for_event && core.memory_mut().take_event() {
+                core.requests().waiting_for_event = false;
+            }
+            if core.requests().is_waiting() {
                 match self.wait(host, core, now) {
                     Wait::Again => continue,
                     Wait::NextCore => return None,
@@ -394,7 +410,14 @@ impl<C: Core> System<C> {
     fn wait(&mut self, host: &mut dyn Host, core: &mut C, now: u64) -> Wait {
         let reached = self.bus.board.interrupts_reach(core.memory().number);
         if let Some(event) = self.bus.board.next_event().filter(|_| reached) {
-            let left = event.saturating_sub(now).max(1);
+            // Another core may send something before.
+            let several = self.bus.cores.len() > 1;
+            let most = if several { self.platform.interleave_cycles.into() } else { u64::MAX };
+            let left = event.saturating_sub(now).clamp(1, most);
+            if self.cores_mut().any(|peer| !peer.requests().is_waiting()) {
+                core.memory_mut().charge(Cause::Idle, left);
+                return Wait::NextCore;
+            }
             let clock_hz = self.bus.board.clock_hz as f64;
             if !self.bus.board.output.is_empty() {
                 self.poll_host(host);
@@ -408,9 +431,9 @@ impl<C: Core> System<C> {
             } else {
                 core.memory_mut().charge(Cause::Idle, left);
             }
-            return Wait::Again;
+            return if several { Wait::NextCore } else { Wait::Again };
         }
-        let others_wait = self.cores_mut().all(|peer| peer.requests().waiting);
+        let others_wait = self.cores_mut().all(|peer| peer.requests().is_waiting());
         let others_have_events = self.bus.board.next_event().is_some();
         if !others_wait || others_have_events {
             core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);

@@ -124,6 +124,23 @@ impl TranslationBuffer {
         largest
     }
 
+    /// The same in one address space, or with `None` in all.
+    pub fn invalidate_in(&mut self, address: u32, asid: Option<u16>) -> u32 {
+        let Some(asid) = asid else {
+            let mut largest = 0;
+            for tlb in self.locked.iter_mut().chain([&mut self.main]) {
+                tlb.invalidate_where(|_, entry| {
+                    let found =
+                        entry.payload.first_of_page(address) == entry.virtual_address as u32;
+                    largest = if found { largest.max(entry.page_shift) } else { largest };
+                    found
+                });
+            }
+            return largest;
+        };
+        self.invalidate(address, asid)
+    }
+
     /// Whether the invalidation of all spares the entry of an address.
     pub fn is_locked(&self, address: u32, asid: u16) -> bool {
         let address = u64::from(address);

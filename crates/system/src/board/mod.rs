@@ -26,6 +26,8 @@ pub struct Board {
     pub clock_hz: u64,
     /// Time in core cycles, as far as devices know.
     pub now: u64,
+    /// The core whose access a device sees: some have registers for each.
+    pub core: usize,
     uart: Pl011,
     timers: Sp804,
     vic: Vic,
@@ -52,6 +54,7 @@ impl Board {
         Board {
             clock_hz,
             now: 0,
+            core: 0,
             uart: Pl011::new(),
             timers: Sp804::new(clock_hz),
             vic: Vic::default(),

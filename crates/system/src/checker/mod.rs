@@ -385,7 +385,7 @@ impl Checker {
                 return Newer::BufferElsewhere(peer.number);
             }
         }
-        if bus.ram.get((physical >> 2) as usize) == Some(&newest) {
+        if bus.word_below(physical) == Some(newest) {
             return Newer::Memory;
         }
         self.lost.get(&(physical & !(LOST_BYTES - 1))).copied().unwrap_or(Newer::Unknown)

@@ -1,17 +1,20 @@
-//! An instruction set for the tests: a dozen instructions of 32 bits, 16 registers, and a page table of
-//! one level with address-space identifiers. Its data cache has lines of 64 bytes, indexed and tagged
-//! with physical addresses; its instruction cache has lines of 16 bytes, indexed with virtual and tagged
-//! with physical ones. The system crate knows nothing of it.
+//! An instruction set for the tests: a dozen instructions of 32 bits, 16 registers, and page tables of
+//! one level, one for each half of the addresses, with address-space identifiers. Its data cache has
+//! lines of 64 bytes, indexed and tagged with physical addresses; its instruction cache has lines of 16
+//! bytes, indexed with virtual and tagged with physical ones. `Toy<true>` keeps its data caches coherent
+//! and walks through them. The system crate knows nothing of it.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{
-    Addressing, BufferShape, Cache, MemoryShape, Platform, Replacement, TlbShape, Ways, WritePolicy,
+    Addressing, BufferShape, Cache, CoherenceShape, MemoryShape, Platform, Replacement, TlbShape,
+    Ways, WritePolicy,
 };
 use mmulab_system::bus::Bus;
 use mmulab_system::clock::Cost;
+use mmulab_system::coherence::Point;
 use mmulab_system::core::{
     CacheAddress, Core, Decode, Fault, Flow, InterruptLines, MaintenanceNames, MemoryType, Mmu,
     Requests, Side, Space, SpaceFormat, Translation, Walk,
@@ -39,11 +42,17 @@ pub const NUMBER: u32 = 9; // a = number of the core
 pub const EXIT: u32 = 10; // ends with status a
 pub const STATUS: u32 = 11; // a = fault status
 pub const RETURN: u32 = 12; // to where the exception came from
+pub const LOAD_EXCLUSIVE: u32 = 13; // as LOAD
+pub const STORE_EXCLUSIVE: u32 = 14; // word at b + constant = a; c = 0 if it was stored, 1 if not
+pub const SEND_EVENT: u32 = 15;
+pub const WAIT_FOR_EVENT: u32 = 16;
 
 /// Registers of the MMU.
 pub const TABLE: u32 = 0;
 pub const ASID: u32 = 1;
 pub const ON: u32 = 2;
+/// Of the upper half of the addresses.
+pub const TABLE_HIGH: u32 = 3;
 
 /// Maintenance operations.
 pub const CLEAN: u32 = 0;
@@ -52,6 +61,10 @@ pub const INVALIDATE_INSTRUCTIONS: u32 = 2;
 pub const INVALIDATE_PAGE: u32 = 3;
 pub const INVALIDATE_SPACE: u32 = 4;
 pub const DRAIN: u32 = 5;
+/// On all cores.
+pub const INVALIDATE_PAGE_EVERYWHERE: u32 = 6;
+pub const INVALIDATE_INSTRUCTIONS_EVERYWHERE: u32 = 7;
+pub const CLEAN_TO_UNIFICATION: u32 = 8;
 
 /// Bits of a descriptor, whose high 20 bits are the page.
 pub const VALID: u32 = 1;
@@ -70,7 +83,8 @@ pub fn set(register: u32, value: u32) -> [u32; 2] {
 }
 
 pub struct ToyMmu {
-    registers: [u32; 3],
+    pub registers: [u32; 4],
+    walks_through_data_cache: bool,
 }
 
 static SPACE: SpaceFormat = SpaceFormat {
@@ -107,6 +121,10 @@ impl Mmu for ToyMmu {
         self.registers[ASID as usize] as u16
     }
 
+    fn walks_through_data_cache(&self) -> bool {
+        self.walks_through_data_cache
+    }
+
     fn untranslated_type(&self, _: Side) -> MemoryType {
         MemoryType::STRONGLY_ORDERED
     }
@@ -128,7 +146,8 @@ impl Mmu for ToyMmu {
     }
 
     fn walk(&self, address: u32, mut read: impl FnMut(u32) -> u32) -> Walk {
-        let at = self.registers[TABLE as usize] + (address >> 12) * 4;
+        let table = if address >> 31 == 0 { TABLE } else { TABLE_HIGH };
+        let at = self.registers[table as usize] + ((address & 0x7fff_ffff) >> 12) * 4;
         let descriptor = read(at);
         let uncached = MemoryType::uncached(false);
         let cached = MemoryType::write_back().allocating(true);
@@ -203,15 +222,15 @@ impl Decode for ToyDecoder {
     }
 }
 
-pub struct Toy {
+pub struct Toy<const COHERENT: bool = false> {
     pub registers: [u32; 16],
-    memory: CoreMemory<Toy>,
+    memory: CoreMemory<Toy<COHERENT>>,
     requests: Requests,
     fault_status: u32,
     return_to: u32,
 }
 
-impl Toy {
+impl<const COHERENT: bool> Toy<COHERENT> {
     fn refuse(&mut self, fault: Fault) -> Flow {
         self.fault_status = fault.status;
         self.return_to = self.memory.pc.wrapping_add(4);
@@ -220,14 +239,14 @@ impl Toy {
         Flow::Jump
     }
 
-    fn control(&mut self, bus: &mut Bus<Toy>, register: u32, value: u32) {
-        self.memory.mmu.registers[register as usize % 3] = value;
+    fn control(&mut self, bus: &mut Bus<Self>, register: u32, value: u32) {
+        self.memory.mmu.registers[register as usize % 4] = value;
         self.memory.space_changed(true);
         self.memory.renew_pages();
         self.memory.tables_changed(bus);
     }
 
-    fn operate(&mut self, bus: &mut Bus<Toy>, operation: u32, address: u32) {
+    pub fn operate(&mut self, bus: &mut Bus<Self>, operation: u32, address: u32) {
         let memory = &mut self.memory;
         match operation {
             CLEAN => memory.operate_on_line(bus, address, LineOperation::Clean),
@@ -235,12 +254,29 @@ impl Toy {
             INVALIDATE_INSTRUCTIONS => memory.invalidate_instruction_line(bus, address),
             INVALIDATE_PAGE => memory.invalidate_translation(bus, address, true, true),
             INVALIDATE_SPACE => memory.invalidate_address_space(bus, address as u16),
+            INVALIDATE_PAGE_EVERYWHERE => {
+                let asid = memory.mmu.asid();
+                memory.broadcast(bus, |memory, bus| {
+                    memory.invalidate_translation_of(bus, address, Some(asid));
+                });
+            }
+            INVALIDATE_INSTRUCTIONS_EVERYWHERE => {
+                let Ok(physical) = memory.physical_of(bus, address) else { return };
+                memory.broadcast(bus, |memory, _| {
+                    memory.invalidate_instruction_line_of(address, physical);
+                });
+            }
+            CLEAN_TO_UNIFICATION => {
+                let (clean, point) = (LineOperation::Clean, Point::Unification);
+                let _ = memory.operate_to(bus, address, clean, point);
+            }
             _ => memory.drain_write_buffer(bus),
         }
     }
 }
 
-impl Core for Toy {
+impl<const COHERENT: bool> Core for Toy<COHERENT> {
+    const COHERENT: bool = COHERENT;
     type DataLine = [u32; 16];
     type FetchLine = [u32; 4];
     const DATA_INDEX: CacheAddress = CacheAddress::Physical;
@@ -257,8 +293,8 @@ impl Core for Toy {
     type Op = ToyOp;
     type Description = ();
 
-    fn new((): &(), platform: &Platform, number: usize) -> Result<Toy, GeometryError> {
-        let mmu = ToyMmu { registers: [0; 3] };
+    fn new((): &(), platform: &Platform, number: usize) -> Result<Self, GeometryError> {
+        let mmu = ToyMmu { registers: [0; 4], walks_through_data_cache: COHERENT };
         Ok(Toy {
             registers: [0; 16],
             memory: CoreMemory::new(platform, number, mmu, ToyDecoder, 0)?,
@@ -268,11 +304,11 @@ impl Core for Toy {
         })
     }
 
-    fn memory(&self) -> &CoreMemory<Toy> {
+    fn memory(&self) -> &CoreMemory<Self> {
         &self.memory
     }
 
-    fn memory_mut(&mut self) -> &mut CoreMemory<Toy> {
+    fn memory_mut(&mut self) -> &mut CoreMemory<Self> {
         &mut self.memory
     }
 
@@ -288,7 +324,7 @@ impl Core for Toy {
         false
     }
 
-    fn execute<const NARROW: bool>(&mut self, bus: &mut Bus<Toy>, op: &ToyOp) -> Flow {
+    fn execute<const NARROW: bool>(&mut self, bus: &mut Bus<Self>, op: &ToyOp) -> Flow {
         self.memory.clock.issue(op.cost);
         let word = op.word;
         let [a, b, c] = [20, 16, 12].map(|shift| (word >> shift & 15) as usize);
@@ -328,6 +364,23 @@ impl Core for Toy {
             EXIT => {
                 self.requests.stop = Some(Stop::Exit(self.registers[a] as u8));
                 self.memory.request_exit();
+            }
+            LOAD_EXCLUSIVE => match self.memory.load_exclusive(bus, address, 4) {
+                Ok(value) => self.registers[a] = value,
+                Err(fault) => return self.refuse(fault),
+            },
+            STORE_EXCLUSIVE => {
+                match self.memory.store_exclusive(bus, address, 4, self.registers[a]) {
+                    Ok(stored) => self.registers[c] = u32::from(!stored),
+                    Err(fault) => return self.refuse(fault),
+                }
+            }
+            SEND_EVENT => self.memory.send_event(bus),
+            WAIT_FOR_EVENT => {
+                if !self.memory.take_event() {
+                    self.requests.waiting_for_event = true;
+                    self.memory.request_exit();
+                }
             }
             STATUS => self.registers[a] = self.fault_status,
             RETURN => {
@@ -389,6 +442,8 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
         icache: cache(1024, 16),
         dcache: cache(4096, 64),
         mini_dcache: None,
+        level_2: None,
+        coherence: None,
         itlb: TlbShape {
             entries: 16,
             ways: Ways::Full,
@@ -415,6 +470,17 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
         },
         line_operation_cycles: 1,
         whole_operation_cycles: 1,
+    }
+}
+
+/// The same with coherent data caches and a second level, which is small so that lines leave it.
+pub fn coherent_platform(cores: u32, interleave_cycles: u32) -> Platform {
+    let coherence = CoherenceShape { transfer_cycles: 8, upgrade_cycles: 5, walk_hit_cycles: 1 };
+    Platform {
+        dcache: cache(1024, 64),
+        level_2: Some(Cache { latency_cycles: 6, ..cache(4096, 64) }),
+        coherence: Some(coherence),
+        ..platform(cores, interleave_cycles)
     }
 }
 
