@@ -21,74 +21,63 @@ static u32 outcome(const char *what, u32 got_through)
 // ---- a program that does as it is told ---------------------------------------------------------
 enum command { READ, WRITE, FILL, ANY_NONZERO, SECTIONS, WRITE_FUNCTION, EXECUTE, CALL_NUMBER };
 
+static u32 obey(struct message *order)
+{
+	const u32 *word = order->word;
+	volatile u32 *at = (volatile u32 *)word[1];
+	u32 value = word[2], result = 0;
+	switch (word[0]) {
+	case READ:
+		result = *at;
+		break;
+	case WRITE:
+		*at;
+		*at = value;
+		break;
+	case FILL: // dirty lines: most cores fetch a line only to read it
+		for (u32 i = 0; i < PAGE_BYTES / 4; i++) {
+			at[i];
+			at[i] = value;
+		}
+		break;
+	case ANY_NONZERO:
+		for (u32 i = 0; i < value / 4; i++)
+			result |= at[i];
+		break;
+	case SECTIONS: // adds up the first words of so many sections, one after the other
+		for (u32 i = 0; i < value; i++)
+			result += at[i * SECTION_BYTES / 4];
+		break;
+	case WRITE_FUNCTION: // that returns `value`, in each line of the page
+		for (u32 i = 0; i < PAGE_BYTES / 4; i += LINE_WORDS) {
+			at[i] = 0xe3a00000 | value; // mov r0, #value
+			at[i + 1] = 0xe1a0f00e;     // mov pc, lr
+		}
+		synchronise((u32)at);
+		break;
+	case EXECUTE:
+		result = ((u32(*)(void))at)();
+		break;
+	case CALL_NUMBER: // of the program's own space
+		result = system_call(word[1], 0, word[2], word[3], word[4], word[5], 0);
+		break;
+	}
+	return result;
+}
+
 static void agent(u32 root)
 {
-	struct message m = { { 0 } };
-	for (;;) {
-		ipc_call(root, &m);
-		volatile u32 *at = (volatile u32 *)m.word[1];
-		u32 value = m.word[2], result = 0;
-		switch (m.word[0]) {
-		case READ:
-			result = *at;
-			break;
-		case WRITE:
-			*at;
-			*at = value;
-			break;
-		case FILL: // dirty lines: most cores fetch a line only to read it
-			for (u32 i = 0; i < PAGE_BYTES / 4; i++) {
-				at[i];
-				at[i] = value;
-			}
-			break;
-		case ANY_NONZERO:
-			for (u32 i = 0; i < value / 4; i++)
-				result |= at[i];
-			break;
-		case SECTIONS: // adds up the first words of so many sections, one after the other
-			for (u32 i = 0; i < value; i++)
-				result += at[i * SECTION_BYTES / 4];
-			break;
-		case WRITE_FUNCTION: // that returns `value`, in each line of the page
-			for (u32 i = 0; i < PAGE_BYTES / 4; i += LINE_WORDS) {
-				at[i] = 0xe3a00000 | value; // mov r0, #value
-				at[i + 1] = 0xe1a0f00e;     // mov pc, lr
-			}
-			synchronise((u32)at);
-			break;
-		case EXECUTE:
-			result = ((u32(*)(void))at)();
-			break;
-		case CALL_NUMBER: // of the program's own space
-			result = system_call(m.word[1], 0, m.word[2], m.word[3], m.word[4], m.word[5], 0);
-			break;
-		}
-		m.word[0] = 0;
-		m.word[1] = result;
-	}
+	agent_loop(root, obey);
 }
 
 static void start(struct process *process)
 {
-	struct message m = { { 0 } };
-	start_or_stop(process - processes, agent, self(), PRIORITY);
-	ipc_receive(process->thread, &m);
+	agent_start(process, agent);
 }
 
-// True if the command ended without a fault.
 static bool ask(struct process *process, enum command command, u32 address, u32 value, u32 *result)
 {
-	extern char stack_top[];
-	struct message m = { { command, address, value } };
-	ipc_call(process->thread, &m);
-	*result = m.word[1];
-	if (m.word[0] < FAULT_DATA)
-		return true;
-	thread_destroy(process->thread);
-	process->thread = thread_create(process->space, (u32)agent, (u32)stack_top, self(), PRIORITY, self());
-	ipc_receive(process->thread, &m);
-	return false;
+	return agent_ask(process, agent, command, address, value, result);
 }
 
 static void must(struct process *process, enum command command, u32 address, u32 value)

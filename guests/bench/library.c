@@ -6,7 +6,7 @@
 
 #define LIBRARY_AT 0x80000000
 #define SECTION_PAGES 256
-#define MOST_PAGES 64
+#define MAX_PAGES 64
 #define OTHER_RESULT 77 // of no page
 
 enum command { VISIT, WRITE };
@@ -98,8 +98,8 @@ u32 library(void)
 	u32 n = option_number("processes", 4), errors = 0;
 	pages = option_number("pages", 16);
 	laps = option_number("laps", 200);
-	if (pages > MOST_PAGES)
-		pages = MOST_PAGES;
+	if (pages > MAX_PAGES)
+		pages = MAX_PAGES;
 	if (n < 4)
 		n = 4;
 	u32 text = library_create();

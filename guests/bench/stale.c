@@ -62,67 +62,53 @@ static u32 any_written(volatile u32 *from, u32 pages)
 	return found;
 }
 
+static u32 obey(struct message *order)
+{
+	const u32 *word = order->word;
+	volatile u32 *at = (volatile u32 *)word[1];
+	u32 value = word[2], result = 0;
+	switch (word[0]) {
+	case READ:
+		result = *at;
+		break;
+	case WRITE:
+		write(at, value);
+		break;
+	case WRITE_CODE:
+		write_code(at, value);
+		break;
+	case EXECUTE:
+		result = execute(at, value);
+		break;
+	case MAP:
+		map(0, (u32)at, 1, READ_WRITE);
+		break;
+	case UNMAP:
+		unmap(0, (u32)at, 1);
+		break;
+	case GROW:
+		result = grow(at, value);
+		break;
+	case ANY_WRITTEN:
+		result = any_written(at, value);
+		break;
+	}
+	return result;
+}
+
 static void agent(u32 root)
 {
-	struct message m = { { 0 } };
-	for (;;) {
-		ipc_call(root, &m);
-		volatile u32 *at = (volatile u32 *)m.word[1];
-		u32 value = m.word[2], result = 0;
-		switch (m.word[0]) {
-		case READ:
-			result = *at;
-			break;
-		case WRITE:
-			write(at, value);
-			break;
-		case WRITE_CODE:
-			write_code(at, value);
-			break;
-		case EXECUTE:
-			result = execute(at, value);
-			break;
-		case MAP:
-			map(0, (u32)at, 1, READ_WRITE);
-			break;
-		case UNMAP:
-			unmap(0, (u32)at, 1);
-			break;
-		case GROW:
-			result = grow(at, value);
-			break;
-		case ANY_WRITTEN:
-			result = any_written(at, value);
-			break;
-		}
-		m.word[0] = 0;
-		m.word[1] = result;
-	}
+	agent_loop(root, obey);
 }
 
 static void start(struct process *process)
 {
-	struct message m = { { 0 } };
-	if (!process_start(process, agent, self(), PRIORITY, self())) {
-		print("error: cannot start\n");
-		machine_exit(3);
-	}
-	ipc_receive(process->thread, &m);
+	agent_start(process, agent);
 }
 
-// True if the command ended without a fault.
 static bool ask(struct process *process, enum command command, u32 address, u32 value, u32 *result)
 {
-	extern char stack_top[];
-	struct message m = { { command, address, value } };
-	ipc_call(process->thread, &m);
-	*result = m.word[1];
-	if (m.word[0] < FAULT_DATA)
-		return true;
-	thread_destroy(process->thread);
-	process->thread = thread_create(process->space, (u32)agent, (u32)stack_top, self(), PRIORITY, self());
-	ipc_receive(process->thread, &m);
-	return false;
+	return agent_ask(process, agent, command, address, value, result);
 }
 
 static void expect(struct process *process, enum command command, u32 address, u32 value, u32 expected)

@@ -93,6 +93,11 @@ def plotted(cells: Cells, **wanted: object) -> list[Cell]:
     )
 
 
+def in_figures(cells: Cells, **wanted: object) -> list[Cell]:
+    """Those on the caches of figures 11 to 13."""
+    return plotted(cells, l1_bytes=FIGURE_L1, l2_bytes=(SMALL_L2, LARGE_L2), **wanted)
+
+
 def compared(cell: Cell, cells: Cells, organisation: str) -> Cell:
     """The same program and caches under another organisation."""
     other = cells.like(cell, organisation=organisation)
@@ -108,12 +113,10 @@ def intel_is_best_hierarchical(cells: Cells) -> Finding:
     NOTLB, which has no TLB to shrink, is compared at the study's 128 entries only.
     """
     won, lost = 0, []
-    for cell in plotted(
+    for cell in in_figures(
         cells,
         organisation="intel",
         program=POOR_LOCALITY,
-        l1_bytes=FIGURE_L1,
-        l2_bytes=(SMALL_L2, LARGE_L2),
         tlb_entries=(64, 128),
     ):
         for cost in COSTS:
@@ -289,27 +292,35 @@ def lines_explain(cells: Cells, program: str, organisation: str) -> tuple[float,
     return by_l1, by_l2
 
 
-@claim("vm98-09")
-def handler_cost_follows_the_tlb(cells: Cells) -> Finding:
-    """`uhandler` over all caches with a TLB; over the second level without."""
+def follows_the_tlb(
+    cells: Cells, organisations: Sequence[str], quantity: Callable[[Cell], float]
+) -> Finding:
+    """Whether a quantity is constant over all caches with a TLB, and without one falls by the second
+    level."""
     constant = max(
         spread(
-            cell.cpi("uhandler")
+            quantity(cell)
             for cell in cells.where(organisation=organisation, program=program, tlb_entries=128)
         )
-        for organisation in WITH_TLB
+        for organisation in organisations
         for program in POOR_LOCALITY
     )
     falls = [
-        compared_l2.cpi("uhandler") / cell.cpi("uhandler")
+        quantity(more) / quantity(cell)
         for cell in plotted(cells, organisation="notlb", program=POOR_LOCALITY, l2_bytes=SMALL_L2)
-        if (compared_l2 := cells.like(cell, l2_bytes=LARGE_L2))
+        if (more := cells.like(cell, l2_bytes=LARGE_L2))
     ]
     ours = (
         f"with a TLB largest over smallest {constant:.3f}; NOTLB at 2 MB over 512 KB a side: "
         f"median {median(falls):.2f}, at most {max(falls):.2f}"
     )
     return constant <= 1 + CONSTANT and max(falls) < 1 - CONSTANT, ours
+
+
+@claim("vm98-09")
+def handler_cost_follows_the_tlb(cells: Cells) -> Finding:
+    """`uhandler`."""
+    return follows_the_tlb(cells, WITH_TLB, lambda cell: cell.cpi("uhandler"))
 
 
 @claim("vm98-10")
@@ -465,12 +476,10 @@ def applications_miss_more(cells: Cells) -> Finding:
     more, data = {}, []
     for program in POOR_LOCALITY:
         ratios = []
-        for cell in plotted(
+        for cell in in_figures(
             cells,
             organisation=WITH_TLB,
             program=program,
-            l1_bytes=FIGURE_L1,
-            l2_bytes=(SMALL_L2, LARGE_L2),
         ):
             base = compared(cell, cells, "base")
             ratios.append(cell.cache_misses / base.cache_misses - 1)
@@ -490,12 +499,10 @@ def three_ways_to_count(cells: Cells) -> Finding:
     holds, parts = True, {}
     for program in POOR_LOCALITY:
         plain, induced, interrupts = [], [], []
-        for cell in plotted(
+        for cell in in_figures(
             cells,
             organisation=WITH_TLB,
             program=program,
-            l1_bytes=FIGURE_L1,
-            l2_bytes=(SMALL_L2, LARGE_L2),
         ):
             more_misses = cell.mcpi - compared(cell, cells, "base").mcpi
             time = 1 + cell.mcpi + cell.vmcpi
@@ -512,37 +519,18 @@ def three_ways_to_count(cells: Cells) -> Finding:
 
 @claim("vm98-18")
 def interrupts_follow_the_tlb(cells: Cells) -> Finding:
-    """Number of interrupts over all caches with a TLB; over the second level without."""
-    constant = max(
-        spread(
-            cell.interrupts
-            for cell in cells.where(organisation=organisation, program=program, tlb_entries=128)
-        )
-        for organisation in ("ultrix", "mach", "pa-risc")
-        for program in POOR_LOCALITY
-    )
-    falls = [
-        more.interrupts / cell.interrupts
-        for cell in plotted(cells, organisation="notlb", program=POOR_LOCALITY, l2_bytes=SMALL_L2)
-        if (more := cells.like(cell, l2_bytes=LARGE_L2))
-    ]
-    ours = (
-        f"with a TLB largest over smallest {constant:.3f}; NOTLB at 2 MB over 512 KB a side: "
-        f"median {median(falls):.2f}, at most {max(falls):.2f}"
-    )
-    return constant <= 1 + CONSTANT and max(falls) < 1 - CONSTANT, ours
+    """The number of interrupts, where misses are handled in software."""
+    return follows_the_tlb(cells, ("ultrix", "mach", "pa-risc"), lambda cell: cell.interrupts)
 
 
 @claim("vm98-19")
 def jpeg_is_the_counterexample(cells: Cells) -> Finding:
     """The four parts of the claim, on the caches of figure 13, interrupts at 10 and 50 cycles."""
     worst, mach, exceeds, totals = [], [], [], []
-    for cell in plotted(
+    for cell in in_figures(
         cells,
         organisation="pa-risc",
         program="ijpeg-like",
-        l1_bytes=FIGURE_L1,
-        l2_bytes=(SMALL_L2, LARGE_L2),
     ):
         others = [compared(cell, cells, name) for name in ("ultrix", "mach", "intel")]
         worst.append(cell.vmcpi > max(other.vmcpi for other in others))
@@ -571,12 +559,10 @@ def fourfold_caches_halve_the_total(cells: Cells) -> Finding:
     for program in POOR_LOCALITY:
         best, which = max(
             (1 - more.total(50) / cell.total(50), level)
-            for cell in plotted(
+            for cell in in_figures(
                 cells,
                 organisation=WITH_TLB,
                 program=program,
-                l1_bytes=FIGURE_L1,
-                l2_bytes=(SMALL_L2, LARGE_L2),
             )
             for level in ("l1", "l2")
             for size in [4 * getattr(cell.configuration, f"{level}_bytes")]
@@ -609,12 +595,10 @@ def chains_are_short(cells: Cells) -> Finding:
 def inverted_and_hardware_is_best(cells: Cells) -> Finding:
     """Total overhead of `inverted-hw` on the caches of figures 11 and 12, at every cost."""
     won, lost, gains = 0, [], []
-    for cell in plotted(
+    for cell in in_figures(
         cells,
         organisation="inverted-hw",
         program=POOR_LOCALITY,
-        l1_bytes=FIGURE_L1,
-        l2_bytes=(SMALL_L2, LARGE_L2),
     ):
         for name in ("intel", "pa-risc"):
             other = compared(cell, cells, name)
