@@ -1,6 +1,6 @@
 """The shipped recording reads as it was made, and as docs/trace-format.md says.
 
-A change of the trace format must make it anew.
+A change of the trace format must make it again.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Studies: what they say, what they refuse, and that they go on where they stopped."""
+"""Studies: what they say, what they refuse, and that they continue where they stopped."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ static u32 thumb(void)
 }
 
 // ---- frames ------------------------------------------------------------------------------------
-// Pages of `reader` that should be zero, before and after other lines have displaced what was cached.
+// Pages of `reader` that should be zero, before and after other lines have evicted what was cached.
 static bool sees_something(struct process *reader, u32 pages)
 {
 	u32 seen = 0, result;

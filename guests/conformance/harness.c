@@ -60,7 +60,7 @@ static void put_hex(char before, word value, int digits)
         put("0123456789abcdef"[value >> (digits * 4) & 15]);
 }
 
-/* Called by the vectors: notes what happened; gives the address to go on at, 0 ends the case. */
+/* Called by the vectors: notes what happened; gives the address to continue at, 0 ends the case. */
 word exception(word vector, word lr, word spsr)
 {
     word thumb = spsr & THUMB;

@@ -88,7 +88,7 @@ def mmu_program():
 
 
 def in_our_words(line):
-    """A line of QEMU's with its known departure mended, if it is one.
+    """A line of QEMU's with its known departure fixed, if it is one.
 
     QEMU 7.2 gives the virtual address in the fault address register, where the manuals give the
     modified virtual address (ARM DDI 0198D, 2.3.7; 252480-006, 3.5.1.5). Only that column changes.

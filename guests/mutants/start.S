@@ -30,7 +30,7 @@ stuck:
         mov     r0, #1
         b       finish
 
-        @ A data abort: go on behind the access.
+        @ A data abort: continue behind the access.
 data:
         ldr     sp, =abort_stack_top
         stmfd   sp!, {r0, r1, lr}

@@ -312,7 +312,7 @@ def sweep(
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Replay a whole design space, in parallel, and go on where a killed sweep stopped.
+    """Replay a whole design space, in parallel, and continue where a killed sweep stopped.
 
     Example: [bold]mmulab sweep examples/studies/tlb_sizes.toml -o tlb_sizes.parquet[/]
 
@@ -336,7 +336,7 @@ def sweep(
             )
     except KeyboardInterrupt as error:
         if is_parquet:
-            raise Interrupted("interrupted; the same command goes on from here") from error
+            raise Interrupted("interrupted; the same command continues from here") from error
         raise
     if is_parquet:
         return note(f"{table.num_rows:,} rows in {output}")

@@ -19,7 +19,7 @@ COMPILER = "arm-none-eabi-gcc"
 
 
 def image(name: str) -> Path:
-    """The ELF of a guest, such as `microkernel-armv4` or `timing-sa1100`, built anew where its sources
+    """The ELF of a guest, such as `microkernel-armv4` or `timing-sa1100`, built again where its sources
     are younger.
 
     Raises `InputError` where the compiler is missing or there is no such guest.

@@ -465,7 +465,7 @@ static IRExpr* assign(IRType type, IRExpr* value)
    return IRExpr_RdTmp(temporary);
 }
 
-/* Writes `value` where the stream goes on. */
+/* Writes `value` where the stream continues. */
 static void add_write(IRExpr* value, UInt bytes)
 {
    IRExpr* to = IRExpr_RdTmp(block.cursor);

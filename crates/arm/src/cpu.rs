@@ -323,7 +323,7 @@ impl Cpu {
         Flow::Jump
     }
 
-    /// Goes on at `target` with bit 0 choosing the state (BX, and loads of R15 from version 5 on).
+    /// Continues at `target` with bit 0 choosing the state (BX, and loads of R15 from version 5 on).
     #[inline(always)]
     pub fn branch_exchange(&mut self, target: u32) -> Flow {
         if target & 1 != 0 && self.architecture != Architecture::V4 {
@@ -336,7 +336,7 @@ impl Cpu {
         Flow::Jump
     }
 
-    /// Goes on at `target` in the present state.
+    /// Continues at `target` in the present state.
     #[inline(always)]
     pub fn branch(&mut self, target: u32) -> Flow {
         self.memory.pc = if self.thumb() { target & !1 } else { target & !3 };

@@ -7,7 +7,7 @@ use support::{Code, cached, machine, run, uncached};
 /// Lines of one set of a 16 KB cache of four ways are so far apart, and those of one segment of a
 /// 16 KB cache of 64 ways as well, several times.
 const SAME_SET_BYTES: u32 = 4096;
-/// Loads that displace everything from a set that is not locked.
+/// Loads that evict everything from a set that is not locked.
 const CROWD: u32 = 250;
 
 /// Megabyte 2 (cached) and 3 (uncached) show physical megabyte 1; megabyte 5 is cached, too. R1 and R2

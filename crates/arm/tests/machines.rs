@@ -154,7 +154,7 @@ fn a_lost_guest_is_told_where_it_lost_itself() {
     code.put(0x4000 + 4 * 0x101, uncached(0x101)).section(1, uncached(0)).enable();
     let unmapped = run(&machine("arm926ej-s", &[]), &code);
     assert_eq!(unmapped.outcome.reason, "vector-loop");
-    // A store to where nothing is goes on, with a note.
+    // A store to where nothing is continues, with a note.
     let mut code = Code::new();
     code.put(0x6000_0000, 1).set(0, 0).exit_with(0);
     let noted = run(&machine("arm926ej-s", &[]), &code);

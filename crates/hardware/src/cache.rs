@@ -56,7 +56,7 @@ pub enum Access {
     Miss {
         /// Where it went.
         slot: Slot,
-        /// What it displaced.
+        /// What it evicted.
         evicted: Option<Evicted>,
     },
 }
@@ -143,7 +143,7 @@ impl Cache {
         self.tags.touch(slot);
     }
 
-    /// The slot that a fill with `address` displaces. Advances the generator or the pointer, so
+    /// The slot that a fill with `address` evicts. Advances the generator or the pointer, so
     /// call it once a fill.
     #[inline]
     pub fn victim(&mut self, address: u64) -> Slot {
@@ -157,7 +157,7 @@ impl Cache {
     }
 
     /// Puts the line of `address`, clean, into `slot`, records the use and returns what it
-    /// displaces.
+    /// evicts.
     #[inline]
     pub fn replace(&mut self, slot: Slot, address: u64) -> Option<Evicted> {
         let line = self.tags.replace(slot, address >> self.line_shift)?;
@@ -165,7 +165,7 @@ impl Cache {
         Some(Evicted { address: line << self.line_shift, dirty })
     }
 
-    /// One reference that allocates: find and touch, or displace and fill.
+    /// One reference that allocates: find and touch, or evict and fill.
     #[inline]
     pub fn access(&mut self, address: u64) -> Access {
         match self.find(address) {
@@ -238,7 +238,7 @@ impl Cache {
     }
 
     /// Changes which line gives way from the next fill on; what is in the cache stays. Random
-    /// replacement goes on where it was.
+    /// replacement continues where it was.
     ///
     /// # Errors
     /// The replacement does not fit the number of ways.
@@ -255,7 +255,7 @@ impl Cache {
         self.tags.close_ways(ways)
     }
 
-    /// The next fill of each set goes into `way`, and round robin goes on from there: software has
+    /// The next fill of each set goes into `way`, and round robin continues from there: software has
     /// written the victim pointers.
     pub fn aim_next_fill(&mut self, way: u32) {
         self.tags.aim(way);

@@ -70,7 +70,7 @@ const SHARED: u8 = 4;
 /// Entries of the table of hints.
 const HINTS: usize = 2048;
 
-/// A line that a fill displaces, or that is looked at.
+/// A line that a fill evicts, or that is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLine<L> {
     /// What its tag is compared with: the line's address of the kind that the driver tags with.

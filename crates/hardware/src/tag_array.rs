@@ -25,7 +25,7 @@ pub enum Replacement {
 pub enum Partition {
     /// The ways that ordinary fills use.
     Normal,
-    /// The lowest ways of each set, which ordinary fills never displace.
+    /// The lowest ways of each set, which ordinary fills never evict.
     Protected,
 }
 
@@ -305,7 +305,7 @@ impl TagArray {
         Ok(())
     }
 
-    /// The next fill of each set takes `way`, and a round-robin pointer goes on from there.
+    /// The next fill of each set takes `way`, and a round-robin pointer continues from there.
     pub fn aim(&mut self, way: u32) {
         let way = way.min(self.ways - 1) as u16;
         if let Order::RoundRobin(pointers) = &mut self.order {
@@ -479,7 +479,7 @@ impl TagArray {
         }
     }
 
-    /// The slot of `set` that the next fill displaces. Advances the generator or the pointer.
+    /// The slot of `set` that the next fill evicts. Advances the generator or the pointer.
     #[inline]
     pub fn victim(&mut self, set: u32, partition: Partition) -> Slot {
         if let Some(aimed) = self.aimed_ways.get_mut(set as usize)

@@ -12,7 +12,7 @@ pub struct TlbGeometry {
     pub ways: u32,
     /// log2 of the page sizes it can hold, ascending, each 10 to 47.
     pub page_shifts: Vec<u32>,
-    /// The lowest slots of each set, which ordinary insertions never displace.
+    /// The lowest slots of each set, which ordinary insertions never evict.
     pub protected_ways: u32,
 }
 
@@ -183,10 +183,10 @@ impl<P: Copy + Default> Tlb<P> {
     pub fn insert_at(&mut self, slot: Slot, entry: TlbEntry<P>) -> Option<TlbEntry<P>> {
         let TlbEntry { virtual_address, page_shift, asid, global, .. } = entry;
         let new = key(virtual_address, page_shift, asid, global);
-        let displaced = self.tags.replace(slot, new).is_some();
+        let evicted = self.tags.replace(slot, new).is_some();
         let old = std::mem::replace(&mut self.entries[slot as usize], entry);
         self.count(page_shift, global, 1);
-        if !displaced {
+        if !evicted {
             return None;
         }
         self.count(old.page_shift, old.global, -1);

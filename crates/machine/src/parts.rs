@@ -29,7 +29,7 @@ pub struct Cache {
     /// Which address indexes and tags it.
     pub addressing: Addressing,
     /// Cycles added by a reference that comes to this cache because the one above missed; 0 in the
-    /// first level, whose hits are part of issue. A reference that goes on to memory has paid this too.
+    /// first level, whose hits are part of issue. A reference that continues to memory has paid this too.
     pub latency_cycles: u32,
 }
 

@@ -20,7 +20,7 @@ impl Watch {
         Self { callback, last: Instant::now(), stopped: None }
     }
 
-    /// Whether the call may go on; `total` is what there is to do, where that is known.
+    /// Whether the call may continue; `total` is what there is to do, where that is known.
     pub(crate) fn continues(&mut self, done: u64, total: Option<u64>) -> bool {
         if self.stopped.is_some() {
             return false;

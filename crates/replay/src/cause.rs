@@ -188,7 +188,7 @@ impl Role {
             Role::Handler => (Cause::HandlerL2, false),
         };
         // The program's misses are named after the level that missed, a walk's after the level that
-        // it goes on to; each group stands in the order first level, second level, memory.
+        // it continues to; each group stands in the order first level, second level, memory.
         let step = if !is_program && level + 1 == levels { 2 } else { level.min(2) };
         Cause::ALL[first.index() + step]
     }

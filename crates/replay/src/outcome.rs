@@ -40,9 +40,9 @@ pub struct Outcome {
     pub caches: Vec<CacheCounters>,
     /// Collision chains, where the page table has them.
     pub chains: Option<ChainStatistics>,
-    /// Translation costs by part of the program, the dearest first.
+    /// Translation costs by part of the program, the most expensive first.
     pub regions: Vec<RegionCost>,
-    /// Translation costs by page, the dearest first.
+    /// Translation costs by page, the most expensive first.
     pub pages: Vec<PageCost>,
 }
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The user handler is at 0x8000_0000. Its first line and the program's only line fall into set 0 of
-//! L1 and of L2 alike, so that handler and program displace each other, which each account shows: the
+//! L1 and of L2 alike, so that handler and program evict each other, which each account shows: the
 //! second execution finds its line gone wherever a handler ran for the load of the first.
 
 #![allow(clippy::unwrap_used)]
@@ -56,9 +56,9 @@ const ULTRIX: [(&str, &str); 4] = [
 /// Its load of the user entry at 0xc000_0000 + 0x400 x 4 = 0xc000_1000 misses the D-TLB, so the root
 /// handler runs: 80 bytes are two L1 lines of one L2 line, so two misses in L1 and one in L2. The root
 /// entry, 0x8001_0000 + 1 x 4, and then the user entry come from memory, then the program's line,
-/// which displaces the user handler.
+/// which evicts the user handler.
 ///
-/// Load: the D-TLB misses page 0x10000. The user handler comes from memory again and displaces the
+/// Load: the D-TLB misses page 0x10000. The user handler comes from memory again and evicts the
 /// program's line. The user entry at 0xc004_0000 is on another page of the table, so the root handler
 /// runs, now from L1; root entry 0x8001_0100 and user entry are new lines. Then the datum.
 ///
@@ -149,8 +149,8 @@ fn mach() {
 }
 
 /// Two walks of 7 cycles, each with a root and a user entry in lines of their own; no handler
-/// displaces the program, so the second execution costs nothing but its issue. The user entry of the
-/// load, 0x8044_0000, is in L1 set 0 and is displaced by the datum.
+/// evicts the program, so the second execution costs nothing but its issue. The user entry of the
+/// load, 0x8044_0000, is in L1 set 0 and is evicted by the datum.
 #[test]
 fn intel() {
     let changes = [
@@ -180,7 +180,7 @@ fn intel() {
 /// Page 0x400 hashes to head 0x400; so does the load's page 0x1401: 0x1401 XOR 0x1 is 0x1400.
 ///
 /// Fetch: the handler, 80 bytes, takes two L1 lines of one L2 line from memory; the head of the chain
-/// is free, and its entry at 0x8002_0000 + 0x400 x 16 comes from memory. The program's line displaces
+/// is free, and its entry at 0x8002_0000 + 0x400 x 16 comes from memory. The program's line evicts
 /// the handler's first line from L1 and its line from L2.
 ///
 /// Load: the handler's first line comes from memory, its second is in L1. The head is another page's,

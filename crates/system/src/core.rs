@@ -395,7 +395,7 @@ pub enum Flow {
     Next,
     /// The same; the condition failed, so that this one delivers nothing.
     Skipped,
-    /// `CoreMemory::pc` says where execution goes on.
+    /// `CoreMemory::pc` says where execution continues.
     Jump,
     /// The slot has been decoded: dispatch it again.
     Decoded,

@@ -184,7 +184,7 @@ impl<C: Core> InstructionSide<C> {
         self.take_pool_line(slot, address, physical);
     }
 
-    /// Gives a slot its place in the pool; a line of other words that had it will decode anew.
+    /// Gives a slot its place in the pool; a line of other words that had it will decode again.
     #[inline(never)]
     fn take_pool_line(&mut self, slot: usize, address: u32, physical: u32) {
         // The same code relocated to several processes has one index for each.
@@ -244,7 +244,7 @@ impl<C: Core> InstructionSide<C> {
             if self.line_physical[slot] == line {
                 put(&mut self.lines[slot][index]);
                 self.narrow_ready[slot] = false;
-                // Its decoded form is taken anew when it is next fetched.
+                // Its decoded form is taken again when it is next fetched.
                 self.line_tags[slot] = 0;
             }
         }

@@ -479,7 +479,7 @@ fn feed<'a, 'b, C: Core>(
 }
 
 /// Talks with gdb until one of the two leaves. A packet that the stub cannot take is answered by an
-/// error, and a new stub goes on.
+/// error, and a new stub continues.
 fn converse<C: Core>(target: &mut Debuggee<'_, C>, packets: &mut Packets) -> std::io::Result<End> {
     loop {
         let stub = GdbStub::new(packets.stream.try_clone()?);

@@ -94,7 +94,7 @@ pub struct CoreMemory<C: Core> {
     pub(crate) write_buffer: WriteBuffer<C::DataLine>,
     /// The read buffer that software controls.
     pub read_buffer: ReadBuffer<C::DataLine>,
-    /// Where the search for a dirty line goes on.
+    /// Where the search for a dirty line continues.
     pub(crate) clean_pointer: usize,
     pub(crate) timing: MemoryShape,
     pub(crate) line_operation_cycles: u8,
@@ -1055,7 +1055,7 @@ impl<C: Core> CoreMemory<C> {
         let timing = &self.timing;
         let cycles =
             u64::from(if count == 1 { timing.word_read_cycles } else { timing.line_fill_cycles });
-        // What was stored to the line goes first; then the core goes on while memory reads.
+        // What was stored to the line goes first; then the core continues while memory reads.
         let stored_at = self.write_buffer.line_ready_at(self.now(), physical);
         self.clock.charge_until(Cause::WriteBuffer, stored_at);
         let now = self.now();

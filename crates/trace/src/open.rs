@@ -22,7 +22,7 @@ const XZ_MEMORY_BYTES: u64 = 256 << 20;
 
 const ZIP_MAGIC: [u8; 4] = *b"PK\x03\x04";
 
-/// What a trace may be packed in. All readers go on with streams that stand one behind the other.
+/// What a trace may be packed in. All readers continue with streams that are concatenated.
 #[derive(Clone, Copy)]
 enum Packing {
     Bzip2,

@@ -9,7 +9,7 @@ use crate::{AccessKind, Batch, Event, Source, TraceError};
 /// Valgrind's own remarks do, and are passed over by readers of that format.
 ///
 /// `write` is called with the text of a few thousand blocks and the instructions so far; it returns
-/// whether to go on.
+/// whether to continue.
 ///
 /// # Errors
 /// The trace is damaged or cannot be read; what stands before that was written.

@@ -85,7 +85,7 @@ fn block(address: u64, sizes: Vec<u8>, accesses: usize) -> Block {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Blocks that lie one behind the other, mostly executed so, with jumps and events between.
+    /// Blocks that are contiguous in memory, mostly executed so, with jumps and events between.
     #[test]
     fn every_step_stays(
         shapes in vec((vec(1u8..16, 1..9), 0usize..7), 2..12),
@@ -97,7 +97,7 @@ proptest! {
         let mut address = start;
         for (sizes, accesses) in shapes {
             let length: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
-            // Nothing lies across the end of the address space; the next begins anew.
+            // Nothing lies across the end of the address space; the next begins again.
             let next = address.checked_add(length).unwrap_or(0);
             if next > 0 {
                 table.push(block(address, sizes, accesses));

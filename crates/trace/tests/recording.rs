@@ -482,7 +482,7 @@ fn a_killed_recording_is_incomplete_and_readable() {
         assert_eq!(blocks, reader.information().totals.blocks);
         assert!(blocks > 0 || bytes < 30_000_000);
         assert!(!reader.information().is_complete() && reader.truncation().is_some());
-        // Nobody reads any more: the program does not go on alone.
+        // Nobody reads any more: the program does not continue alone.
         let start = Instant::now();
         while is_running(&program) {
             assert!(start.elapsed() < Duration::from_secs(60), "the program still runs");

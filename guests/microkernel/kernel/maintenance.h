@@ -39,7 +39,7 @@
 	X(FASS_RECYCLE_DACR, "its former owner's DACR is withdrawn") \
 	X(FASS_DIRTY, "activation marks the domains dirty") \
 	X(FASS_DIRTY_FAST_PATH, "the same in the fast path") \
-	X(FASS_DIRTY_AGAIN, "the same for the space that goes on after a flush") \
+	X(FASS_DIRTY_AGAIN, "the same for the space that continues after a flush") \
 	X(FASS_CLEAN, "all was flushed: no domain is dirty") \
 	X(FASS_REGION_REVOKE, "a region's domain is withdrawn from a sharer's DACR") \
 	X(FASS_REGION_DATA, "a section is shared: its data lines so far") \
@@ -57,7 +57,7 @@
 	X(FCSE_GROW_TRANSLATIONS, "translations") \
 	X(FCSE_GUARANTEED_RAN, "a space runs: it counts as cached") \
 	X(FCSE_RAN, "the same in best effort mode") \
-	X(FCSE_RAN_AGAIN, "the same for the space that goes on after a flush") \
+	X(FCSE_RAN_AGAIN, "the same for the space that continues after a flush") \
 	X(FCSE_DIRTY, "a PID's dirty bit") \
 	X(FCSE_CLEAN, "all was flushed: no PID is dirty") \
 	X(FCSE_LAST_USER, "a PID's last user") \

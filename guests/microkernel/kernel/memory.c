@@ -568,7 +568,7 @@ static int copy_page(struct space *from, u32 source, struct space *to, u32 addre
 	if (soft & DEVICE)
 		return ERROR_INVALID;
 	if (frames[frame / PAGE_BYTES].flags & FRAME_SHARED) {
-		// Others go on sharing it, so the copy cannot wait for a write.
+		// Others continue sharing it, so the copy cannot wait for a write.
 		for (u32 at = frames[frame / PAGE_BYTES].mappings; at;) {
 			struct mapping other = mapping_at(at);
 			clean_mapping(other);

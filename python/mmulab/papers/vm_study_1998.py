@@ -119,7 +119,7 @@ def pages_of(trace: Path) -> int:
 
 
 def sweep(program: str, trace: Path, heads: int, folder: Path, run: Run) -> list[Cell]:
-    """Replays a trace on all configurations; goes on where an interrupted run stopped."""
+    """Replays a trace on all configurations; continues where an interrupted run stopped."""
     all_of_them = configurations(program, run.full)
     study = mmulab.Study(
         traces=[trace],

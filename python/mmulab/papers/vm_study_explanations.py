@@ -427,7 +427,7 @@ def a_walk_displaces_little(cells: Cells, evidence: Evidence) -> Iterator[str]:
         wanted = {"gcc-like": 0.05, "vortex-like": 0.20}[program]
         if added < 1 and more < 0.75 * wanted:
             yield (
-                f"{program}: a walk displaces less than one line that is needed again ({added:.2f} "
+                f"{program}: a walk evicts less than one line that is needed again ({added:.2f} "
                 "misses, ULTRIX with L1 32 KB and L2 2 MB a side), and comes once in "
                 f"{ultrix.mean_free_path:.0f} instructions among "
                 f"{per_thousand(base.cache_misses, base.instructions)} misses per thousand: "

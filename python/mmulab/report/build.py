@@ -259,7 +259,7 @@ def _miss_rows(results: ReplayResults) -> list[dict[str, Any]]:
 
 
 def _region_rows(translating: list[MachineResult]) -> list[dict[str, Any]]:
-    """Share of each machine's translation cycles by part of the program, the dearest parts first."""
+    """Share of each machine's translation cycles by part of the program, the most expensive parts first."""
     shares: dict[tuple[str, bool], dict[str, float]] = {}
     pages: dict[tuple[str, bool], int] = {}
     for row in translating:

@@ -15,7 +15,7 @@
 //! new instruction set is a table of its own: 32-bit Thumb takes its patterns with 32 bits, the first
 //! half-word in the upper half. What it needs beside the rows: `Decoder::thumb` must ask that table when
 //! a half-word begins with 0b11101, 0b1111 on a core that has Thumb-2, an `Op` must say how long it is,
-//! and the run loop must go on by that length instead of one for the state. Floating point is rows whose
+//! and the run loop must continue by that length instead of one for the state. Floating point is rows whose
 //! handlers use registers of its own.
 
 mod a32;

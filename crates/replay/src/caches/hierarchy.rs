@@ -183,7 +183,7 @@ impl Hierarchy {
             found += 1;
         }
         // Fills run upwards: a level is filled when those below it have the line, so the dirty line
-        // that it displaces finds them as they will be.
+        // that it evicts finds them as they will be.
         for fill in (level..found).rev() {
             let here = &mut self.caches[self.path[side][fill]];
             if is_store && !here.allocates_on_store {

@@ -72,7 +72,7 @@ impl Stack {
     /// Brings the updates among the two most recent pages, and leaves in their position those at the
     /// next larger page size; returns how many these are.
     ///
-    /// There are `pages` pages so overflow, with [`NO_PAGE`]. At the larger size, they lie in the pages
+    /// There are `pages` pages so far, with [`NO_PAGE`]. At the larger size, they lie in the pages
     /// `enclosing` them, and `larger_recent` are the two most recent.
     pub(super) fn update(
         &mut self,

@@ -178,8 +178,8 @@ impl<W: Walk> Organisation for WithTlbs<W> {
             return false;
         }
         self.walk.walk(page, &mut self.tlbs.data, target);
-        if let Some(displaced) = self.tlbs.instruction.insert(page) {
-            target.unmap(Side::Instruction, displaced);
+        if let Some(evicted) = self.tlbs.instruction.insert(page) {
+            target.unmap(Side::Instruction, evicted);
         }
         true
     }
@@ -190,8 +190,8 @@ impl<W: Walk> Organisation for WithTlbs<W> {
             return false;
         }
         self.walk.walk(page, &mut self.tlbs.data, target);
-        if let Some(displaced) = self.tlbs.data.insert(page) {
-            target.unmap(Side::Data, displaced);
+        if let Some(evicted) = self.tlbs.data.insert(page) {
+            target.unmap(Side::Data, evicted);
         }
         true
     }

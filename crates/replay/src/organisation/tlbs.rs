@@ -117,13 +117,13 @@ impl PageTlb {
         self.set_index.of(page.into())
     }
 
-    /// Inserts a page of the program; which one it displaces.
+    /// Inserts a page of the program; which one it evicts.
     #[inline]
     pub fn insert(&mut self, page: u32) -> Option<u32> {
         self.insert_into(page, Partition::Normal)
     }
 
-    /// Inserts a page of a virtual page table into the protected slots, where it displaces only its
+    /// Inserts a page of a virtual page table into the protected slots, where it evicts only its
     /// like.
     #[inline]
     pub fn insert_protected(&mut self, page: u32) {
@@ -132,12 +132,12 @@ impl PageTlb {
 
     fn insert_into(&mut self, page: u32, partition: Partition) -> Option<u32> {
         let slot = self.tags.victim(self.set(page), partition);
-        let displaced = self.tags.replace(slot, page.into()).map(|page| page as u32);
-        if let Some(displaced) = displaced {
-            self.present[word(displaced)] &= !(1 << (displaced % 64));
+        let evicted = self.tags.replace(slot, page.into()).map(|page| page as u32);
+        if let Some(evicted) = evicted {
+            self.present[word(evicted)] &= !(1 << (evicted % 64));
         }
         self.present[word(page)] |= 1 << (page % 64);
-        displaced
+        evicted
     }
 
     /// How often the program missed.

@@ -60,7 +60,7 @@ impl Counter {
             if self.is(ONE_SHOT) {
                 return;
             }
-            // The step after zero loads anew.
+            // The step after zero loads again.
             steps -= 1;
             left = if self.is(PERIODIC) { load } else { mask };
         }

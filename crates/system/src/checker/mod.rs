@@ -188,7 +188,7 @@ impl Checker {
             changed = true;
         }
         if !self.lost.is_empty() {
-            // What is written anew is not lost any more; the line's other words may be, but a report
+            // What is written again is not lost any more; the line's other words may be, but a report
             // on them finds its cause without this record.
             self.lost.remove(&(physical & !(LOST_BYTES - 1)));
         }

@@ -1,4 +1,4 @@
-//! Fuses blocks that are executed one after the other and lie one behind the other.
+//! Fuses blocks that are executed one after the other and are contiguous in memory.
 //!
 //! A block ends where the recorder saw a way out, taken or not. Where it is mostly not taken, the
 //! block and the one behind it may as well be one: a trace of fewer blocks is smaller and is read

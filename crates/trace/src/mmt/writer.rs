@@ -17,7 +17,7 @@ use super::container::{
 use super::fusion::{BlockFusion, FUSED_ACCESSES, FUSED_BLOCKS};
 use crate::{AccessKind, Batch, Block, BlockId, BlockTable, Event, TraceError};
 
-/// A chunk is closed at this many blocks or addresses: long enough that learning the program anew
+/// A chunk is closed at this many blocks or addresses: long enough that learning the program again
 /// costs little, short enough to be held in memory.
 const CHUNK_BLOCKS: usize = 1 << 22;
 const CHUNK_ADDRESSES: usize = 1 << 23;
@@ -78,7 +78,7 @@ impl BlockSums {
 }
 
 /// Writes a trace. Chunks are coded, compressed and written by a thread of its own, which also fuses
-/// blocks that are executed one after the other and lie one behind the other: the file has the same
+/// blocks that are executed one after the other and are contiguous in memory: the file has the same
 /// instructions and accesses in the same order, but in fewer blocks, with numbers of their own.
 ///
 /// A file that was not brought to its end with [`MmtWriter::finish`] has no index; readers call it
@@ -194,7 +194,7 @@ impl MmtWriter {
         self.close_chunk()
     }
 
-    /// Notes that the process goes on with another program.
+    /// Notes that the process continues with another program.
     pub fn set_command(&mut self, command: Vec<String>) {
         self.command = Some(command);
     }

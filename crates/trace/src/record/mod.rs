@@ -65,7 +65,7 @@ pub struct Summary {
 /// Records a program into a file (or several, where children are followed).
 ///
 /// `progress` is called a few times a second with the instructions written so far; it returns
-/// whether to go on. An interrupt (SIGINT) likewise ends the recording cleanly: the file is complete
+/// whether to continue. An interrupt (SIGINT) likewise ends the recording cleanly: the file is complete
 /// up to that point.
 ///
 /// # Errors
@@ -267,7 +267,7 @@ struct Shared {
 struct State {
     /// Processes that announced a program and wait for their memory.
     newcomers: HashMap<u32, Newcomer>,
-    /// How the name of each process goes on after the first one's.
+    /// How the name of each process continues after the first one's.
     suffixes: HashMap<u32, String>,
     children: Vec<JoinHandle<Result<Totals, TraceError>>>,
     files: Vec<PathBuf>,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// As much of a script's first line as Linux looks at.
 const START_BYTES: u64 = 256;
-/// As many scripts may stand one behind the other as interpreters, in Linux.
+/// As many scripts may be each other's interpreter, in Linux.
 const MAX_INTERPRETERS: usize = 5;
 const SET_USER_OR_GROUP: u32 = 0o6000;
 /// EI_CLASS and e_machine of the programs that are recorded (System V ABI, supplements for AMD64 and

@@ -121,7 +121,7 @@ impl RunStream {
         self.exec
     }
 
-    /// Goes on with the program that the process has loaded now.
+    /// Continues with the program that the process has loaded now.
     pub(super) fn exec_done(&mut self, channel: Channel, batch: &mut Batch) {
         batch.clear();
         batch.events.push((0, Event::Unmap { address: 0, length_bytes: u64::MAX }));

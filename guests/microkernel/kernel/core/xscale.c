@@ -2,7 +2,7 @@
 #include "core.h"
 
 // "Line allocate" (7.2.8) gives a line of 32 KB an address without reading memory, and writes back what
-// it displaces. The addresses must be used for nothing else. One piece of assembly: see strongarm.c.
+// it evicts. The addresses must be used for nothing else. One piece of assembly: see strongarm.c.
 LINE_ALIGNED static void clean_and_invalidate_data(void)
 {
 	u32 at = EVICTION, lines = 1024;

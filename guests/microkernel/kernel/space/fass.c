@@ -248,7 +248,7 @@ static void destroy(struct space *space)
 	users[space->pid]--;
 }
 
-// The space enables one more domain, from when it goes on.
+// The space enables one more domain, from when it continues.
 static void enable(struct space *space, u32 domain)
 {
 	if (space->fast_switch & DOMAIN_CLIENT(domain))

@@ -98,7 +98,7 @@ static bool admit(struct space *space, u32 address)
 	groups[0].spaces++;
 	flush_translations(FCSE_GROW_TRANSLATIONS);
 	core_set_pid(cpu.active->pid);
-	MAINTENANCE(FCSE_RAN_AGAIN, ran(cpu.active)); // whoever asked goes on without a switch
+	MAINTENANCE(FCSE_RAN_AGAIN, ran(cpu.active)); // whoever asked continues without a switch
 	return true;
 }
 
