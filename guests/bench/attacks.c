@@ -565,7 +565,7 @@ static void intruder(u32 root)
 	start(ending);
 	start(sharer);
 	map(ending->space, LOW_AT, 1, READ_WRITE);
-	for (u32 i = 0; i < 300; i++) // its end takes long before it comes to the section, and displaces few lines
+	for (u32 i = 0; i < 300; i++) // its end takes long before it comes to the section, and evicts few lines
 		share(ending->space, LOW_AT, ending->space, 0x00200000 + i * PAGE_BYTES, 1, RIGHT_READ);
 	map(ending->space, FIXED_AT, 1, READ_WRITE);
 	share(ending->space, FIXED_AT, sharer->space, FIXED_AT, SECTION_PAGES, READ_WRITE);

@@ -23,7 +23,7 @@ void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority);
 // (command, address, further words) and returns its result.
 void agent_loop(u32 root, u32 (*obey)(struct message *order));
 void agent_start(struct process *process, void (*agent)(u32 root));
-// True if the command ended without a fault; after one the agent is started anew.
+// True if the command ended without a fault; after one the agent is started again.
 bool agent_ask(struct process *process, void (*agent)(u32 root), u32 command, u32 address, u32 value, u32 *result);
 
 // Cycles and misses from lap_start() to lap_end(), printed with a "= " line by the caller.

@@ -80,7 +80,7 @@ def ours(
     extra="",
     **options,
 ):
-    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` goes on the kernel's
+    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` is appended to the kernel's
     command line."""
     folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine).with_changes(dict(settings))

@@ -249,7 +249,7 @@ fn patch(clean: bool, everywhere: Option<u32>) -> (Stop, Vec<Kind>) {
     code.extend(set(3, op(SET, 12, 0, 0, 2)));
     code.push(op(SET, 6, 0, 0, 1));
     code.push(op(NUMBER, 4, 0, 0, 0));
-    // Both have executed the old one before core 0 goes on.
+    // Both have executed the old one before core 0 continues.
     let call = |code: &mut Vec<u32>, back: u32| {
         code.extend(set(11, back));
         code.push(op(BRANCH_NOT_EQUAL, 2, 0, 0, PATCHED / 4));

@@ -97,7 +97,7 @@ proptest! {
         let mut address = start;
         for (sizes, accesses) in shapes {
             let length: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
-            // Nothing lies across the end of the address space; the next begins again.
+            // Nothing lies across the end of the address space; the next begins afresh.
             let next = address.checked_add(length).unwrap_or(0);
             if next > 0 {
                 table.push(block(address, sizes, accesses));

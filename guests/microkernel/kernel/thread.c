@@ -54,9 +54,9 @@ void thread_ready(struct thread *thread)
 		enqueue(thread, false);
 		return;
 	}
-	struct thread *evicted = cpu.current;
-	if (evicted)
-		enqueue(evicted, true);
+	struct thread *preempted = cpu.current;
+	if (preempted)
+		enqueue(preempted, true);
 	thread->state = THREAD_READY;
 	thread->waits_for = 0;
 	cpu.current = thread;
