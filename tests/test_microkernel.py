@@ -104,6 +104,17 @@ def test_switching_without_flushes_is_faster_like_for_like():
     assert cycles("flush", 40) / cycles("fass", 40) >= 3
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_call_returns_and_does_what_it_should(scheme):
+    for path in ("fast", "general"):
+        options = f"scheme={scheme} run=calls path={path}"
+        image = GUESTS / "microkernel-checked-armv4.elf"
+        result = mmulab.boot(image, "sa1100", append=options, check=True)
+        assert "calls: 0 errors" in result.console, result.console
+        assert result.exit == 0
+        assert result.reports == []
+
+
 ATTACKS = [
     "orphan",
     "priority",

@@ -14,7 +14,7 @@
 // Returns the number of errors.
 typedef u32 program(void);
 program pingpong, extreme, ring, storm, periodic, events, isolation, random_operations, recycled, stale, switches,
-	attack, fuzz, library;
+	attack, fuzz, library, calls;
 
 extern struct process processes[512];
 void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority);

@@ -67,6 +67,7 @@ static const struct {
 	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
 	{ "stale", stale },       { "switches", switches },   { "attack", attack },
 	{ "fuzz", fuzz },         { "library", library },
+	{ "calls", calls },
 };
 
 int main(void)
@@ -81,6 +82,6 @@ int main(void)
 			print("= checker reports=%u\n", LAB[LAB_CHECKER_REPORTS]);
 			return errors ? 1 : 0;
 		}
-	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale|switches|attack|fuzz|library\n");
+	print("give run=pingpong|extreme|ring|storm|periodic|events|isolation|random|recycled|stale|switches|attack|fuzz|library|calls\n");
 	return 2;
 }

@@ -90,10 +90,12 @@ class Program:
 SHARING = ("fass_shared",)
 TWO = ("fass_shared", "fcse_best_effort")
 PROGRAMS = [
+    Program("sa1100", "calls", checked=True),
     Program("sa1100", "fuzz calls=1500", checked=True),
     Program("arm926ej-s", "random operations=250 spaces=8", checked=True),
     Program("sa1100", "pingpong clients=20 rounds=300", slower=1.1),
     Program("sa1100", "storm groups=1 loops=2"),
+    Program("ixp425", "calls path=general"),
     Program("sa1100", "attack attack=unshared_slot", checked=True, schemes=SHARING),
     Program("sa1100", "attack attack=shared_translation", checked=True, schemes=SHARING),
     Program("sa1100", "attack attack=stale_section", checked=True, schemes=SHARING),
@@ -125,7 +127,9 @@ PROGRAMS = [
 ]
 """By how many mutants they kill in how much time."""
 MAX_INSTRUCTIONS = 100_000_000
-BUILDS = sorted({program.build for program in PROGRAMS}, reverse=True)
+BUILDS = sorted({program.build for program in PROGRAMS})
+FIRST_BUILD = PROGRAMS[0].build
+"""Whose code tells whether a mutant is one."""
 SCHEMES = {
     "memory.c": ["fass_shared", "fcse_best_effort", "fcse_guaranteed", "flush", "fass"],
     "ipc.c": ["fass", "flush"],
@@ -359,10 +363,10 @@ class Judge:
         """`killed`, `survived` or why it does not count; and by what."""
         changed = Changed(self.builder, mutant)
         try:
-            first = changed.image(BUILDS[0])
+            first = changed.image(FIRST_BUILD)
             if not first:
                 return "does not compile", ""
-            if self.builder.digest(first) == self.builder.original[BUILDS[0]]:
+            if self.builder.digest(first) == self.builder.original[FIRST_BUILD]:
                 return "the same code", ""
             by = self.killed_by(mutant, changed)
             return ("killed", by) if by else ("survived", "")
