@@ -5,7 +5,7 @@
 //! ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or that is not
 //! modelled, does nothing and is listed at the end of the run: no write is swallowed without a note.
 
-use mmulab_machine::{ArmRegisters, SystemMachine};
+use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
 use mmulab_system::core::Side;
 use mmulab_system::maintenance::LineOperation;
 
@@ -229,8 +229,19 @@ pub mod rows {
         Row::both(13, 0, 0, 0, ProcessId),
     ];
 
-    /// Operations that the ARM920T and the ARM926EJ-S share: waiting, prefetching, by set and way.
-    pub const BY_INDEX: &[Row] = &[
+    /// What the XScale, the ARM920T and the ARM926EJ-S have beyond the SA-1100, after their own: the cache
+    /// type register, and single entries of the TLB of fetches.
+    pub const AFTER_SA1100: &[Row] = &[
+        Row::read(0, 0, 0, 1, CacheType),
+        Row::read(0, ANY, 0, ANY, MainId),
+        Row::write(8, 5, ANY, 1, InvalidateTranslation { instructions: true, data: false }),
+        Row::write(8, 6, ANY, 1, InvalidateTranslation { instructions: false, data: true }),
+    ];
+
+    /// What the ARM920T and the ARM926EJ-S share beyond that: the status of refused fetches, waiting,
+    /// prefetching, operations by set and way.
+    pub const ARM9: &[Row] = &[
+        Row::both(5, 0, 0, 1, Held(Register::InstructionFaultStatus)),
         Row::write(7, 0, 0, 4, Wait),
         Row::write(7, 5, 0, 1, InvalidateInstructionLine),
         Row::write(7, 5, 0, 2, InvalidateInstructionSlot),
@@ -468,11 +479,12 @@ impl Cpu {
             Operation::TableBase => self.write_table_base(bus, value),
             Operation::Domains => self.write_domains(value),
             Operation::DataFaultStatus => {
-                memory.mmu.registers.dfsr = value & self.core.writable_dfsr;
+                memory.mmu.registers.dfsr = self.cp15.bits.data_fault_status.written(value);
             }
             Operation::ProcessId => self.write_process(value),
             Operation::CacheDebug => {
-                memory.mmu.registers.cache_debug = value & 7;
+                let bits = self.cp15.bits.cache_debug.unwrap_or_default();
+                memory.mmu.registers.cache_debug = bits.written(value);
                 memory.renew_pages();
             }
             Operation::Held(register) => self.write_held(register, value),
@@ -551,12 +563,14 @@ impl Cpu {
     }
 
     fn write_held(&mut self, register: Register, value: u32) {
-        let bits = self.cp15.bits.coprocessor_access.unwrap_or_default();
-        *self.held(register) = match register {
-            Register::InstructionFaultStatus => value & 0xff,
-            Register::CoprocessorAccess => bits.written(value),
+        let bits = &self.cp15.bits;
+        let written = |bits: Option<ArmRegister>| bits.unwrap_or_default().written(value);
+        let value = match register {
+            Register::InstructionFaultStatus => written(bits.instruction_fault_status),
+            Register::CoprocessorAccess => written(bits.coprocessor_access),
             Register::FaultAddress | Register::ContextId => value,
         };
+        *self.held(register) = value;
     }
 
     fn wait_for_interrupt(&mut self) {
@@ -613,7 +627,7 @@ impl Cpu {
     }
 
     fn write_table_base(&mut self, bus: &mut Bus, value: u32) {
-        let value = value & 0xffff_c000;
+        let value = self.cp15.bits.table_base.written(value);
         if value != self.registers().ttbr {
             self.registers().ttbr = value;
             self.memory.space_changed(true);

@@ -1,6 +1,6 @@
 //! Translation of ARMv4 and ARMv5: registers, tables and permissions (ARM DDI 0100, part B, chapter B3).
 
-use mmulab_machine::SystemMachine;
+use mmulab_machine::{ArmRegister, SystemMachine};
 use mmulab_system::core::{
     MaintenanceNames, MemoryType, Mmu, Side, Space, SpaceFormat, Translation, Walk,
 };
@@ -100,14 +100,17 @@ impl ArmMmu {
     /// The MMU out of reset.
     pub fn new(machine: &SystemMachine, core: &'static CoreDescription) -> ArmMmu {
         let write_back = mmulab_machine::WritePolicy::WriteBack;
+        let bits = &machine.registers;
+        let reset = |register: Option<ArmRegister>| register.unwrap_or_default().reset;
         ArmMmu {
             registers: Registers {
-                sctlr: machine.registers.control.reset,
-                actlr: machine.registers.auxiliary_control.map_or(0, |register| register.reset),
-                coprocessor_access: machine
-                    .registers
-                    .coprocessor_access
-                    .map_or(0, |register| register.reset),
+                sctlr: bits.control.reset,
+                actlr: reset(bits.auxiliary_control),
+                ttbr: bits.table_base.reset,
+                dfsr: bits.data_fault_status.reset,
+                ifsr: reset(bits.instruction_fault_status),
+                cache_debug: reset(bits.cache_debug),
+                coprocessor_access: reset(bits.coprocessor_access),
                 ..Registers::default()
             },
             core,

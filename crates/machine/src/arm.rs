@@ -99,6 +99,16 @@ pub struct ArmRegisters {
     /// Auxiliary control (c1, c0, 1), where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auxiliary_control: Option<ArmRegister>,
+    /// Translation table base (c2).
+    pub table_base: ArmRegister,
+    /// Fault status of data accesses (c5, c0, 0).
+    pub data_fault_status: ArmRegister,
+    /// Fault status of instruction fetches (c5, c0, 1), where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instruction_fault_status: Option<ArmRegister>,
+    /// Cache debug control (c15, opcode 1 7), where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_debug: Option<ArmRegister>,
     /// Coprocessor access (c15, c1, 0), where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coprocessor_access: Option<ArmRegister>,

@@ -3,16 +3,9 @@
 use mmulab_system::core::{MaintenanceNames, Side};
 
 use super::{CoreDescription, plain_memory_type};
-use crate::cp15::{ANY, Operation::*, Register, Row, rows};
+use crate::cp15::{ANY, Operation::*, Row, rows};
 
 const ROWS: &[Row] = &[
-    // 2.3.2.
-    Row::read(0, 0, 0, 1, CacheType),
-    Row::read(0, ANY, 0, ANY, MainId),
-    Row::both(5, 0, 0, 1, Held(Register::InstructionFaultStatus)),
-    // 2.3.11.
-    Row::write(8, 5, ANY, 1, InvalidateTranslation { instructions: true, data: false }),
-    Row::write(8, 6, ANY, 1, InvalidateTranslation { instructions: false, data: true }),
     // 2.3.10: base and victim. Ways below stay, and the next fill of each segment takes this one.
     Row::both(9, 0, ANY, 0, CacheLockdownBase(Side::Data)),
     Row::both(9, 0, ANY, 1, CacheLockdownBase(Side::Instruction)),
@@ -23,7 +16,7 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
-    rows: &[ROWS, rows::BY_INDEX, rows::COMMON],
+    rows: &[ROWS, rows::AFTER_SA1100, rows::ARM9, rows::COMMON],
     // Test registers.
     exists: |encoding| encoding.n == 15,
     has_power_control: false,
@@ -32,7 +25,6 @@ pub static CORE: CoreDescription = CoreDescription {
     extended_pages: false,
     clears_branch_buffer: false,
     control_not_modelled: 0x80,
-    writable_dfsr: 0xff,
     fetch_fault_in_dfsr: None,
     zero_bank: None,
     memory_type: plain_memory_type,

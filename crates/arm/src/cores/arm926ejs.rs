@@ -14,16 +14,11 @@ const NO_WRITE_BACK: u32 = 4;
 
 const ROWS: &[Row] = &[
     // 2.3.2; no tightly coupled memory.
-    Row::read(0, 0, 0, 1, CacheType),
     Row::read(0, 0, 0, 2, Zero),
-    Row::read(0, ANY, 0, ANY, MainId),
-    Row::both(5, 0, 0, 1, Held(Register::InstructionFaultStatus)),
     // 2.3.9: test and clean, with and without invalidating.
     Row::read(7, 10, 0, 3, TestAndClean { invalidate: false }),
     Row::read(7, 14, 0, 3, TestAndClean { invalidate: true }),
     // 2.3.8: one TLB of both sides.
-    Row::write(8, 5, ANY, 1, InvalidateTranslation { instructions: true, data: false }),
-    Row::write(8, 6, ANY, 1, InvalidateTranslation { instructions: false, data: true }),
     Row::write(8, 7, ANY, 1, InvalidateTranslation { instructions: true, data: true }),
     // 2.3.10: lock bits, one a way.
     Row::both(9, 0, ANY, 0, CacheLockdownWays(Side::Data)),
@@ -39,7 +34,7 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
-    rows: &[ROWS, rows::BY_INDEX, rows::COMMON],
+    rows: &[ROWS, rows::AFTER_SA1100, rows::ARM9, rows::COMMON],
     // Test registers.
     exists: |encoding| encoding.n == 15,
     has_power_control: false,
@@ -49,7 +44,6 @@ pub static CORE: CoreDescription = CoreDescription {
     clears_branch_buffer: false,
     // B, and L4: loads of the PC stay in ARM state.
     control_not_modelled: 0x8080,
-    writable_dfsr: 0xff,
     fetch_fault_in_dfsr: None,
     zero_bank: None,
     memory_type: plain_memory_type,

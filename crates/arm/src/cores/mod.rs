@@ -33,8 +33,6 @@ pub struct CoreDescription {
     pub clears_branch_buffer: bool,
     /// The bits of the control register that are kept and change nothing here.
     pub control_not_modelled: u32,
-    /// The bits of the data fault status register that software can write.
-    pub writable_dfsr: u32,
     /// What the data fault status says after a refused fetch, on a core that has one register for both.
     pub fetch_fault_in_dfsr: Option<u32>,
     /// A bank that reads as zero.

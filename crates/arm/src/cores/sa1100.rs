@@ -34,7 +34,6 @@ pub static CORE: CoreDescription = CoreDescription {
     extended_pages: false,
     clears_branch_buffer: false,
     control_not_modelled: 0x80,
-    writable_dfsr: 0xff,
     fetch_fault_in_dfsr: None,
     zero_bank: Some((0xe000_0000, 0xe800_0000)),
     memory_type,

@@ -7,17 +7,12 @@ use crate::cp15::{ANY, Operation::*, Register, Row, rows};
 use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits, EXTENDED, Registers};
 
 const ROWS: &[Row] = &[
-    Row::read(0, 0, 0, 1, CacheType),
-    Row::read(0, ANY, 0, ANY, MainId),
     // 3.5.1.3.
     Row::both(1, 0, 0, 1, AuxiliaryControl),
     // 3.5.1.8: maintenance.
     Row::write(7, 2, 0, 5, AllocateLine),
     Row::write(7, 5, 0, 1, InvalidateInstructionLine),
     Row::write(7, 5, 0, 6, InvalidateBranchBuffer),
-    // 3.5.1.9.
-    Row::write(8, 5, ANY, 1, InvalidateTranslation { instructions: true, data: false }),
-    Row::write(8, 6, ANY, 1, InvalidateTranslation { instructions: false, data: true }),
     // 3.5.1.10: locking of lines. Nothing is locked at reset, so that unlocking all is done.
     Row::read(9, 2, 0, 0, Zero),
     Row::write(9, 1, ANY, 1, Nothing),
@@ -34,7 +29,7 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
-    rows: &[ROWS, rows::COMMON],
+    rows: &[ROWS, rows::AFTER_SA1100, rows::COMMON],
     // Breakpoints.
     exists: |encoding| encoding.n == 14,
     has_power_control: true,
@@ -43,8 +38,6 @@ pub static CORE: CoreDescription = CoreDescription {
     extended_pages: true,
     clears_branch_buffer: true,
     control_not_modelled: 0x80,
-    // Also the extension of the status and the debug event (3.5.1.6).
-    writable_dfsr: 0x6ff,
     // That it was a fetch, and neither why nor which domain (3.8.3.4.3): the extension bit, status 0.
     fetch_fault_in_dfsr: Some(1 << 10),
     zero_bank: None,
