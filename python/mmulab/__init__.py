@@ -10,6 +10,7 @@ What the commands do, these functions do; both raise or print the same errors.
 
 from mmulab._engine import VERSION as __version__
 from mmulab.boot import BootResult, Transcript, boot
+from mmulab.calibrate import Calibration, calibrate
 from mmulab.curves import MissCurves
 from mmulab.errors import (
     InputError,
@@ -29,6 +30,7 @@ from mmulab.trace import dump_trace, slice_trace, trace_information
 
 __all__ = [
     "BootResult",
+    "Calibration",
     "InputError",
     "Machine",
     "MachineError",
@@ -45,6 +47,7 @@ __all__ = [
     "Transcript",
     "__version__",
     "boot",
+    "calibrate",
     "dump_trace",
     "machine_names",
     "machine_schema",

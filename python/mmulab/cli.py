@@ -19,6 +19,7 @@ from rich.syntax import Syntax
 import mmulab
 from mmulab import output as out
 from mmulab import run_folder, views
+from mmulab.calibrate import SAMPLES
 from mmulab.command import (
     EXIT_STATUS,
     TAKES_A_PROGRAM,
@@ -454,6 +455,44 @@ def machines(
             view=lambda: views.machine_values(values),
         ).emit(format, output)
     return _emit_text(Machine.path_of(name).read_text(encoding="utf-8"), "toml", output)
+
+
+@command(app)
+def calibrate(
+    dir: Annotated[
+        Path,
+        typer.Option(
+            "--dir",
+            metavar="DIR",
+            parser=folder_path,
+            help="Where machine.toml, calibration.json and report.html go.",
+        ),
+    ] = Path("results/this-computer"),
+    samples: Annotated[
+        int,
+        typer.Option("--samples", min=3, max=1000, metavar="N", help="Samples of each point."),
+    ] = SAMPLES,
+) -> Result:
+    """Measure this computer's caches, TLBs, page-table walks and page faults, as a machine.
+
+    Example: [bold]mmulab calibrate && mmulab replay examples/small.mmt -m results/this-computer/machine.toml[/]
+
+    It takes one core for about a minute; let nothing else run meanwhile. Each value of the machine's
+    file says whether it was measured (median and quartiles), reported by the processor or guessed.
+    """
+    folder = directory(dir)
+    from mmulab.report.calibration import write_calibration_report
+
+    with progress("Measuring", "points") as report:
+        calibration = mmulab.calibrate(samples=samples, progress=report)
+    calibration.write(folder)
+    page = write_calibration_report(folder, calibration)
+    return Result(
+        data=calibration.data(),
+        table=calibration.table,
+        view=lambda: views.calibration(calibration),
+        notes=[f"Wrote {folder / 'machine.toml'}, {folder / 'calibration.json'} and {page}"],
+    )
 
 
 @command(app)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mmulab.boot import BootResult
+from mmulab.calibrate import Calibration
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.output import human, percent
@@ -316,6 +317,20 @@ def dictionary(data: dict[str, Any]) -> RenderableType:
         if value not in (None, "", []):
             table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
     return table
+
+
+def calibration(calibrated: Calibration) -> RenderableType:
+    """What was measured, value by value, and the cost of a first touch."""
+    table = _table(calibrated.reported.processor)
+    for heading in ("value", "", "how it was found"):
+        table.add_column(heading, no_wrap=heading != "how it was found")
+    for path, value in calibrated.findings.values.items():
+        shown = f"{value.value:,}" if isinstance(value.value, int) else str(value.value)
+        table.add_row(path, shown, value.source)
+    for size, point in calibrated.findings.faults_cycles.items():
+        spread = f"measured, first touch ({point.low:,.0f} to {point.high:,.0f})"
+        table.add_row(f"page fault, {size}, cycles", f"{point.cycles:,.0f}", spread)
+    return Group(table, *[_note(note) for note in calibrated.findings.notes])
 
 
 def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:

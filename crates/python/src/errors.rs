@@ -30,6 +30,12 @@ impl IntoPython for MachineError {
     }
 }
 
+impl IntoPython for mmulab_calibrate::Error {
+    fn into_python(self) -> PyErr {
+        python::MmulabError::new_err(self.to_string())
+    }
+}
+
 impl IntoPython for LoadError {
     fn into_python(self) -> PyErr {
         python::InputError::new_err(self.to_string())

@@ -3,6 +3,7 @@
 //! Long calls release Python's lock and come up for air now and then: see [`watch`].
 
 mod boot;
+mod calibrate;
 mod errors;
 mod machine;
 mod miss_curves;
@@ -21,6 +22,8 @@ mod _engine {
 
     #[pymodule_export]
     use crate::boot::boot;
+    #[pymodule_export]
+    use crate::calibrate::{Computer, reported_tlbs};
     #[pymodule_export]
     use crate::machine::{Machine, machine_schema};
     #[pymodule_export]

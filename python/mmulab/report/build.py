@@ -42,7 +42,7 @@ def write_report(directory: str | os.PathLike[str], output: Path | None = None) 
             "`mmulab run --dir DIR -- PROGRAM` makes them"
         )
     path = output or directory / "report.html"
-    _render("page.html.j2", path, title=_title(found, directory), **found)
+    render("page.html.j2", path, title=_title(found, directory), **found)
     return path
 
 
@@ -56,7 +56,7 @@ def write_reproduction(directory: Path, reproduction: Any) -> Path:
         for verdict in ("holds", "differs", "not evaluated")
     }
     path = directory / "report.html"
-    _render(
+    render(
         "paper.html.j2",
         path,
         title=reproduction.title,
@@ -67,7 +67,7 @@ def write_reproduction(directory: Path, reproduction: Any) -> Path:
     return path
 
 
-def _render(template: str, path: Path, **values: Any) -> None:
+def render(template: str, path: Path, **values: Any) -> None:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("mmulab.report", "."),
         autoescape=True,

@@ -1,0 +1,75 @@
+"""Measures the computer that it runs on and describes it as a machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mmulab.calibrate.findings import Findings, Value, find
+from mmulab.calibrate.machine_file import machine_file
+from mmulab.calibrate.reported import Reported, reported
+from mmulab.calibrate.series import SAMPLES, Measurements, Point, Progress, measure
+from mmulab.files import replacing
+
+__all__ = ["SAMPLES", "Calibration", "Findings", "Measurements", "Point", "Value", "calibrate"]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A computer as it was measured."""
+
+    reported: Reported
+    measured: Measurements
+    findings: Findings
+
+    def machine_file(self) -> str:
+        """The text of a machine's file."""
+        return machine_file(self.measured, self.reported, self.findings)
+
+    def data(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return dataclasses.asdict(self)
+
+    def table(self) -> pa.Table:
+        """The values, one row each: path in the machine's file, value, how it was found, what was
+        measured and what the processor reports."""
+        rows = self.findings.values.items()
+        return pa.table(
+            {
+                "path": pa.array([path for path, _ in rows], pa.string()),
+                "value": pa.array([str(value.value) for _, value in rows], pa.string()),
+                "source": pa.array([value.source for _, value in rows], pa.string()),
+                "measured": pa.array([value.measured for _, value in rows], pa.float64()),
+                "reported": pa.array([value.reported for _, value in rows], pa.int64()),
+            }
+        )
+
+    def write(self, directory: Path) -> None:
+        """Writes `machine.toml` and `calibration.json` into a folder."""
+        with replacing(directory / "machine.toml") as file:
+            file.write(self.machine_file().encode())
+        with replacing(directory / "calibration.json") as file:
+            file.write((json.dumps(self.data(), indent=1) + "\n").encode())
+
+
+def calibrate(samples: int = SAMPLES, progress: Progress | None = None) -> Calibration:
+    """Measures this computer on one core, in about a minute.
+
+    `progress` gets points done and points in all. Raises `MmulabError` where no levels can be told
+    apart, as on a busy computer.
+    """
+    says = reported()
+    largest = max((cache.size_bytes for cache in says.caches), default=32 << 20)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        measured = measure(largest, samples, progress)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return Calibration(says, measured, find(measured, says))

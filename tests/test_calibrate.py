@@ -1,0 +1,218 @@
+"""Calibration: what is found in curves, against computers whose sizes and latencies are known."""
+
+import json
+import random
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import mmulab
+from mmulab import _engine
+from mmulab.calibrate import Calibration, findings, plateaus, series
+from mmulab.calibrate.reported import Reported
+from mmulab.calibrate.series import LINE_BYTES, Point
+
+NOTHING_REPORTED = Reported("a model", "none", False, [], [])
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache (entries are lines) or a TLB (entries are pages): what fits costs nothing more."""
+
+    sets: int
+    ways: int
+    miss_cycles: float
+
+    def misses(self, numbers: Sequence[int]) -> float:
+        """The share that misses if LRU sets are visited round and round: all lines of a full set."""
+        if isinstance(numbers, range):
+            # Side by side: every set holds as many, or one more.
+            each, more = divmod(len(numbers), self.sets)
+            loads = [(each, self.sets - more), (each + 1, more)]
+        else:
+            load = Counter(number % self.sets for number in numbers)
+            loads = list(Counter(load.values()).items())
+        return sum(count * sets for count, sets in loads if count > self.ways) / len(numbers)
+
+
+def miss_cycles(levels: list[Level], numbers: Sequence[int]) -> float:
+    """What a visit costs more than a hit of the first level; only what misses asks the next one."""
+    share, cycles = 1.0, 0.0
+    for level in levels:
+        share = min(share, level.misses(numbers))
+        cycles += share * level.miss_cycles
+    return cycles
+
+
+@dataclass
+class Model:
+    """Answers as `_engine.Computer` does, from first principles, with noise as of a busy computer."""
+
+    caches: list[Level]
+    tlbs: dict[str, list[Level]]
+    shared: bool
+    noise: random.Random
+    l1_cycles: float = 4.0
+    known: dict[tuple[tuple[str, int, int, bool], ...], float] = field(default_factory=dict)
+
+    def cycle_ns(self) -> float:
+        return 0.25
+
+    def issue_cycles(self, samples: int) -> list[float]:
+        return self._noisy(0.25, samples)
+
+    def load_cycles(self, parts: list[tuple[str, int, int, bool]], samples: int) -> list[float]:
+        key = tuple(parts)
+        if key not in self.known:
+            self.known[key] = self._cycles(parts)
+        return self._noisy(self.known[key], samples)
+
+    def _cycles(self, parts: list[tuple[str, int, int, bool]]) -> float:
+        lines: Sequence[int] = []
+        accesses = {"4K": 0, "2M": 0}
+        pages: dict[str, Sequence[int]] = {"4K": [], "2M": []}
+        for part, (size, count, stride, spread) in enumerate(parts):
+            page_bytes = 4096 if size == "4K" else 2 << 20
+            base = part << 40
+            places = min(stride, page_bytes) // LINE_BYTES
+            if stride == LINE_BYTES:
+                lines = range(count)
+                pages[size] = range(max(1, count * stride // page_bytes))
+                accesses[size] = count
+                continue
+            places_of = [(i * 29 + i // 64) % places if spread else 0 for i in range(count)]
+            offsets = [base + i * stride + place * LINE_BYTES for i, place in enumerate(places_of)]
+            lines = [*lines, *(offset // LINE_BYTES for offset in offsets)]
+            pages[size] = sorted({offset // page_bytes for offset in offsets})
+            accesses[size] = count
+        cycles = self.l1_cycles + miss_cycles(self.caches, lines)
+        if self.shared:
+            pages = {"4K": [*pages["4K"], *(page + (1 << 50) for page in pages["2M"])], "2M": []}
+        for size, numbers in pages.items():
+            share = 1.0 if self.shared else accesses[size] / sum(accesses.values())
+            cycles += share * (miss_cycles(self.tlbs[size], numbers) if numbers else 0.0)
+        return cycles
+
+    def jump_cycles(self, part: tuple[str, int, int, bool], samples: int) -> list[float]:
+        return self._noisy(1.0 if part[1] <= 64 else 3.0, samples)
+
+    def walk_cycles(self, pages: int, samples: int) -> list[float]:
+        return self._noisy(20.0 + pages**0.5, samples)
+
+    def fault_cycles(self, pages: str, count: int, samples: int) -> list[float]:
+        return self._noisy(1000.0 if pages == "4K" else 100_000.0, samples)
+
+    def _noisy(self, cycles: float, samples: int) -> list[float]:
+        # Most samples are right to 2 %; every tenth is slower by up to three times.
+        return [
+            cycles
+            * (1 + abs(self.noise.gauss(0, 0.02)))
+            * (1 + 2 * self.noise.random() * (self.noise.random() < 0.1))
+            for _ in range(samples)
+        ]
+
+
+def calibrated(model: Model, monkeypatch: pytest.MonkeyPatch) -> findings.Findings:
+    monkeypatch.setattr(_engine, "Computer", lambda: model)
+    monkeypatch.setattr(series, "available_bytes", lambda: 24 << 30)
+    measured = series.measure(1 << 20, progress=None)
+    return findings.find(measured, NOTHING_REPORTED)
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(
+    l1=st.sampled_from([(64, 8), (64, 12), (128, 4)]),
+    l2=st.sampled_from([(512, 8), (1024, 4)]),
+    dtlb=st.sampled_from([(1, 48), (16, 4), (1, 96)]),
+    stlb_sets=st.sampled_from([128, 256]),
+    shared=st.booleans(),
+    seed=st.integers(0, 1 << 30),
+)
+def test_what_a_model_has_is_found(l1, l2, dtlb, stlb_sets, shared, seed):
+    caches = [Level(*l1, 10.0), Level(*l2, 250.0)]
+    tlbs = [Level(*dtlb, 7.0), Level(stlb_sets, 8, 40.0)]
+    large = [Level(1, 32, 7.0), Level(stlb_sets, 8, 40.0)]
+    model = Model(caches, {"4K": tlbs, "2M": large}, shared, random.Random(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        found = calibrated(model, patch).values
+    assert found["l1d.size_bytes"].value == pytest.approx(l1[0] * l1[1] * LINE_BYTES, rel=0.1)
+    assert found["l1d.ways"].value == l1[1]
+    assert found["l2.size_bytes"].value == pytest.approx(l2[0] * l2[1] * LINE_BYTES, rel=0.1)
+    assert found["l2.latency_cycles"].value == 10
+    assert found["memory.latency_cycles"].value == pytest.approx(250, rel=0.03)
+    assert found["dtlb.entries"].value == pytest.approx(dtlb[0] * dtlb[1], rel=0.1)
+    assert found["dtlb.ways"].value == ("full" if dtlb[0] == 1 else dtlb[1])
+    assert found["dtlb.page_sizes"].value == (["4K", "2M"] if shared else ["4K"])
+    if not shared:
+        assert found["dtlb_large.entries"].value == 32
+    assert found["stlb.latency_cycles"].value == 7
+    assert found["stlb.entries"].value == pytest.approx(stlb_sets * 8, rel=0.2)
+    # One step of a walk takes an L1 hit, and its entry comes from L2.
+    assert found["organisation.walk_overhead_cycles"].value == pytest.approx(40 - 4 - 10, abs=3)
+    assert found["core.instructions_per_cycle"].value == 4
+    assert found["itlb.entries"].value == pytest.approx(64, rel=0.25)
+
+
+def test_no_levels_no_machine(monkeypatch):
+    flat = Model([], {"4K": [], "2M": []}, False, random.Random(1))
+    with pytest.raises(mmulab.MmulabError, match="no levels of cache"):
+        calibrated(flat, monkeypatch)
+
+
+def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch):
+    caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
+    tlbs = [Level(16, 4, 7.0), Level(128, 8, 40.0)]
+    model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
+
+    def refused(part, samples):
+        raise mmulab.MmulabError("no jumps here")
+
+    model.jump_cycles = refused
+    found = calibrated(model, monkeypatch)
+    assert "jumps_of_pages was not measured: no jumps here" in found.notes
+    assert found.values["itlb.entries"].source == "guess: as DTLB"
+
+
+def test_a_reported_size_counts_where_the_curve_agrees():
+    assert findings._size(1_150_000, 1 << 20, "bytes").value == 1 << 20
+    disagrees = findings._size(4_600_000, 32 << 20, "bytes")
+    assert disagrees.value == 4 << 20 or disagrees.value == 5 << 20
+    assert "does not agree" in disagrees.source
+
+
+def test_a_curve_that_falls_is_levelled():
+    points = [Point(x, y, y, y) for x, y in enumerate([4.0, 9.0, 4.0, 4.0, 20.0])]
+    rising = plateaus.rising(points)
+    assert rising == sorted(rising)
+    assert sum(rising) == pytest.approx(41.0)
+
+
+def test_this_computer(tmp_path, capsys, monkeypatch):
+    """The real thing, short: its file is a machine that replays, whatever the values are."""
+    from mmulab.cli import app
+    from mmulab.command import status_of
+
+    monkeypatch.setattr(series, "PASSES", 1)
+    monkeypatch.setattr(series, "available_bytes", lambda: 300 << 20)
+    try:
+        calibration = mmulab.calibrate(samples=3)
+    except mmulab.MmulabError as error:
+        # A busy computer shows no levels: that, too, is an answer in one line.
+        assert "\n" not in str(error)
+        return
+    calibration.write(tmp_path)
+    assert isinstance(calibration, Calibration)
+    values = tomllib.loads((tmp_path / "machine.toml").read_text(encoding="utf-8"))
+    assert values["l1d"]["size_bytes"] >= 4096
+    machine = mmulab.Machine.load(str(tmp_path / "machine.toml"))
+    results = mmulab.replay("examples/small.mmt", [machine])
+    assert results[0].instructions > 0
+    saved = json.loads((tmp_path / "calibration.json").read_text(encoding="utf-8"))
+    assert saved["measured"]["series"]["loads"][0]["cycles"] > 0
+    assert status_of(app, ["machines", str(tmp_path / "machine.toml")]) == 0
+    capsys.readouterr()
