@@ -16,6 +16,7 @@ from mmulab import _engine
 from mmulab.calibrate import Calibration, findings, plateaus, series
 from mmulab.calibrate.reported import Reported
 from mmulab.calibrate.series import LINE_BYTES, Point
+from mmulab.report.calibration import write_calibration_report
 
 NOTHING_REPORTED = Reported("a model", "none", False, [], [])
 
@@ -118,10 +119,14 @@ class Model:
 
 
 def calibrated(model: Model, monkeypatch: pytest.MonkeyPatch) -> findings.Findings:
+    return calibration_of(model, monkeypatch).findings
+
+
+def calibration_of(model: Model, monkeypatch: pytest.MonkeyPatch) -> Calibration:
     monkeypatch.setattr(_engine, "Computer", lambda: model)
     monkeypatch.setattr(series, "available_bytes", lambda: 24 << 30)
     measured = series.measure(1 << 20, progress=None)
-    return findings.find(measured, NOTHING_REPORTED)
+    return Calibration(NOTHING_REPORTED, measured, findings.find(measured, NOTHING_REPORTED))
 
 
 @settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -164,7 +169,7 @@ def test_no_levels_no_machine(monkeypatch):
         calibrated(flat, monkeypatch)
 
 
-def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch):
+def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
     caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
     tlbs = [Level(16, 4, 7.0), Level(128, 8, 40.0)]
     model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
@@ -173,9 +178,17 @@ def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch):
         raise mmulab.MmulabError("no jumps here")
 
     model.jump_cycles = refused
-    found = calibrated(model, monkeypatch)
+    calibration = calibration_of(model, monkeypatch)
+    found = calibration.findings
     assert "jumps_of_pages was not measured: no jumps here" in found.notes
     assert found.values["itlb.entries"].source == "guess: as DTLB"
+    calibration.write(tmp_path)
+    text = (tmp_path / "machine.toml").read_text(encoding="utf-8")
+    assert "# Note: jumps_of_pages was not measured" in text
+    assert mmulab.Machine.load(str(tmp_path / "machine.toml")).name == "this-computer"
+    page = write_calibration_report(tmp_path, calibration).read_text(encoding="utf-8")
+    assert "a model, measured" in page and "Jumps over pages" not in page
+    assert calibration.table().num_rows == len(found.values)
 
 
 def test_a_reported_size_counts_where_the_curve_agrees():

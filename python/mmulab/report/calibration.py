@@ -8,7 +8,6 @@ from typing import Any
 import altair as alt
 
 from mmulab.calibrate import Calibration, Point
-from mmulab.output import human
 from mmulab.report import plots
 from mmulab.report.build import render
 
@@ -17,6 +16,12 @@ _COLOURS = {
     "2 MB pages": plots.GROUP_COLOURS["cache"],
     "4 KB pages, 24 of 2 MB besides": plots.GROUP_COLOURS["interrupt"],
 }
+
+
+_BINARY = (
+    "datum.value >= 1048576 ? datum.value / 1048576 + 'M' : "
+    "datum.value >= 1024 ? datum.value / 1024 + 'K' : datum.value"
+)
 
 
 def write_calibration_report(directory: Path, calibration: Calibration) -> Path:
@@ -29,7 +34,7 @@ def write_calibration_report(directory: Path, calibration: Calibration) -> Path:
             "Dependent loads over all lines of a working set in random order. Each flat part is a level. "
             "Above the second curve lies what 4 KB pages cost.",
             {"4 KB pages": series.get("loads_4k", []), "2 MB pages": series["loads"]},
-            ("working set, bytes", "cycles a load"),
+            ("bytes of working set", "cycles a load"),
         ),
         (
             "Latency over pages",
@@ -78,7 +83,7 @@ def _curves(
             "curve": name,
             "x": point.x,
             "cycles": max(point.cycles, 0.1),
-            "text": f"{name}, {human(point.x)}: {point.cycles:.1f} cycles ({point.low:.1f} to {point.high:.1f})",
+            "text": f"{name}, {point.x:,} {titles[0]}: {point.cycles:.1f} cycles ({point.low:.1f} to {point.high:.1f})",
         }
         for name, points in curves.items()
         for point in points
@@ -91,7 +96,7 @@ def _curves(
             "x:Q",
             title=titles[0],
             scale=alt.Scale(type="log", base=2, nice=False),
-            axis=alt.Axis(format="~s", tickCount=4 if narrow else 12),
+            axis=alt.Axis(labelExpr=_BINARY, tickCount=4 if narrow else 12),
         ),
         y=alt.Y("cycles:Q", title=titles[1], scale=alt.Scale(type="log")),
         color=alt.Color(
