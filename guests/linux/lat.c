@@ -280,8 +280,8 @@ static void over_locks(void)
         for (;;) {
             lock_byte(files.in, F_UNLCK);
             lock_byte(files.out, F_WRLCK);
-            lock_byte(files.in, F_WRLCK);
             lock_byte(files.out, F_UNLCK);
+            lock_byte(files.in, F_WRLCK);
         }
     }
     usleep(20000); /* until the child has the first file */

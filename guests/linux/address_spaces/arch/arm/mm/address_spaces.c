@@ -165,6 +165,8 @@ void space_destroy(struct mm_struct *mm)
 	if (address_spaces == SPACES_OFF)
 		return;
 	preempt_disable();
+	/* Every page was counted when it came and when it went. */
+	WARN_ON_ONCE(mm->context.high_pages || mm->context.shared_dirty);
 	if (address_spaces != SPACES_FASS)
 		fcse_destroy(mm);
 	pid_users[mm->context.pid >> PID_SHIFT]--;

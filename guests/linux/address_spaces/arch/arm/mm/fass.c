@@ -39,15 +39,20 @@
 
 struct domain {
 	struct mm_struct *mm;	/* NULL: free */
-	u16 first;		/* slots that it has, linked by next_slot */
+	u16 first;		/* slots that it has, linked by `next` */
+};
+
+/* Together, since a domain is recycled with a cache that has little of all this. */
+struct slot {
+	struct mm_struct *mm;	/* whose lines may be at these MVAs */
+	u16 next;
+	u8 domain;		/* 0: the slot is empty */
 };
 
 static struct domain domains[DOMAINS] = {
 	[0 ... DOMAINS - 1] = { .first = NO_SLOT },
 };
-static u16 next_slot[USER_SLOTS];
-static u8 slot_domain[USER_SLOTS];		/* 0: the slot is empty */
-static struct mm_struct *slot_mm[USER_SLOTS];	/* whose lines may be at these MVAs */
+static struct slot slots[USER_SLOTS];
 static unsigned int victim = 1;
 
 static pmd_t *directory_entry(unsigned int slot)
@@ -62,17 +67,17 @@ static void empty_entry(unsigned int slot)
 	entry[0] = __pmd(0);
 	entry[1] = __pmd(0);
 	clean_pmd_entry(entry);
-	slot_domain[slot] = 0;
+	slots[slot].domain = 0;
 }
 
 /* Takes one slot away from the domain that has it. */
 static void unlink_slot(unsigned int slot)
 {
-	u16 *link = &domains[slot_domain[slot]].first;
+	u16 *link = &domains[slots[slot].domain].first;
 
 	while (*link != slot)
-		link = &next_slot[*link];
-	*link = next_slot[slot];
+		link = &slots[*link].next;
+	*link = slots[slot].next;
 	empty_entry(slot);
 }
 
@@ -81,7 +86,7 @@ static void empty_domain(struct domain *domain)
 {
 	unsigned int slot;
 
-	for (slot = domain->first; slot != NO_SLOT; slot = next_slot[slot])
+	for (slot = domain->first; slot != NO_SLOT; slot = slots[slot].next)
 		empty_entry(slot);
 	domain->first = NO_SLOT;
 	domain->mm->context.domain = 0;
@@ -99,7 +104,7 @@ static bool is_of_pid(struct mm_struct *mm, unsigned int slot)
 /* Whether lines of another space may be at the MVAs of a slot. */
 static bool has_lines_of_other(struct mm_struct *mm, unsigned int slot)
 {
-	struct mm_struct *other = slot_mm[slot];
+	struct mm_struct *other = slots[slot].mm;
 
 	return other && other != mm && space_may_have_lines(other);
 }
@@ -112,7 +117,7 @@ static bool load(struct mm_struct *mm, unsigned long addr)
 	pmd_t *entry = directory_entry(slot);
 	pmdval_t domain = PMD_DOMAIN(mm->context.domain);
 	pmdval_t first = (pmd_val(own[0]) & ~PMD_DOMAIN_MASK) | domain;
-	bool was_valid = slot_domain[slot];
+	bool was_valid = slots[slot].domain;
 
 	if (!pmd_val(own[0]) || pmd_val(entry[0]) == first)
 		return false;
@@ -129,10 +134,10 @@ static bool load(struct mm_struct *mm, unsigned long addr)
 	 */
 	if (was_valid)
 		local_flush_tlb_all();
-	slot_domain[slot] = mm->context.domain;
-	next_slot[slot] = domains[mm->context.domain].first;
+	slots[slot].mm = mm;
+	slots[slot].domain = mm->context.domain;
+	slots[slot].next = domains[mm->context.domain].first;
 	domains[mm->context.domain].first = slot;
-	slot_mm[slot] = mm;
 	if (!is_of_pid(mm, slot))
 		mm->context.spread = true;
 	return true;
@@ -226,7 +231,7 @@ void fass_forget_table(struct mm_struct *mm, unsigned long addr)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	if (mm->context.domain && slot_domain[slot] == mm->context.domain)
+	if (mm->context.domain && slots[slot].domain == mm->context.domain)
 		unlink_slot(slot);
 	local_irq_restore(flags);
 }
@@ -245,7 +250,7 @@ void fass_free_tables(struct mm_struct *mm)
 		end = slot + (SPACE_LOW_SIZE >> PGDIR_SHIFT);
 	}
 	for (; slot < end; slot++)
-		if (slot_mm[slot] == mm)
-			slot_mm[slot] = NULL;
+		if (slots[slot].mm == mm)
+			slots[slot].mm = NULL;
 	local_irq_restore(flags);
 }
