@@ -36,8 +36,8 @@ NAMES = {
     "kernel_as_client": ("fass",), "forget_table": ("fass",), "end_of_domain": ("fass",),
     "end_of_lines": ("fass",),
 }  # fmt: skip
-COMMAND = "stress limits; stress 16 24 5 && attack 16"
-LIMIT = 500_000_000
+COMMAND = "stress limits; stress 8 20 5 && attack 16"
+LIMIT = 300_000_000
 KERNEL_SAYS = re.compile(
     r"(BUG: .{0,60}|Oops|Unhandled fault|WARNING: .{0,60}|non-zero pgtables_bytes)"
 )

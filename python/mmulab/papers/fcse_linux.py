@@ -29,7 +29,10 @@ def run_linux(run: Run) -> Rows | None:
             run, "ixp425", scheme, f"{LOAD} cyclictest -l {samples} -i 1000 -p 50 -q"
         )
         if kernel != "guaranteed":  # which refuses so many processes
-            storms = f"for group in 1 2 3 4 5 6 7 8 9 10; do storm pipes {messages} & done; wait"
+            storms = (
+                f"for group in 1 2 3 4 5 6 7 8 9 10; do storm pipes {messages} & done; wait; "
+                "grep ctxt /proc/stat"
+            )
             rows += linux.measure(run, "at91rm9200", scheme, storms)
     return rows
 
@@ -61,6 +64,9 @@ def judge(rows: Rows, claims: dict[str, Published]) -> list[Claim]:
         for size in KILOBYTES
     )
     storm = value("best_effort", "storm") / value("plain", "storm")
+    switches = value("plain", "switches since boot")
+    lost = value("plain", "storm") - value("best_effort", "storm")
+    far = [pair for pair in modes if abs(pair[0] - pair[1]) > max(0.1 * max(pair), 1)]
     paper = published_table("fcse_2009", "table2_cyclictest")
     return [
         claims["fcse09-01"].judge(
@@ -72,7 +78,8 @@ def judge(rows: Rows, claims: dict[str, Published]) -> list[Claim]:
                 for row in paper
             ),
             f"the average falls by {falls['guaranteed']:.0f} us (guaranteed) and "
-            f"{falls['best_effort']:.0f} us (best effort) of {latency['plain'][1]:.0f}",
+            f"{falls['best_effort']:.0f} us (best effort) of {latency['plain'][1]:.0f}; a switch that flushes "
+            f"takes {value('plain', ring(0, 2)):.0f} us in lat_ctx, and under this load the wake-up waits for one",
         ),
         claims["fcse09-02"].judge(
             min(points("plain")) > 100 and all(abs(part) <= ABOUT for part in change.values()),
@@ -82,18 +89,19 @@ def judge(rows: Rows, claims: dict[str, Published]) -> list[Claim]:
             "a switch of this kernel fills again is less",
         ),
         claims["fcse09-03"].judge(
-            max(map(max, modes)) <= 150
-            and grows
-            and all(abs(a - b) <= max(0.1 * max(a, b), 1) for a, b in modes),
+            max(map(max, modes)) <= 150 and grows and not far,
             f"guaranteed {min(points('guaranteed')):.1f} to {max(points('guaranteed')):.1f} us, best effort "
             f"{min(points('best_effort')):.1f} to {max(points('best_effort')):.1f}; farthest apart "
             f"{apart[0]:.1f} and {apart[1]:.1f}; {'grows' if grows else 'does not grow'} with the processes",
-            "one of the three parts does not hold, as the numbers say",
+            f"{sum(max(pair) > 150 for pair in modes)} of {len(modes)} points are above 150 us, the arrays of "
+            f"16 KB; the modes are more than a tenth apart at {len(far)}, by at most "
+            f"{max(abs(a - b) for a, b in modes):.1f} us",
         ),
         claims["fcse09-04"].judge(
             abs(storm / 0.5 - 1) <= ABOUT,
             f"best effort / plain {storm:.2f}: {value('best_effort', 'storm'):.2f} and "
             f"{value('plain', 'storm'):.2f} s",
-            "the kernel of today switches seldom in this program: a writer fills a pipe of 16 pages before it waits",
+            f"{switches:,.0f} switches of the unmodified kind, of which each lost "
+            f"{lost / max(switches, 1) * 1e6:.0f} us: the rest of the time is not the flush's",
         ),
     ]

@@ -20,6 +20,8 @@ BUILD = "Linux with address spaces is not built; in a checkout: make linux-space
 RESULT = re.compile(r"^lat (.+?): (-?[\d.]+) (us|MB/s)", re.M)
 LATENCY = re.compile(r"Min: *(\d+) .*Avg: *(\d+) Max: *(\d+)")
 STORM = re.compile(r"^storm of .* 0 failed, time ([\d.]+) s", re.M)
+SWITCHES = re.compile(r"^ctxt (\d+)", re.M)
+"""What `/proc/stat` says of context switches."""
 
 Rows = list[dict[str, Any]]
 """One measured value each: machine, scheme, benchmark, value, unit."""
@@ -70,6 +72,8 @@ def measure(run: Run, machine: str, scheme: str, command: str) -> Rows:
         ]
     if times := STORM.findall(console):
         found.append(("storm", max(map(float, times)), "s"))
+    if switches := SWITCHES.findall(console):
+        found.append(("switches since boot", float(switches[-1]), ""))
     return [
         {"machine": machine, "scheme": scheme, "benchmark": name, "value": value, "unit": unit}
         for name, value, unit in found
