@@ -9,12 +9,14 @@ from pathlib import Path
 
 import altair as alt
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from conftest import mmulab as command
 
 import mmulab
 from mmulab import papers
 from mmulab.errors import InputError
+from mmulab.provenance import inputs_provenance
 from mmulab.report import write_report, write_reproduction
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -124,6 +126,7 @@ def test_a_reproduction_makes_a_page_with_claims_figures_and_numbers(tmp_path):
         figures=[papers.Figure("figure6", "Figure 6", "it falls", chart)],
         tables={"sweep": pa.table({"a": [1]})},
         notes="What was run.",
+        provenance=inputs_provenance(["ultrix"], [__file__]),
     )
     text = write_reproduction(tmp_path, reproduction).read_text()
     balance = Balance()
@@ -132,4 +135,8 @@ def test_a_reproduction_makes_a_page_with_claims_figures_and_numbers(tmp_path):
     assert "0.1 &lt; 0.2 &lt;b&gt;" in text
     for expected in ("1 claims hold", "1 differ", "another program", "it falls", "<svg"):
         assert expected in text
-    assert (tmp_path / "sweep.parquet").exists()
+    source = json.loads((tmp_path / "provenance.json").read_text())
+    assert source["machines"][0]["sha256"] == mmulab.Machine.load("ultrix").sha256
+    assert source["inputs"][0]["name"] == Path(__file__).name
+    table = pa.parquet.read_table(tmp_path / "sweep.parquet")
+    assert json.loads(table.schema.metadata[b"provenance"]) == source

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,17 @@ def provenance(trace: dict[str, Any], machine: Machine, **options: Any) -> dict[
         "trace": trace,
         "machine": machine_provenance(machine),
         **options,
+    }
+
+
+def inputs_provenance(
+    machines: Iterable[str], files: Iterable[str | os.PathLike[str]]
+) -> dict[str, Any]:
+    """What several runs depend on: the version, shipped machines by name, and input files."""
+    return {
+        "mmulab": _engine.VERSION,
+        "machines": [machine_provenance(Machine.load(name)) for name in machines],
+        "inputs": [file_provenance(file) for file in files],
     }
 
 

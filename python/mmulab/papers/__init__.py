@@ -122,6 +122,8 @@ class Reproduction:
     """Arrow tables by name: the numbers behind claims and figures."""
     notes: str = ""
     """What was run, in sentences: programs, inputs, sizes, machines."""
+    provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What all numbers depend on (`inputs_provenance`, `full`, `seed`); each table file contains it."""
 
     @property
     def all_hold(self) -> bool:

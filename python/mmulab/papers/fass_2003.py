@@ -16,7 +16,15 @@ import pyarrow as pa
 
 import mmulab
 from mmulab import guests
-from mmulab.papers import Figure, Reproduction, Run, fass_linux, published_claims, save_figures
+from mmulab.papers import (
+    Figure,
+    Reproduction,
+    Run,
+    fass_linux,
+    linux,
+    published_claims,
+    save_figures,
+)
 from mmulab.papers.fass_claims import (
     CLIENTS,
     FOOTPRINTS,
@@ -31,7 +39,8 @@ from mmulab.papers.fass_claims import (
     Row,
     judge,
 )
-from mmulab.papers.microkernel import Guest, boot
+from mmulab.papers.microkernel import ARCHITECTURES, Guest, boot
+from mmulab.provenance import inputs_provenance
 
 PAPER = "fass_2003"
 TITLE = "Fast address-space switching on the StrongARM (Wiggins et al., 2003)"
@@ -78,6 +87,18 @@ def reproduce(run: Run) -> Reproduction:
                     for what, cycles in measured.flush.items()
                 ]
             ),
+        },
+        provenance={
+            **inputs_provenance(
+                [MACHINE],
+                [
+                    *map(
+                        guests.image, [f"microkernel-{ARCHITECTURES[MACHINE]}", f"timing-{MACHINE}"]
+                    ),
+                    *linux.inputs(),
+                ],
+            ),
+            "full": run.full,
         },
         notes=(
             f"The microkernel on {MACHINE} as its machine file says, under each scheme; "

@@ -31,6 +31,7 @@ from mmulab.papers import (
     save_figures,
 )
 from mmulab.papers.microkernel import boot
+from mmulab.provenance import inputs_provenance
 
 PAPER = "fcse_2009"
 TITLE = "The ARM fast context switch extension for Linux (Chanteperdrix and Cochran, 2009)"
@@ -76,6 +77,13 @@ def reproduce(run: Run) -> Reproduction:
                     for switch in found.switches
                 ]
             ),
+        },
+        provenance={
+            **inputs_provenance(
+                ["ixp425", "at91rm9200"],
+                [*map(guests.image, ["microkernel-armv4", "microkernel-armv5te"]), *linux.inputs()],
+            ),
+            "full": run.full,
         },
         notes=(
             "The microkernel on ixp425 (periodic task, ring, conditions of a flush) and at91rm9200 (storm), as "

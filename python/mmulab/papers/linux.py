@@ -40,6 +40,16 @@ def is_built(machine: str) -> bool:
     return built is not None and (built / KERNELS[machine][0] / "Image").exists()
 
 
+def inputs() -> list[Path]:
+    """The files that the runs boot, of the machines whose kernel is there."""
+    built = folder()
+    names = {name for machine in KERNELS if is_built(machine) for name in KERNELS[machine]}
+    if built is None or not names:
+        return []
+    paths = [built / name for name in sorted(names)]
+    return [built / "board.dtb", *(path / "Image" if path.is_dir() else path for path in paths)]
+
+
 def boot(machine: str, scheme: str, command: str) -> str:
     """Runs a command of the guest's shell under a scheme, and gives what it printed.
 

@@ -22,6 +22,7 @@ from mmulab.papers.vm_study_cells import (
     L1_SIZES,
     L2_SIZES,
     LINES,
+    ORGANISATIONS,
     PLOTTED_LINES,
     WITH_TLB,
     Cell,
@@ -34,6 +35,7 @@ from mmulab.papers.vm_study_cells import (
 from mmulab.papers.vm_study_claims import evaluate
 from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
 from mmulab.papers.vm_study_figures import figures
+from mmulab.provenance import inputs_provenance
 
 PAPER = "vm_study_1998"
 TITLE = "A look at several memory-management units (Jacob and Mudge, 1998)"
@@ -67,6 +69,11 @@ def reproduce(run: Run) -> Reproduction:
         figures=drawn,
         tables={"cells": cells.table(), "experiments": evidence.table()},
         notes=notes(traces, pages, len(swept)),
+        provenance={
+            **inputs_provenance([*ORGANISATIONS, "inverted-hw"], traces.values()),
+            "full": run.full,
+            "seed": run.seed,
+        },
     )
 
 

@@ -47,8 +47,17 @@ def write_report(directory: str | os.PathLike[str], output: Path | None = None) 
 
 
 def write_reproduction(directory: Path, reproduction: Any) -> Path:
-    """Writes the page of a reproduced paper: its claims, our figures and the numbers behind them."""
+    """Writes the page of a reproduced paper: its claims, our figures and the numbers behind them.
+
+    Each table has the provenance in its schema metadata, under `provenance`; beside them it is
+    `provenance.json`.
+    """
+    source = json.dumps(reproduction.provenance, sort_keys=True)
+    with replacing(directory / "provenance.json") as file:
+        file.write(f"{source}\n".encode())
     for name, table in reproduction.tables.items():
+        metadata = {**(table.schema.metadata or {}), b"provenance": source.encode()}
+        table = table.replace_schema_metadata(metadata)
         with replacing(directory / f"{name}.parquet") as file:
             pa.parquet.write_table(table, file, compression="zstd")
     counts = {
