@@ -383,15 +383,16 @@ def _run_on_cluster(
     """Hands jobs to a Dask cluster; only here are files written."""
     scheme, _, address = on.partition("://")
     if scheme != "dask" or not address:
-        raise InputError(f"{on}: unknown place to run; give dask://HOST:PORT or dask://local")
+        raise InputError(f"{on}: unknown cluster; give dask://HOST:PORT or dask://local")
     try:
         from distributed import Client, as_completed
     except ImportError as error:
         raise InputError("a cluster needs Dask: pip install distributed") from error
     try:
         client = Client() if address == "local" else Client(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{on}: no Dask scheduler answers there ({error})") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        what = "no Dask worker starts" if address == "local" else "no Dask scheduler answers there"
+        raise InputError(f"{on}: {what} ({error})") from error
     with client:
         running = {
             client.submit(_run_elsewhere, *job.description(), pure=False): job for job in waiting
