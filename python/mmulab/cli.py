@@ -92,7 +92,7 @@ def run(
             "--dir",
             metavar="DIR",
             parser=folder_path,
-            help="Keep trace, results and report.html in DIR, in the place of the run it holds.",
+            help="Keep trace, results and report.html in DIR; replaces the run that DIR holds.",
         ),
     ] = None,
     guesses: GuessesOption = True,
@@ -160,7 +160,7 @@ def record(
     follow_children: FollowOption = False,
     format: FormatOption = None,
 ) -> None:
-    """Record a program into a trace, for replay as often as you like.
+    """Record a program into a trace.
 
     Example: [bold]mmulab record -o gzip.mmt -- gzip -k -f README.md[/]
 
@@ -217,7 +217,7 @@ def replay(
             min=0,
             max=MAX_COUNT,
             metavar="N",
-            help="Replay the N instructions after those and count nothing yet.",
+            help="Replay the next N instructions without counting.",
         ),
     ] = 0,
     limit: Annotated[
@@ -227,7 +227,7 @@ def replay(
             min=1,
             max=MAX_COUNT,
             metavar="N",
-            help="End after N more; without it at the end of the trace.",
+            help="Stop after N more instructions (default: end of trace).",
         ),
     ] = None,
     guesses: GuessesOption = True,
@@ -296,7 +296,7 @@ def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study in TOML.")],
     traces: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[TRACE]...", help="Replay these instead of the study's."),
+        typer.Argument(metavar="[TRACE]...", help="Traces that replace those of the study."),
     ] = None,
     set_: SetOption = None,
     seed: Annotated[
@@ -307,13 +307,15 @@ def sweep(
     on: Annotated[
         str | None,
         typer.Option(
-            "--on", metavar="dask://HOST:PORT", help="Run on a Dask cluster; dask://local tries it."
+            "--on",
+            metavar="dask://HOST:PORT",
+            help="Run on a Dask cluster; dask://local starts workers on this computer.",
         ),
     ] = None,
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Replay a whole design space, in parallel, and continue where a killed sweep stopped.
+    """Replay a design space in parallel; continues where a killed sweep stopped.
 
     Example: [bold]mmulab sweep examples/studies/tlb_sizes.toml -o tlb_sizes.parquet[/]
 
@@ -348,9 +350,7 @@ def sweep(
     ).emit(format, output)
 
 
-trace_group = typer.Typer(
-    name="trace", help="Look into a trace: what it holds, a part of it, its text."
-)
+trace_group = typer.Typer(name="trace", help="Inspect a trace: information, text dump, slices.")
 app.add_typer(trace_group)
 
 
@@ -525,7 +525,9 @@ def boot(
     ] = None,
     symbols: Annotated[
         Path | None,
-        typer.Option("--symbols", metavar="ELF", help="Names addresses of an image without any."),
+        typer.Option(
+            "--symbols", metavar="ELF", help="ELF file with the symbols of an image that has none."
+        ),
     ] = None,
     max_instructions: LimitOption = None,
     format: FormatOption = None,
@@ -575,7 +577,7 @@ def boot(
 @command(app)
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(metavar="PAPER", help="Which paper; without, all of them.")
+        str | None, typer.Argument(metavar="PAPER", help="The paper (default: all).")
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Long inputs instead of those of under two minutes.")
@@ -586,12 +588,12 @@ def reproduce(
             "--dir",
             metavar="DIR",
             parser=folder_path,
-            help="Where traces, figures and tables are kept.",
+            help="Directory of traces, figures and tables.",
         ),
     ] = Path("results/reproduce"),
     seed: SeedOption = 1,
 ) -> Result:
-    """Reproduce a paper: published against ours, claim by claim.
+    """Reproduce a paper: published and measured results, claim by claim.
 
     Example: [bold]mmulab reproduce vm-study-1998[/]
 

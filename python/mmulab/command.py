@@ -56,7 +56,11 @@ SetOption = Annotated[
 SeedOption = Annotated[
     int,
     typer.Option(
-        "--seed", min=0, max=MAX_COUNT, metavar="N", help="Seeds random replacement and placement."
+        "--seed",
+        min=0,
+        max=MAX_COUNT,
+        metavar="N",
+        help="Seed of random replacement and page placement.",
     ),
 ]
 ThreadsOption = Annotated[
@@ -66,7 +70,7 @@ ThreadsOption = Annotated[
         min=0,
         max=MAX_THREADS,
         metavar="N",
-        help="Worker threads; 0 for one a core. Results don't differ.",
+        help="Worker threads; 0 for one a core. Results are the same.",
     ),
 ]
 FormatOption = Annotated[
@@ -75,7 +79,9 @@ FormatOption = Annotated[
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write the result here, all or nothing."),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Write the result to FILE, complete or not at all."
+    ),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr, only errors.")
@@ -89,7 +95,7 @@ LimitOption = Annotated[
 SkipOption = Annotated[
     int,
     typer.Option(
-        "--skip", min=0, max=MAX_COUNT, metavar="N", help="Leave the first N instructions out."
+        "--skip", min=0, max=MAX_COUNT, metavar="N", help="Skip the first N instructions."
     ),
 ]
 CountOption = Annotated[
@@ -107,7 +113,7 @@ GuessesOption = Annotated[
     bool,
     typer.Option(
         "--guesses/--no-guesses",
-        help="Try the other values that machines give for what they guess, too, and show the range.",
+        help="Also evaluate the alternatives to guessed values, and show the range of the result.",
     ),
 ]
 PartialOption = Annotated[
@@ -133,7 +139,7 @@ TraceArgument = Annotated[
     typer.Argument(
         metavar="TRACE",
         parser=trace_path,
-        help="A trace: .mmt, ChampSim, Valgrind lackey or Dinero din, packed or not; - is stdin.",
+        help="A trace: .mmt, ChampSim, Valgrind lackey or Dinero din, compressed or not; - is stdin.",
     ),
 ]
 ProgramArgument = Annotated[
