@@ -25,6 +25,8 @@ ROOT = HERE.parent
 KEPT = ROOT / "build" / "compare"
 KINDS = ["conformance", "timing", "mutants", "microkernel", "linux"]
 MAX_DIFFERENCES_SHOWN = 10
+# What earlier builds called a column.
+RENAMED = {"pc_place": "pc_location", "since_place": "since_location"}
 
 
 # ---- Which guests ------------------------------------------------------------------------------
@@ -188,7 +190,9 @@ def differences(before, after, path=""):
     tells is no difference."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before:
-            yield from differences(before[key], after.get(key), f"{path}.{key}".lstrip("."))
+            now = RENAMED.get(key, key)
+            found = after.get(key, after.get(now))
+            yield from differences(before[key], found, f"{path}.{now}".lstrip("."))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, pair in enumerate(zip(before, after, strict=True)):
             yield from differences(*pair, f"{path}[{index}]")
