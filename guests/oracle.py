@@ -16,7 +16,13 @@ EMULATOR = "qemu-system-arm"
 
 # The QEMU processor that stands beside each of our machines. QEMU has no ARM920T; its TI925T has
 # the same instruction set.
-CPU = {"arm926ej-s": "arm926", "sa1100": "sa1110", "ixp425": "pxa255", "at91rm9200": "ti925t"}
+CPU = {
+    "arm926ej-s": "arm926",
+    "sa1100": "sa1110",
+    "ixp425": "pxa255",
+    "at91rm9200": "ti925t",
+    "armv7a": "cortex-a7,has_el3=off,has_el2=off",
+}
 
 
 def missing_tools():

@@ -13,6 +13,7 @@ import mmulab
 sys.path.append(str(ROOT / "guests"))
 sys.path.append(str(ROOT / "guests" / "conformance"))
 
+import generate
 import instructions
 import oracle
 import run
@@ -20,7 +21,7 @@ import run
 CASES = 4000
 
 
-@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+@pytest.mark.parametrize("machine", [*mmulab.machine_names("system"), "armv7a"])
 def test_random_sequences_end_alike(machine: str) -> None:
     if machine not in oracle.CPU:
         pytest.skip(f"QEMU has no processor like {machine}")
@@ -43,6 +44,17 @@ def test_timers_interrupt_controller_and_uart_do_what_qemus_do(machine: str) -> 
     lines, different = run.compare_devices(machine)
     assert lines > 10_000
     assert different == []
+
+
+@pytest.mark.parametrize("seed", [1001, 1002], ids=["alignment checked", "unaligned"])
+def test_every_encoding_of_armv7_is_drawn(seed: int) -> None:
+    """Each line of the tables, each size of exclusive access, and each new branch, many times."""
+    source = run.generator("armv7a", seed)
+    generate.blob(source, CASES)
+    lines = [f"{state}.{name}" for state, rows in source.tables.items() for name, _ in rows]
+    assert len(set(lines)) > 180
+    drawn = {name: source.made[name] for name in [*lines, "it", "exclusive.8", "exclusive.1"]}
+    assert min(drawn.values()) >= 10, sorted(drawn.items(), key=lambda item: item[1])[:5]
 
 
 def test_no_random_word_is_left_out_without_a_reason() -> None:

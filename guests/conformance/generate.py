@@ -116,6 +116,9 @@ class Generator:
         classes = [c for c in ARM_CLASSES if c[3] <= architecture]
         self.classes = [c[1:3] for c in classes]
         self.weights = [c[0] for c in classes]
+        self.control = CONTROL
+        #: The bits of a program status register that the architecture defines.
+        self.status_mask = 0xF80000FF if architecture >= V5TE else 0xF00000FF
         self.left_out = Counter()
         self.made = Counter()
 
@@ -245,6 +248,9 @@ class Generator:
             self.made[name] += 1
             self.forget(mask)
             return half
+
+    def thumb_instruction(self, code):
+        code.add(2, self.thumb_half())
 
     # ---- templates -----------------------------------------------------------------------------
 
@@ -577,7 +583,7 @@ class Generator:
                 if rng.random() < 0.12:
                     self.thumb_template(code)
                 else:
-                    code.add(2, self.thumb_half())
+                    self.thumb_instruction(code)
             elif rng.random() < 0.12:
                 self.arm_template(code)
             else:
@@ -614,10 +620,9 @@ class Generator:
         return not thumb
 
 
-def blob(seed, architecture, cases, length=12, verbose=False, only=None, **shares):
-    """The cases in memory format; with `only`, just that one. Returns (bytes, generator, count)."""
-    generator = Generator(seed, architecture, **shares)
-    mask = 0xF80000FF if architecture >= V5TE else 0xF00000FF
+def blob(generator, cases, length=12, verbose=False, only=None):
+    """The generator's next cases in memory format; with `only`, just that one of them. Returns (bytes,
+    number of instructions)."""
     body = bytearray()
     instructions = kept = 0
     for number in range(cases):
@@ -628,8 +633,9 @@ def blob(seed, architecture, cases, length=12, verbose=False, only=None, **share
             instructions += count
         if CASES + HEAD + len(body) > CASES_END - 4096:
             raise ValueError("the cases do not fit: ask for fewer or shorter ones")
-    head = struct.pack("<4s5I", b"CASE", kept, int(verbose), mask, CONTROL, HEAD + len(body))
-    return bytes(head + body), generator, instructions
+    settings = int(verbose), generator.status_mask, generator.control
+    head = struct.pack("<4s5I", b"CASE", kept, *settings, HEAD + len(body))
+    return bytes(head + body), instructions
 
 
 def attach(elf, address, payload):

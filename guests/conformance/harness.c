@@ -27,6 +27,12 @@ struct test_case {
 enum { UNDEFINED = 1, SUPERVISOR, PREFETCH, DATA };
 enum { RESULT_CPSR = 13, RESULT_PC, RESULT_SP, RESULT_LR, RESULT_BANKS, RESULT_WORDS = RESULT_BANKS + 20 };
 enum { EVENTS = 24, THUMB = 0x20 };
+/* Of the fault status: with ARMv7 its fifth bit and whether it was a store. */
+#ifdef ARMV7
+enum { STATUS = 0xcff };
+#else
+enum { STATUS = 0xff };
+#endif
 enum { END_ARM = 0xabcde, END_THUMB = 0xfe };
 
 extern word result[64];
@@ -60,6 +66,30 @@ static void put_hex(char before, word value, int digits)
         put("0123456789abcdef"[value >> (digits * 4) & 15]);
 }
 
+/* Bytes of the Thumb instruction at an address. */
+static word thumb_length(word at)
+{
+#ifdef ARMV7
+    return *(unsigned short *)at >= 0xe800 ? 4 : 2;
+#else
+    (void)at;
+    return 2;
+#endif
+}
+
+/* The instruction that was interrupted will not be executed again: it counts in its IT block. */
+static void leave_out(word spsr)
+{
+#ifdef ARMV7
+    word state = (spsr >> 25 & 3) | (spsr >> 8 & 0xfc);
+    state = state & 7 ? (state & 0xe0) | (state << 1 & 0x1f) : 0;
+    spsr = (spsr & ~0x0600fc00u) | (state & 3) << 25 | (state & 0xfc) << 8;
+    __asm__ volatile("msr spsr_cxsf, %0" : : "r"(spsr));
+#else
+    (void)spsr;
+#endif
+}
+
 /* Called by the vectors: notes what happened; gives the address to continue at, 0 ends the case. */
 word exception(word vector, word lr, word spsr)
 {
@@ -79,14 +109,15 @@ word exception(word vector, word lr, word spsr)
         word status, address;
         __asm__ volatile("mrc p15, 0, %0, c5, c0, 0" : "=r"(status));
         __asm__ volatile("mrc p15, 0, %0, c6, c0, 0" : "=r"(address));
-        put_hex(':', status & 0xff, 2);
+        put_hex(':', status & STATUS, 3);
         put_hex(':', address, 8);
     }
     if (vector == PREFETCH || ++events == EVENTS)
         return 0;
-    if (vector == DATA)
-        return lr - (thumb ? 6 : 4);
-    return lr;
+    word at = lr - (vector == DATA ? 8 : thumb ? 2 : 4);
+    if (thumb && vector != SUPERVISOR)
+        leave_out(spsr);
+    return at + (thumb ? thumb_length(at) : 4);
 }
 
 static word hash(word h, const word *words, int count)
@@ -96,20 +127,36 @@ static word hash(word h, const word *words, int count)
     return h;
 }
 
+/* The bits of a section descriptor. Access 0 with the R bit of the control register is read-only; ARMv7
+ * has that as an access of its own, and bit 4 says that nothing there is executed. */
+static word section(word access)
+{
+#ifdef ARMV7
+    return access ? access << 10 | 2 : 0x8c02;
+#else
+    return access << 10 | 0x12;
+#endif
+}
+
 static void map(word address, word megabytes, word access, word domain, word cached)
 {
     for (word i = address >> 20; megabytes--; i++)
-        page_table[i] = i << 20 | access << 10 | domain << 5 | 0x12 | (cached ? 0xc : 0);
+        page_table[i] = i << 20 | section(access) | domain << 5 | (cached ? 0xc : 0);
 }
 
 /* Section 0 by pages: code read-only (AP 0 with the R bit, as the cases), the save page writable. */
 static void map_own_code(void)
 {
+#ifdef ARMV7
+    const word read_only = 0x230, writable = 0x10;
+#else
+    const word read_only = 0, writable = 0x55 << 4;
+#endif
     for (word i = 0; i < 256; i++)
-        coarse_table[i] = i << 12 | 0xe;
+        coarse_table[i] = i << 12 | read_only | 0xe;
     word page = (word)save_page >> 12;
-    coarse_table[page] = page << 12 | 0x55 << 4 | 0xe;
-    page_table[0] = (word)coarse_table | 0x11;
+    coarse_table[page] = page << 12 | writable | 0xe;
+    page_table[0] = (word)coarse_table | 1 | (STATUS == 0xff ? 0x10 : 0);
 }
 
 int main(void)
@@ -134,7 +181,9 @@ int main(void)
         "mcr p15, 0, %0, c2, c0, 0\n"
         "mcr p15, 0, %1, c3, c0, 0\n"
         "mcr p15, 0, %2, c8, c7, 0\n"
+#ifndef ARMV7
         "mcr p15, 0, %2, c7, c7, 0\n"
+#endif
         "mcr p15, 0, %3, c1, c0, 0\n"
         "nop\nnop\nnop\nnop"
         : : "r"(page_table), "r"(5), "r"(0), "r"(header->control) : "memory");

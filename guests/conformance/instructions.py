@@ -5,7 +5,7 @@ the architecture leaves its result open or the test cannot run it bare, the reas
 out. Section numbers are those of the ARM Architecture Reference Manual, DDI 0100, issue E and later.
 """
 
-V4, V4T, V5TE = 4, 4.5, 5  # ordered, so that "since ARMv4T" is a comparison
+V4, V4T, V5TE, V7 = 4, 4.5, 5, 7  # ordered, so that "since ARMv4T" is a comparison
 
 # Reasons. Each names one thing that two correct implementations may do differently ...
 CONDITION_NV = "condition NV before ARMv5 (A3.2.1)"
@@ -32,6 +32,7 @@ QEMU_HINTS = (
     "QEMU executes MSR CPSR_, #n as a hint (WFI stops it) on every core; no effect before ARMv6K"
 )
 QEMU_THUMB2 = "QEMU executes CBZ, CBNZ, IT and hints on every core; undefined before ARMv6T2"
+QEMU_SMC_IN_BLOCK = "undefined SMC in an IT block: QEMU saves the state as if outside of it"
 COPROCESSOR_15 = "CP15: compared by the MMU program"
 COPROCESSOR_14 = "CP14 register: the XScale's; QEMU has it only on its own boards with that core"
 

@@ -22,11 +22,29 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import generate
 import oracle
-from instructions import V4, V4T, V5TE
+from generate import Generator
+from generate_v7 import Generator7
+from instructions import V4, V4T, V5TE, V7
 
 import mmulab
 
-ARCHITECTURE = {"arm926ej-s": V5TE, "ixp425": V5TE, "at91rm9200": V4T, "sa1100": V4}
+ARCHITECTURE = {
+    "arm926ej-s": V5TE, "ixp425": V5TE, "at91rm9200": V4T, "sa1100": V4, "armv7a": V7,
+}  # fmt: skip
+
+
+def described(machine):
+    """What boots: the name of a machine, or the file of one that is only for this."""
+    own = HERE / f"{machine}.toml"
+    return own if own.exists() else machine
+
+
+def generator(machine, seed, **shares):
+    """The source of random cases for a machine."""
+    architecture = ARCHITECTURE[machine]
+    if architecture == V7:
+        return Generator7(seed, **shares)
+    return Generator(seed, architecture, **shares)
 
 
 @dataclass
@@ -40,30 +58,32 @@ class Comparison:
     left_out: Counter
 
 
-def harness():
+def harness(machine):
     """The program that runs the cases; ARMv4 code, so that every core can."""
+    v7 = ARCHITECTURE[machine] == V7
     return oracle.compile(
-        "conformance",
+        "conformance-v7" if v7 else "conformance",
         [HERE / "vectors.S", HERE / "harness.c"],
-        ["-mcpu=strongarm", "-marm", "-O2"],
+        ["-mcpu=strongarm", "-marm", "-O2", *["-DARMV7"] * v7],
         HERE / "harness.ld",
     )
 
 
 def image(path, machine, seed, cases, **options):
     """Writes the image with its cases; gives the generator and the number of instructions."""
-    payload, generator, instructions = generate.blob(seed, ARCHITECTURE[machine], cases, **options)
-    path.write_bytes(generate.attach(harness().read_bytes(), generate.CASES, payload))
-    return generator, instructions
+    source = generator(machine, seed, **options)
+    payload, instructions = generate.blob(source, cases)
+    path.write_bytes(generate.attach(harness(machine).read_bytes(), generate.CASES, payload))
+    return source, instructions
 
 
 def compare(machine, seed, cases):
     """Runs random cases on QEMU and on our machine."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cases.elf"
-        generator, instructions = image(path, machine, seed, cases)
+        source, instructions = image(path, machine, seed, cases)
         theirs = oracle.qemu(path, oracle.CPU[machine])
-        ours = mmulab.boot(path, machine)
+        ours = mmulab.boot(path, described(machine))
     if theirs.status != 0:
         raise SystemExit(f"QEMU did not finish seed {seed} of {machine}: {theirs.output[-300:]}")
     expected, found = theirs.output.splitlines()[1:], ours.console.splitlines()[1:]
@@ -74,7 +94,7 @@ def compare(machine, seed, cases):
     ]
     if len(expected) != cases:
         raise SystemExit(f"QEMU ran {len(expected)} of {cases} cases of seed {seed}")
-    return Comparison(machine, instructions, cases, differences, generator.left_out)
+    return Comparison(machine, instructions, cases, differences, source.left_out)
 
 
 def mmu_program():
@@ -132,7 +152,7 @@ def compare_devices(machine):
 
 
 def _compare_lines(machine, image, theirs):
-    ours = mmulab.boot(image, machine, max_instructions=100_000_000)
+    ours = mmulab.boot(image, described(machine), max_instructions=100_000_000)
     if theirs.status != 0:
         raise SystemExit(f"QEMU did not finish {image.name}")
     expected = [in_our_words(line) for line in theirs.output.splitlines()]
@@ -144,8 +164,7 @@ def _compare_lines(machine, image, theirs):
 
 def show(machine, seed, number, theirs, ours):
     """Prints one case: its code, and the words that differ."""
-    architecture = ARCHITECTURE[machine]
-    payload, _, _ = generate.blob(seed, architecture, number + 1, only=number)
+    payload, _ = generate.blob(generator(machine, seed), number + 1, only=number)
     cpsr = int.from_bytes(payload[28:32], "little")
     registers = [int.from_bytes(payload[36 + 4 * i : 40 + 4 * i], "little") for i in range(15)]
     print(f"case {number}: cpsr {cpsr:08x}", *(f"r{i}={v:08x}" for i, v in enumerate(registers)))
@@ -172,18 +191,20 @@ def main():
     missing = oracle.missing_tools()
     if missing:
         raise SystemExit(f"Missing: {', '.join(missing)}. Type: make setup-arm")
-    machines = chosen.machine or [m for m in ARCHITECTURE if m in mmulab.machine_names("system")]
+    shipped = mmulab.machine_names("system")
+    machines = chosen.machine or [m for m in ARCHITECTURE if m in shipped or described(m) != m]
     share = -(-chosen.cases // len(machines))
     left_out, failed, total = Counter(), False, 0
     for machine in machines:
-        lines, different = compare_mmu(machine)
-        failed |= bool(different)
-        print(f"{machine}: MMU program, {lines} lines, {len(different)} differ")
-        device_lines, different_devices = compare_devices(machine)
-        failed |= bool(different_devices)
-        print(f"{machine}: devices, {device_lines} lines, {len(different_devices)} differ")
-        for expected, found in different[: chosen.show] + different_devices[: chosen.show]:
-            print(f"QEMU: {expected}\nours: {found}")
+        # The tables of the MMU program are those of ARMv4 and ARMv5, the devices another board's.
+        for program, compare_lines in [("MMU program", compare_mmu), ("devices", compare_devices)]:
+            if ARCHITECTURE[machine] == V7:
+                continue
+            lines, different = compare_lines(machine)
+            failed |= bool(different)
+            print(f"{machine}: {program}, {lines} lines, {len(different)} differ")
+            for expected, found in different[: chosen.show]:
+                print(f"QEMU: {expected}\nours: {found}")
         seed, left = chosen.seed, share
         while left:
             started = time.monotonic()

@@ -103,8 +103,16 @@ pub enum Register {
     FaultAddress,
     /// Context ID.
     ContextId,
-    /// Coprocessor access of the XScale.
+    /// Coprocessor access.
     CoprocessorAccess,
+    /// Fault address of instruction fetches.
+    InstructionFaultAddress,
+    /// Vector base address.
+    VectorBase,
+    /// Cache size selection.
+    CacheSizeSelection,
+    /// Thread identifier: written by user mode, read by it, privileged.
+    Thread(u8),
 }
 
 /// What a row does.
@@ -116,6 +124,31 @@ pub enum Operation {
     CacheType,
     /// Gives zero.
     Zero,
+    /// Gives what the machine's file says under this name.
+    Fixed(&'static str),
+    /// Gives the number of the core among several (ARMv7).
+    MultiprocessorId,
+    /// Gives the shape of the cache that was selected (ARMv7).
+    CacheSize,
+    /// Translation table base 1 (ARMv6).
+    TableBase1,
+    /// Which of two tables is responsible for an address (ARMv6).
+    TableControl,
+    /// Primary region remap (ARMv7).
+    RegionRemap,
+    /// Normal memory remap (ARMv7).
+    NormalRemap,
+    /// The context ID, whose low bits are the address-space identifier (ARMv6).
+    AddressSpace,
+    /// Invalidates the TLB entries of an address in the address space beside it, or in all (ARMv7).
+    InvalidateSharedTranslation {
+        /// In all spaces.
+        all_spaces: bool,
+    },
+    /// Invalidates the TLB entries of an address space (ARMv6).
+    InvalidateSpace,
+    /// Which interrupts are pending (ARMv7).
+    PendingInterrupts,
     /// The control register.
     Control,
     /// The auxiliary control register of the XScale.
@@ -314,7 +347,7 @@ pub struct Cp15 {
     memo: [Box<[u8]>; 2],
     main_id: u32,
     cache_type_class: u32,
-    bits: ArmRegisters,
+    pub(crate) bits: ArmRegisters,
     process_mask: u32,
     write_coalesces: bool,
     /// Operations that did nothing.
@@ -364,11 +397,14 @@ impl Cpu {
         &mut self.memory.mmu.registers
     }
 
-    /// Whether user mode may execute a coprocessor instruction: only uses of the SA-1100's read buffer,
-    /// while the system permits them.
+    /// Whether user mode may execute a coprocessor instruction: what the core lets it, and uses of the
+    /// SA-1100's read buffer while the system permits them.
     pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
         let encoding = Encoding::of(access);
         let store = !access.is_read() && access.coprocessor() == 15;
+        if access.coprocessor() == 15 && (self.core.open_to_users)(encoding, !access.is_read()) {
+            return true;
+        }
         self.memory.read_buffer.open_to_users
             && store
             && (encoding.n, encoding.opcode_1) == (9, 0)
@@ -385,7 +421,7 @@ impl Cpu {
         match access.coprocessor() {
             15 => {}
             // Performance counters and debug registers are not modelled and read as zero.
-            14 if self.core.has_power_control => {
+            14 if self.core.has_power_control || self.core.has_debug_registers => {
                 self.note(access, Lack::Model);
                 return Some(0);
             }
@@ -398,6 +434,14 @@ impl Cpu {
         let held = self.memory.mmu.registers;
         Some(match operation {
             Operation::MainId => self.cp15.main_id,
+            Operation::Fixed(name) => self.cp15.bits.fixed.get(name).copied().unwrap_or(0),
+            Operation::MultiprocessorId => 0x8000_0000 | self.memory.number as u32,
+            Operation::CacheSize => self.cache_size(held.csselr),
+            Operation::TableBase1 => held.ttbr1,
+            Operation::TableControl => held.ttbcr,
+            Operation::RegionRemap => held.prrr,
+            Operation::NormalRemap => held.nmrr,
+            Operation::AddressSpace => held.context_id,
             Operation::CacheType => self.cache_type(),
             Operation::Control => held.sctlr,
             Operation::AuxiliaryControl => held.actlr,
@@ -433,6 +477,10 @@ impl Cpu {
             Register::FaultAddress => &mut registers.far,
             Register::ContextId => &mut registers.context_id,
             Register::CoprocessorAccess => &mut registers.coprocessor_access,
+            Register::InstructionFaultAddress => &mut registers.ifar,
+            Register::VectorBase => &mut registers.vbar,
+            Register::CacheSizeSelection => &mut registers.csselr,
+            Register::Thread(number) => &mut registers.thread[usize::from(number)],
         }
     }
 
@@ -445,6 +493,10 @@ impl Cpu {
     ) -> bool {
         match access.coprocessor() {
             15 => {}
+            14 if self.core.has_debug_registers => {
+                self.note(access, Lack::Model);
+                return true;
+            }
             14 if self.core.has_power_control => {
                 // c7: power mode; 1 is idle, until an interrupt (252480-006, 3.5.3).
                 if access.fields().0 == 7 && value & 3 == 1 {
@@ -488,6 +540,39 @@ impl Cpu {
                 memory.renew_pages();
             }
             Operation::Held(register) => self.write_held(register, value),
+            Operation::TableBase1 => {
+                memory.mmu.registers.ttbr1 = value;
+                memory.space_changed(false);
+                memory.tables_changed(bus);
+            }
+            Operation::TableControl => {
+                // The format of long descriptors is not modelled.
+                if value >> 31 != 0 {
+                    self.note(access, Lack::Model);
+                }
+                self.registers().ttbcr = value & 0x37;
+                self.memory.tables_changed(bus);
+            }
+            Operation::RegionRemap => {
+                memory.mmu.registers.prrr = value;
+                memory.renew_pages();
+            }
+            Operation::NormalRemap => {
+                memory.mmu.registers.nmrr = value;
+                memory.renew_pages();
+            }
+            Operation::AddressSpace => {
+                if value != memory.mmu.registers.context_id {
+                    memory.mmu.registers.context_id = value;
+                    memory.update_contexts();
+                    memory.space_changed(false);
+                }
+            }
+            Operation::InvalidateSharedTranslation { all_spaces } => {
+                let space = (!all_spaces).then_some(value as u16 & 0xff);
+                memory.invalidate_translation_of(bus, value & !0xfff, space);
+            }
+            Operation::InvalidateSpace => memory.invalidate_address_space(bus, value as u16 & 0xff),
             Operation::InvalidateTranslations { instructions, data } => {
                 memory.invalidate_translations(bus, instructions, data);
             }
@@ -556,6 +641,10 @@ impl Cpu {
             Operation::UnlockOnly | Operation::NotModelled => self.note(access, Lack::Model),
             Operation::Nothing
             | Operation::MainId
+            | Operation::Fixed(_)
+            | Operation::MultiprocessorId
+            | Operation::CacheSize
+            | Operation::PendingInterrupts
             | Operation::CacheType
             | Operation::Zero
             | Operation::TestAndClean { .. } => {}
@@ -568,12 +657,31 @@ impl Cpu {
         let value = match register {
             Register::InstructionFaultStatus => written(bits.instruction_fault_status),
             Register::CoprocessorAccess => written(bits.coprocessor_access),
+            Register::VectorBase => value & !0x1f,
+            Register::CacheSizeSelection => value & 0xf,
+            Register::InstructionFaultAddress | Register::Thread(_) => value,
             Register::FaultAddress | Register::ContextId => value,
         };
         *self.held(register) = value;
     }
 
-    fn wait_for_interrupt(&mut self) {
+    /// The cache size register: geometry, and what it does on a miss, as the manual of the core has it.
+    fn cache_size(&self, selection: u32) -> u32 {
+        let name = ["ccsidr_l1d", "ccsidr_l1i", "ccsidr_l2"].get(selection as usize);
+        name.and_then(|&name| self.cp15.bits.fixed.get(name)).copied().unwrap_or(0)
+    }
+
+    /// MCRR; `false` is undefined.
+    pub fn coprocessor_write_pair(&mut self, _: &mut Bus, _: CoprocessorAccess, _: u64) -> bool {
+        false
+    }
+
+    /// MRRC; `None` is undefined.
+    pub fn coprocessor_read_pair(&mut self, _: &mut Bus, _: CoprocessorAccess) -> Option<u64> {
+        None
+    }
+
+    pub(crate) fn wait_for_interrupt(&mut self) {
         self.requests.waiting = true;
         self.memory.request_exit();
     }
@@ -606,7 +714,11 @@ impl Cpu {
             | control::DATA_CACHE
             | control::INSTRUCTION_CACHE
             | control::SYSTEM
-            | control::ROM;
+            | control::ROM
+            | control::TYPE_REMAP
+            | control::ACCESS_FLAG
+            | control::WRITABLE_NOT_EXECUTED
+            | control::USER_WRITABLE_NOT_EXECUTED;
         if (old ^ new) & control::ROUND_ROBIN != 0 {
             // ARM DDI 0151C, 4.2 and 4.3; ARM DDI 0198D, 2.3.3.
             self.memory.choose_replacement(new & control::ROUND_ROBIN != 0);

@@ -12,7 +12,7 @@ use crate::branch::BranchBuffer;
 use crate::cores::CoreDescription;
 use crate::cp15::{Cp15, Lack};
 use crate::isa::{Decoder, Op};
-use crate::mmu::{ArmMmu, Registers, control};
+use crate::mmu::{ArmMmu, Registers, control, status};
 
 /// The bus of a machine of ARM cores.
 pub type Bus = mmulab_system::bus::Bus<Cpu>;
@@ -55,6 +55,12 @@ pub const THUMB: u32 = 1 << 5;
 pub const FIQ_MASKED: u32 = 1 << 6;
 /// CPSR bit: IRQ masked.
 pub const IRQ_MASKED: u32 = 1 << 7;
+/// CPSR bits: asynchronous aborts, IRQ and FIQ masked.
+pub const MASKS: u32 = ABORTS_MASKED | IRQ_MASKED | FIQ_MASKED;
+/// CPSR bit: asynchronous aborts masked (ARMv6).
+const ABORTS_MASKED: u32 = 1 << 8;
+/// CPSR bits: greater than or equal, of parallel additions and subtractions (ARMv6).
+const GREATER: u32 = 0xf << 16;
 /// CPSR bit: a saturating instruction saturated (version 5TE).
 pub const SATURATED: u32 = 1 << 27;
 
@@ -69,6 +75,8 @@ pub enum Architecture {
     V5T,
     /// ARMv5TE: the DSP instructions, LDRD, STRD and PLD.
     V5TE,
+    /// ARMv7-A: all that ARMv6 and ARMv6T2 brought, with Thumb-2.
+    V7A,
 }
 
 /// The exceptions, each with its vector (ARM DDI 0100, A2.6).
@@ -128,6 +136,11 @@ fn bank(mode: u32) -> usize {
     }
 }
 
+/// The bits of CPSR that hold the state of an IT block.
+fn it_bits(state: u8) -> u32 {
+    u32::from(state & 3) << 25 | u32::from(state & 0xfc) << 8
+}
+
 /// One core.
 pub struct Cpu {
     /// R0 to R15 as the current mode sees them. While an instruction executes, R15 holds what the
@@ -135,8 +148,14 @@ pub struct Cpu {
     pub registers: [u32; 16],
     /// The condition flags, N in bit 3 to V in bit 0.
     pub flags: u32,
-    /// CPSR less the condition flags.
+    /// CPSR less the condition flags and the state of an IT block.
     pub control: u32,
+    /// State of an IT block, as after the instruction that executes (ARM DDI 0406C, A2.5.2).
+    pub it: u8,
+    /// The same as before the instruction of an IT block that executes; 0 for one outside of a block.
+    pub it_of_instruction: u8,
+    /// What the exclusive monitor holds: address and bytes of the last exclusive load.
+    pub exclusive: Option<(u32, u32)>,
     banked_13_14: [[u32; 2]; 6],
     banked_fiq: [u32; 5],
     banked_user: [u32; 5],
@@ -169,7 +188,7 @@ impl Cpu {
 
     /// The current program status register.
     pub fn cpsr(&self) -> u32 {
-        self.flags << 28 | self.control
+        self.flags << 28 | self.control | it_bits(self.it)
     }
 
     /// The mode bits.
@@ -208,15 +227,18 @@ impl Cpu {
     /// Writes the whole CPSR: banks are switched, and time from here on belongs to the new mode.
     pub fn set_cpsr(&mut self, value: u32) {
         self.flags = value >> 28;
-        let mut control = value & (0xff | SATURATED);
-        if self.architecture < Architecture::V5TE {
-            control &= !SATURATED;
-        }
-        if self.architecture == Architecture::V4 {
-            control &= !THUMB;
+        let control = value
+            & match self.architecture {
+                Architecture::V4 => 0xff & !THUMB,
+                Architecture::V4T | Architecture::V5T => 0xff,
+                Architecture::V5TE => 0xff | SATURATED,
+                Architecture::V7A => 0xff | SATURATED | ABORTS_MASKED | GREATER,
+            };
+        if self.architecture >= Architecture::V7A {
+            self.it = (value >> 25 & 3 | value >> 8 & 0xfc) as u8;
         }
         // Bit 4 of the mode is always one on these cores: there are no 26-bit modes.
-        control |= 0x10;
+        let control = control | 0x10;
         let (old, new) = (self.mode(), control & 0x1f);
         if old != new {
             self.switch_bank(old, new);
@@ -262,9 +284,46 @@ impl Cpu {
         }
     }
 
+    /// R13 of a mode, whatever the current one (SRS).
+    pub fn stack_of(&self, mode: u32) -> u32 {
+        if bank(mode) == bank(self.mode()) {
+            self.registers[13]
+        } else {
+            self.banked_13_14[bank(mode)][0]
+        }
+    }
+
+    /// Writes it.
+    pub fn set_stack_of(&mut self, mode: u32, value: u32) {
+        if bank(mode) == bank(self.mode()) {
+            self.registers[13] = value;
+        } else {
+            self.banked_13_14[bank(mode)][0] = value;
+        }
+    }
+
+    /// Runs `access` with the rights of user mode.
+    pub fn as_user<T>(&mut self, access: impl FnOnce(&mut Cpu) -> T) -> T {
+        let privileged = self.memory.set_privileged(false);
+        let result = access(self);
+        self.memory.set_privileged(privileged);
+        result
+    }
+
+    /// What a store of R15 adds to what R15 reads as: the manual leaves 8 or 12 from the instruction
+    /// (ARM DDI 0100, A2.4.3), and from ARMv7 on says 8 (ARM DDI 0406C, A2.3.2).
+    pub fn stored_pc_distance(&self) -> u32 {
+        if self.architecture >= Architecture::V7A { 0 } else { 4 }
+    }
+
     /// Enters an exception; `link` is what its R14 receives (ARM DDI 0100, A2.6).
     pub fn take_exception(&mut self, exception: Exception, link: u32) {
+        // An instruction of an IT block that is to be executed again has the state of before.
+        if self.it_of_instruction != 0 && exception != Exception::SupervisorCall {
+            self.it = self.it_of_instruction;
+        }
         let saved = self.cpsr();
+        self.it = 0;
         let new_mode = exception.mode();
         let old_mode = self.mode();
         self.switch_bank(old_mode, new_mode);
@@ -272,11 +331,21 @@ impl Cpu {
         if exception == Exception::Fiq {
             control |= FIQ_MASKED;
         }
+        if self.architecture >= Architecture::V7A {
+            let sctlr = self.memory.mmu.registers.sctlr;
+            if sctlr & control::THUMB_EXCEPTIONS != 0 {
+                control |= THUMB;
+            }
+            if !matches!(exception, Exception::Undefined | Exception::SupervisorCall) {
+                control |= ABORTS_MASKED;
+            }
+        }
         self.control = control;
         self.set_spsr(saved);
         self.registers[14] = link;
         let high_vectors = self.memory.mmu.registers.sctlr & control::HIGH_VECTORS != 0;
-        let vector = if high_vectors { 0xffff_0000 } else { 0 } + exception.vector();
+        let base = if high_vectors { 0xffff_0000 } else { self.memory.mmu.registers.vbar };
+        let vector = base + exception.vector();
         let taken = Taken {
             exception: exception.name(),
             vector,
@@ -309,7 +378,8 @@ impl Cpu {
     /// A load or store was refused: the fault registers are set and the data abort is taken.
     #[cold]
     pub fn data_abort(&mut self, fault: Fault) -> Flow {
-        self.memory.mmu.registers.dfsr = fault.status;
+        let write = fault.write && self.architecture >= Architecture::V7A;
+        self.memory.mmu.registers.dfsr = fault.status | if write { status::WRITE } else { 0 };
         self.memory.mmu.registers.far = fault.address;
         self.take_exception(Exception::DataAbort, self.memory.pc.wrapping_add(8));
         Flow::Jump
@@ -341,6 +411,17 @@ impl Cpu {
     pub fn branch(&mut self, target: u32) -> Flow {
         self.memory.pc = if self.thumb() { target & !1 } else { target & !3 };
         Flow::Jump
+    }
+
+    /// What data processing into R15 does: from ARMv7 on it may change the state in ARM state (ARM DDI
+    /// 0406C, A2.3.1).
+    #[inline(always)]
+    pub fn branch_computed(&mut self, target: u32) -> Flow {
+        if self.architecture >= Architecture::V7A && !self.thumb() {
+            self.branch_exchange(target)
+        } else {
+            self.branch(target)
+        }
     }
 
     /// What a load into R15 does: from version 5 on it may change the state (ARM DDI 0100, A4.1.23).
@@ -393,6 +474,7 @@ impl Core for Cpu {
             ArmArchitecture::Armv4 => Architecture::V4,
             ArmArchitecture::Armv4t => Architecture::V4T,
             ArmArchitecture::Armv5te => Architecture::V5TE,
+            ArmArchitecture::Armv7a => Architecture::V7A,
         };
         let core = CoreDescription::of(machine.core.coprocessor);
         let timing = machine.timing.clone();
@@ -404,6 +486,9 @@ impl Core for Cpu {
             registers: [0; 16],
             flags: 0,
             control: mode::SUPERVISOR | IRQ_MASKED | FIQ_MASKED,
+            it: 0,
+            it_of_instruction: 0,
+            exclusive: None,
             banked_13_14: [[0; 2]; 6],
             banked_fiq: [0; 5],
             banked_user: [0; 5],
@@ -453,8 +538,17 @@ impl Core for Cpu {
     }
 
     #[inline(always)]
+    fn narrow_length(op: &Op) -> u32 {
+        // One that is not decoded yet is not executed either.
+        u32::from(op.length)
+    }
+
+    #[inline(always)]
     fn execute<const NARROW: bool>(&mut self, bus: &mut Bus, op: &Op) -> Flow {
         self.registers[15] = self.memory.pc.wrapping_add(if NARROW { 4 } else { 8 });
+        if NARROW && self.it != 0 {
+            return self.execute_in_it(bus, op);
+        }
         if u32::from(op.passes).wrapping_shr(self.flags) & 1 == 0 {
             self.memory.clock.issue(Cost::issue(1));
             self.skipped(op.operands);
@@ -470,6 +564,7 @@ impl Core for Cpu {
             registers.dfsr = status;
         }
         registers.ifsr = fault.status;
+        registers.ifar = fault.address;
         self.take_exception(Exception::PrefetchAbort, self.memory.pc.wrapping_add(4));
     }
 

@@ -1,5 +1,5 @@
-//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, their page tables, the
-//! system control coprocessor, and the cores.
+//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, and of ARMv7-A without VFP
+//! and NEON; their page tables, the system control coprocessor, and the cores.
 
 mod branch;
 pub mod cores;
@@ -7,6 +7,7 @@ pub mod cp15;
 pub mod cpu;
 mod isa;
 pub mod mmu;
+mod mmu_v7;
 mod semihosting;
 
 use mmulab_hardware::GeometryError;

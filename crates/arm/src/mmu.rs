@@ -26,6 +26,12 @@ pub mod status {
     pub const PERMISSION: u32 = 0xd;
     /// Added for pages.
     pub const PAGE: u32 = 0x2;
+    /// The access flag is clear (ARMv6K); for pages [`ACCESS_FLAG_PAGE`].
+    pub const ACCESS_FLAG: u32 = 0x3;
+    /// The same for pages.
+    pub const ACCESS_FLAG_PAGE: u32 = 0x6;
+    /// A store (ARMv6).
+    pub const WRITE: u32 = 1 << 11;
 }
 
 /// Control register bits (c1).
@@ -46,6 +52,18 @@ pub mod control {
     pub const HIGH_VECTORS: u32 = 1 << 13;
     /// Round-robin cache replacement, where the core offers the choice.
     pub const ROUND_ROBIN: u32 = 1 << 14;
+    /// SWP and SWPB exist (ARMv7 with the multiprocessing extensions).
+    pub const SWAP: u32 = 1 << 10;
+    /// What can be written is not executed (ARMv7 with the virtualization extensions).
+    pub const WRITABLE_NOT_EXECUTED: u32 = 1 << 19;
+    /// What user mode can write is not executed by privileged modes.
+    pub const USER_WRITABLE_NOT_EXECUTED: u32 = 1 << 20;
+    /// Attributes of pages come from two registers (ARMv7).
+    pub const TYPE_REMAP: u32 = 1 << 28;
+    /// Descriptors have an access flag (ARMv7).
+    pub const ACCESS_FLAG: u32 = 1 << 29;
+    /// Exceptions are taken in Thumb state (ARMv6T2).
+    pub const THUMB_EXCEPTIONS: u32 = 1 << 30;
 }
 
 /// Registers of the system control coprocessor, by ARM's names.
@@ -75,6 +93,22 @@ pub struct Registers {
     pub cache_lockdown: [u32; 2],
     /// c15 opcode 7, cache debug control (ARM926EJ-S).
     pub cache_debug: u32,
+    /// c2, translation table base 1, and table control (ARMv6).
+    pub ttbr1: u32,
+    /// c2, translation table base control (ARMv6).
+    pub ttbcr: u32,
+    /// c5, instruction fault address (ARMv6T2).
+    pub ifar: u32,
+    /// c10, primary region remap (ARMv7).
+    pub prrr: u32,
+    /// c10, normal memory remap (ARMv7).
+    pub nmrr: u32,
+    /// c12, vector base address (ARMv7 with the security extensions).
+    pub vbar: u32,
+    /// c0, cache size selection (ARMv7).
+    pub csselr: u32,
+    /// c13, thread identifiers: written by user mode, read by it, privileged (ARMv6K).
+    pub thread: [u32; 3],
 }
 
 /// What the attribute bits of descriptors mean depends on more than the bits.
@@ -88,12 +122,21 @@ pub struct CacheTraits {
     pub has_mini: bool,
 }
 
+/// Which descriptors the tables hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Of ARMv4 and ARMv5: permissions by quarter of a page, no address-space identifiers.
+    V5,
+    /// The short descriptors of ARMv7.
+    V7,
+}
+
 /// The MMU of a core.
 pub struct ArmMmu {
     /// The registers.
     pub registers: Registers,
-    core: &'static CoreDescription,
-    caches: CacheTraits,
+    pub(crate) core: &'static CoreDescription,
+    pub(crate) caches: CacheTraits,
 }
 
 impl ArmMmu {
@@ -123,7 +166,12 @@ impl ArmMmu {
     }
 
     #[inline(always)]
-    fn has(&self, control: u32) -> bool {
+    fn is_v7(&self) -> bool {
+        self.core.table_format == TableFormat::V7
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, control: u32) -> bool {
         self.registers.sctlr & control != 0
     }
 }
@@ -140,7 +188,7 @@ static SPACE: SpaceFormat = SpaceFormat {
 };
 
 impl Mmu for ArmMmu {
-    const PAGE_SHIFTS: &'static [u32] = &[10, 12, 16, 20];
+    const PAGE_SHIFTS: &'static [u32] = &[10, 12, 16, 20, 24];
     const ALIGNMENT_FAULT: u32 = status::ALIGNMENT;
 
     /// The modified virtual address: the process ID relocates the lowest 32 MB.
@@ -157,6 +205,14 @@ impl Mmu for ArmMmu {
     #[inline(always)]
     fn checks_alignment(&self) -> bool {
         self.has(control::ALIGNMENT)
+    }
+
+    fn reads_unaligned(&self) -> bool {
+        self.is_v7()
+    }
+
+    fn asid(&self) -> u16 {
+        if self.is_v7() { self.registers.context_id as u16 & 0xff } else { 0 }
     }
 
     fn untranslated_type(&self, side: Side) -> MemoryType {
@@ -191,16 +247,22 @@ impl Mmu for ArmMmu {
     }
 
     fn permission(&self, page: &Translation, address: u32) -> u8 {
-        permission(page, address)
+        if self.is_v7() { page.permissions } else { permission(page, address) }
     }
 
     fn permission_state(&self) -> u64 {
+        if self.is_v7() {
+            return self.permission_state_v7();
+        }
         let control = self.registers.sctlr
             & (control::MMU | control::DATA_CACHE | control::SYSTEM | control::ROM);
         u64::from(self.registers.dacr) << 32 | u64::from(control)
     }
 
     fn walk(&self, address: u32, read: impl FnMut(u32) -> u32) -> Walk {
+        if self.is_v7() {
+            return self.walk_v7(address, read);
+        }
         walk(self.registers.ttbr, address, self.core, self.caches, read)
     }
 
@@ -213,13 +275,17 @@ impl Mmu for ArmMmu {
         write: bool,
         privileged: bool,
     ) -> Option<u32> {
-        let kind = if page.page_shift == 20 { 0 } else { status::PAGE };
+        let kind = if page.page_shift >= 20 { 0 } else { status::PAGE };
         let domain = u32::from(page.domain) << 4;
         match self.registers.dacr >> (2 * page.domain) & 3 {
             3 => return None,
             1 => {}
             // The reserved value behaves as no access.
             _ => return Some(domain | (status::DOMAIN + kind)),
+        }
+        if self.is_v7() {
+            let allowed = self.allows_v7(page.permissions, write, privileged);
+            return (!allowed).then_some(domain | (status::PERMISSION + kind));
         }
         let allowed = match permission(page, address) {
             0 => {
@@ -234,7 +300,19 @@ impl Mmu for ArmMmu {
         (!allowed).then_some(domain | (status::PERMISSION + kind))
     }
 
+    fn fetch_refusal(&self, page: &Translation, address: u32, privileged: bool) -> Option<u32> {
+        let refused = self.refusal(page, address, false, privileged);
+        if refused.is_some() || !self.is_v7() || self.may_execute_v7(page, privileged) {
+            return refused;
+        }
+        let kind = if page.page_shift >= 20 { 0 } else { status::PAGE };
+        Some(u32::from(page.domain) << 4 | (status::PERMISSION + kind))
+    }
+
     fn is_uniform(&self, page: &Translation) -> bool {
+        if self.is_v7() {
+            return true;
+        }
         match page.page_shift {
             10 => false,
             12 => page.permissions == (page.permissions & 3) * 0x55,
@@ -243,8 +321,9 @@ impl Mmu for ArmMmu {
     }
 
     fn space(&self) -> Space {
-        let Registers { ttbr, fcse_pid, dacr, .. } = self.registers;
-        Space::new(&SPACE, &[ttbr, fcse_pid >> 25, dacr])
+        let Registers { ttbr, fcse_pid, dacr, context_id, .. } = self.registers;
+        let process = if self.is_v7() { context_id } else { fcse_pid >> 25 };
+        Space::new(&SPACE, &[ttbr, process, dacr])
     }
 
     fn maintenance(&self) -> &MaintenanceNames {

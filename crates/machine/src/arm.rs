@@ -1,5 +1,7 @@
 //! Machines with an ARM core that execute kernels (`kind = "system"`).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +76,8 @@ pub enum ArmArchitecture {
     Armv4t,
     /// With the DSP instructions, BLX, CLZ, BKPT, LDRD, STRD, PLD.
     Armv5te,
+    /// ARMv7-A with the multiprocessing extensions and divisions, and with Thumb-2.
+    Armv7a,
 }
 
 /// Whose system control coprocessor.
@@ -88,6 +92,8 @@ pub enum ArmCoprocessor {
     Arm920t,
     /// ARM926EJ-S.
     Arm926ejs,
+    /// Cortex-A7 MPCore.
+    CortexA7,
 }
 
 /// Reset values and writable bits of the system control coprocessor's registers.
@@ -112,6 +118,9 @@ pub struct ArmRegisters {
     /// Coprocessor access (c15, c1, 0), where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coprocessor_access: Option<ArmRegister>,
+    /// Registers that only tell what the core is, by the names of its manual.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fixed: BTreeMap<String, u32>,
 }
 
 /// One register.
@@ -177,6 +186,9 @@ pub struct ArmTiming {
     pub multiply_use_cycles: u8,
     /// The 16-bit multiplies and the saturating instructions, in all.
     pub dsp_cycles: u8,
+    /// SDIV and UDIV in all, on a core that has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divide_cycles: Option<u8>,
     /// MRS in all.
     pub status_read_cycles: u8,
     /// MSR that writes only flags, in all.
@@ -245,6 +257,13 @@ impl SystemMachine {
             return Err(ConfigurationError::new(
                 "core.clock_hz",
                 format!("{} is not between 1 MHz and 10 GHz", self.core.clock_hz),
+            ));
+        }
+        if self.core.architecture == ArmArchitecture::Armv7a && self.timing.divide_cycles.is_none()
+        {
+            return Err(ConfigurationError::new(
+                "timing.divide_cycles",
+                "is missing: ARMv7-A cores here divide",
             ));
         }
         if self.core.cache_type_class > 15 {

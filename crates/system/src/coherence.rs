@@ -433,7 +433,8 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<(u32, MemoryType), Fault> {
         let relocated = self.relocated(address);
         if address & (size - 1) != 0 {
-            return Err(Fault { address: relocated, status: C::Mmu::ALIGNMENT_FAULT });
+            let fault = Fault::new(relocated, C::Mmu::ALIGNMENT_FAULT);
+            return Err(if write { fault.of_store() } else { fault });
         }
         self.translate_data(bus, relocated, write)
     }

@@ -210,6 +210,20 @@ pub struct Fault {
     pub address: u32,
     /// The fault status, as the instruction set's register has it.
     pub status: u32,
+    /// A store was refused.
+    pub write: bool,
+}
+
+impl Fault {
+    /// Of a load or fetch.
+    pub fn new(address: u32, status: u32) -> Fault {
+        Fault { address, status, write: false }
+    }
+
+    /// The same, of a store.
+    pub fn of_store(self) -> Fault {
+        Fault { write: true, ..self }
+    }
 }
 
 /// The most registers that tell address spaces apart.
@@ -312,6 +326,13 @@ pub trait Mmu {
     /// Whether an access to an address that is not a multiple of its size faults.
     fn checks_alignment(&self) -> bool;
 
+    /// Whether a load or store of a word or half-word takes any address that is not checked, and one of
+    /// several words faults unless its address is a multiple of four. Otherwise low bits of an address
+    /// are ignored, and a loaded word is rotated.
+    fn reads_unaligned(&self) -> bool {
+        false
+    }
+
     /// The address space that TLB entries are tagged with.
     fn asid(&self) -> u16 {
         0
@@ -350,6 +371,11 @@ pub trait Mmu {
         privileged: bool,
     ) -> Option<u32>;
 
+    /// The fault status if a fetch is refused.
+    fn fetch_refusal(&self, page: &Translation, address: u32, privileged: bool) -> Option<u32> {
+        self.refusal(page, address, false, privileged)
+    }
+
     /// Whether all of the 4 KB around an address have one permission.
     fn is_uniform(&self, page: &Translation) -> bool;
 
@@ -374,10 +400,12 @@ pub trait Decode {
     /// Decodes a word; `following` is the next one, where it is known.
     fn word(&mut self, word: u32, following: Option<u32>) -> Self::Op;
 
-    /// Decodes a half-word of a narrow line.
-    fn half(&mut self, half: u16, following: Option<u16>) -> Self::Op;
+    /// Decodes the instruction that begins with a half-word of a narrow line; `following` are the next
+    /// ones, as far as they are in the line.
+    fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Self::Op;
 
     /// The stall of an instruction for what the one before delivers late, which ended the line before.
+    /// A narrow word is a half-word, and the next one above it where that is in the line.
     fn stall(&mut self, late: Self::Late, word: u32, narrow: bool) -> u8;
 
     /// What an instruction delivers late, if the next one was not known when it was decoded.
@@ -508,6 +536,12 @@ pub trait Core: Sized + 'static {
 
     /// Whether instructions are two bytes long at the moment.
     fn is_narrow(&self) -> bool;
+
+    /// Bytes of a decoded instruction that came from narrow code.
+    #[inline(always)]
+    fn narrow_length(_: &Self::Op) -> u32 {
+        2
+    }
 
     /// Executes one decoded instruction at `memory().pc`, and charges what it costs. It leaves the PC
     /// unless it jumps.

@@ -150,8 +150,9 @@ impl<C: Core> InstructionSide<C> {
         if index & NARROW_INDEX != 0 {
             let index = (index & !NARROW_INDEX) as usize;
             let slot = index / Self::HALVES;
-            let alone = index % Self::HALVES == Self::HALVES - 1 || slot == self.scratch;
-            let following = (!alone).then(|| self.half(index + 1));
+            let left = Self::HALVES - 1 - index % Self::HALVES;
+            let left = if slot == self.scratch { 0 } else { left };
+            let following = [1, 2, 3].map(|next| (next <= left).then(|| self.half(index + next)));
             self.narrow[index] = self.decoder.half(self.half(index), following);
         } else {
             let index = index as usize;
@@ -250,6 +251,11 @@ impl<C: Core> InstructionSide<C> {
         }
     }
 
+    /// The decoder, for an instruction that the line does not hold whole.
+    pub fn decoder_mut(&mut self) -> &mut C::Decoder {
+        &mut self.decoder
+    }
+
     /// Empties the slot of an address.
     pub(crate) fn invalidate(&mut self, address: u32, physical: u32) {
         if let Some(slot) = self.find(address, physical) {
@@ -274,12 +280,24 @@ impl<C: Core> InstructionSide<C> {
     pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, narrow: bool) -> u8 {
         let Some(late) = self.late.take() else { return 0 };
         let word = self.lines[slot][C::FetchLine::word(pc)];
-        let word = if narrow { word >> (8 * (pc & 2)) & 0xffff } else { word };
+        let word = if narrow { word >> (8 * (pc & 2)) } else { word };
         self.decoder.stall(late, word, narrow)
     }
 }
 
 impl<C: Core> CoreMemory<C> {
+    /// The half-word at an address, fetched as an instruction: the second of an instruction whose first
+    /// one ends its line.
+    ///
+    /// # Errors
+    /// The MMU refuses the fetch.
+    pub fn fetch_half(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u16, Fault> {
+        let slot = self.fetch_slot(bus, address)?;
+        let first = slot * InstructionSide::<C>::HALVES;
+        self.observe_fetch_at(bus, address, slot);
+        Ok(self.fetch.half(first + (address >> 1) as usize % InstructionSide::<C>::HALVES))
+    }
+
     /// The slot that holds the instruction at `pc`.
     #[inline(always)]
     pub(crate) fn fetch_slot(&mut self, bus: &mut Bus<C>, pc: u32) -> Result<usize, Fault> {
@@ -372,11 +390,11 @@ impl<C: Core> CoreMemory<C> {
             return Ok((address, self.mmu.untranslated_type(side), true));
         }
         let translation = self.translation(bus, address, side)?;
-        if let Some(status) = self.refusal(&translation, address, false) {
+        if let Some(status) = self.fetch_refusal(&translation, address) {
             self.observe(bus, |observer, core, bus| {
                 observer.refused(core, bus, Access::Fetch, address);
             });
-            return Err(Fault { address, status });
+            return Err(Fault::new(address, status));
         }
         let memory_type = self.mmu.effective_type(translation.memory_type, side);
         let uniform = self.mmu.is_uniform(&translation);
@@ -404,6 +422,13 @@ impl<C: Core> CoreMemory<C> {
             }
         }
         slot
+    }
+
+    /// Shows observers the fetch of a half-word that is not the first of its instruction.
+    pub(crate) fn observe_fetch_at(&mut self, bus: &mut Bus<C>, address: u32, slot: usize) {
+        let pc = std::mem::replace(&mut self.pc, address);
+        self.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, 2));
+        self.pc = pc;
     }
 
     /// Whether a slot is the one for uncached fetches, which holds one instruction.

@@ -319,13 +319,16 @@ impl<C: Core> CoreMemory<C> {
 
     /// Runs `access` with the rights of user mode.
     pub fn as_user<T>(&mut self, access: impl FnOnce(&mut CoreMemory<C>) -> T) -> T {
-        let (context, privileged) = (self.context, self.privileged);
-        self.context = self.user_context;
-        self.privileged = false;
+        let privileged = self.set_privileged(false);
         let result = access(self);
-        self.context = context;
-        self.privileged = privileged;
+        self.set_privileged(privileged);
         result
+    }
+
+    /// Accesses have other rights from here on, whatever the mode; returns which they had.
+    pub fn set_privileged(&mut self, privileged: bool) -> bool {
+        self.context = if privileged { self.privileged_context } else { self.user_context };
+        std::mem::replace(&mut self.privileged, privileged)
     }
 
     /// Sends every access through the slow path, or no longer.
@@ -364,6 +367,11 @@ impl<C: Core> CoreMemory<C> {
     /// The fault status if the present mode is refused an access.
     pub(crate) fn refusal(&self, page: &Translation, address: u32, write: bool) -> Option<u32> {
         self.mmu.refusal(page, address, write, self.privileged)
+    }
+
+    /// The same for a fetch.
+    pub(crate) fn fetch_refusal(&self, page: &Translation, address: u32) -> Option<u32> {
+        self.mmu.fetch_refusal(page, address, self.privileged)
     }
 
     /// Reads the tables in memory as the walking hardware does: it sees neither the data cache, unless
@@ -411,7 +419,7 @@ impl<C: Core> CoreMemory<C> {
         }
         let found = self.walk_tables(bus, address, side);
         self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
-        let translation = found.result.map_err(|status| Fault { address, status })?;
+        let translation = found.result.map_err(|status| Fault::new(address, status))?;
         if let Some(left) = self.tlb_mut(side).insert(address, asid, translation) {
             self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
         }
@@ -438,7 +446,7 @@ impl<C: Core> CoreMemory<C> {
         let translation = self.translation(bus, address, Side::Data)?;
         let refused = |write| self.refusal(&translation, address, write);
         if let Some(status) = refused(write) {
-            return Err(Fault { address, status });
+            return Err(Fault::new(address, status));
         }
         let memory_type = self.mmu.effective_type(translation.memory_type, Side::Data);
         let physical = translation.physical_of(address);
@@ -699,6 +707,9 @@ impl<C: Core> CoreMemory<C> {
     pub fn load_word(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u32, Fault> {
         match self.fast_load(self.relocated(address), 3) {
             Some(word) => Ok(word),
+            None if address & 3 != 0 && self.mmu.reads_unaligned() => {
+                self.load_unaligned(bus, address, 4)
+            }
             None => {
                 let word = self.load_slow(bus, address, 4)?;
                 Ok(word.rotate_right(8 * (address & 3)))
@@ -714,6 +725,9 @@ impl<C: Core> CoreMemory<C> {
     pub fn load_half(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u32, Fault> {
         let word = match self.fast_load(self.relocated(address), 1) {
             Some(word) => word,
+            None if address & 1 != 0 && self.mmu.reads_unaligned() => {
+                return self.load_unaligned(bus, address, 2);
+            }
             None => self.load_slow(bus, address, 2)?,
         };
         Ok(word >> (8 * (address & 2)) & 0xffff)
@@ -739,7 +753,49 @@ impl<C: Core> CoreMemory<C> {
     pub fn check_alignment(&self, address: u32, size: u32) -> Result<(), Fault> {
         if address & (size - 1) != 0 && self.mmu.checks_alignment() {
             let address = self.relocated(address);
-            return Err(Fault { address, status: C::Mmu::ALIGNMENT_FAULT });
+            return Err(Fault::new(address, C::Mmu::ALIGNMENT_FAULT));
+        }
+        Ok(())
+    }
+
+    /// Refuses an address of several words, or of an exclusive access, that is not a multiple of
+    /// `size`.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn check_strict_alignment(&self, address: u32, size: u32) -> Result<(), Fault> {
+        if address & (size - 1) != 0 && self.mmu.reads_unaligned() {
+            let address = self.relocated(address);
+            return Err(Fault::new(address, C::Mmu::ALIGNMENT_FAULT));
+        }
+        self.check_alignment(address, size)
+    }
+
+    /// The bytes at an address that is not a multiple of `size`, one by one as the architecture has it.
+    #[inline(never)]
+    fn load_unaligned(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<u32, Fault> {
+        self.check_alignment(address, size)?;
+        let mut value = 0;
+        for byte in 0..size {
+            value |= self.load_byte(bus, address.wrapping_add(byte))? << (8 * byte);
+        }
+        Ok(value)
+    }
+
+    /// The same for a store; nothing is stored if any byte is refused.
+    #[inline(never)]
+    fn store_unaligned(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        size: u32,
+        value: u32,
+    ) -> Result<(), Fault> {
+        self.check_alignment(address, size).map_err(Fault::of_store)?;
+        self.check_store(bus, address, 1)?;
+        self.check_store(bus, address.wrapping_add(size - 1), 1)?;
+        for byte in 0..size {
+            self.store_byte(bus, address.wrapping_add(byte), value >> (8 * byte))?;
         }
         Ok(())
     }
@@ -824,7 +880,7 @@ impl<C: Core> CoreMemory<C> {
         list: u32,
         loaded: &mut [u32; 16],
     ) -> Result<(), Fault> {
-        self.check_alignment(start, 4)?;
+        self.check_strict_alignment(start, 4)?;
         let mut address = start & !3;
         let mut rest = list;
         while rest != 0 {
@@ -870,6 +926,9 @@ impl<C: Core> CoreMemory<C> {
     /// The MMU refuses the access.
     #[inline(always)]
     pub fn store_word(&mut self, bus: &mut Bus<C>, address: u32, value: u32) -> Result<(), Fault> {
+        if address & 3 != 0 && self.mmu.reads_unaligned() {
+            return self.store_unaligned(bus, address, 4, value);
+        }
         self.store_part(bus, address, 4, value, !0)
     }
 
@@ -879,6 +938,9 @@ impl<C: Core> CoreMemory<C> {
     /// The MMU refuses the access.
     #[inline(always)]
     pub fn store_half(&mut self, bus: &mut Bus<C>, address: u32, value: u32) -> Result<(), Fault> {
+        if address & 1 != 0 && self.mmu.reads_unaligned() {
+            return self.store_unaligned(bus, address, 2, value);
+        }
         let shift = 8 * (address & 2);
         self.store_part(bus, address, 2, (value & 0xffff) << shift, 0xffff << shift)
     }
@@ -923,7 +985,7 @@ impl<C: Core> CoreMemory<C> {
         start: u32,
         values: &[u32],
     ) -> Result<(), Fault> {
-        self.check_alignment(start, 4)?;
+        self.check_strict_alignment(start, 4).map_err(Fault::of_store)?;
         let mut address = start & !3;
         let mut joins = false;
         for &value in values {
@@ -945,11 +1007,11 @@ impl<C: Core> CoreMemory<C> {
     /// # Errors
     /// It would be refused.
     pub fn check_store(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<(), Fault> {
-        self.check_alignment(address, size)?;
+        self.check_alignment(address, size).map_err(Fault::of_store)?;
         let address = self.relocated(address);
         self.translate_data(bus, address, true)
             .map(drop)
-            .map_err(|fault| self.observe_refusal(bus, fault, Access::Store))
+            .map_err(|fault| self.observe_refusal(bus, fault.of_store(), Access::Store))
     }
 
     /// Returns whether the store went on to memory.
@@ -963,7 +1025,7 @@ impl<C: Core> CoreMemory<C> {
         mask: u32,
         joins: bool,
     ) -> Result<bool, Fault> {
-        self.check_alignment(address, size)?;
+        self.check_alignment(address, size).map_err(Fault::of_store)?;
         let address = self.relocated(address);
         if self.store_known(bus, address, value, mask) {
             return Ok(false);
@@ -971,7 +1033,7 @@ impl<C: Core> CoreMemory<C> {
         self.observe_access(bus, address, size, Access::Store);
         let (physical, memory_type) = self
             .translate_data(bus, address, true)
-            .map_err(|fault| self.observe_refusal(bus, fault, Access::Store))?;
+            .map_err(|fault| self.observe_refusal(bus, fault.of_store(), Access::Store))?;
         let cached = memory_type.is_cached();
         let store = Store { address, physical, cached, value, mask };
         self.observe(bus, |observer, core, bus| observer.storing(core, bus, &store));

@@ -639,7 +639,7 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
     debugging: &Debugging,
     first: &mut bool,
 ) {
-    let (length, shift) = if NARROW { (2, 1) } else { (4, 2) };
+    let (unit, shift) = if NARROW { (2, 1) } else { (4, 2) };
     let per_line = C::FetchLine::BYTES as usize >> shift;
     let memory = core.memory_mut();
     let mut pc = memory.pc;
@@ -651,7 +651,7 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
         index += memory.fetch.decoded_line(slot);
     }
     let end = if memory.is_scratch(slot) {
-        pc.wrapping_add(length)
+        pc.wrapping_add(unit)
     } else {
         C::FetchLine::base(pc).wrapping_add(C::FetchLine::BYTES)
     };
@@ -667,8 +667,16 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
             return;
         }
         let op = memory.fetch.op::<NARROW>(index);
+        let length = if NARROW { C::narrow_length(&op) } else { 4 };
+        // The line holds the second half too.
+        let is_long = NARROW && length > unit && pc.wrapping_add(unit) != end;
         if LOOK == LOOK_AT_UNKNOWN && !memory.fetch_known {
-            memory.look_at_fetch(bus, slot, length);
+            memory.look_at_fetch(bus, slot, unit);
+            if is_long {
+                memory.pc = pc.wrapping_add(unit);
+                memory.look_at_fetch(bus, slot, unit);
+                memory.pc = pc;
+            }
         }
         if LOOK == LOOK_AT_ALL {
             if memory.clock.pending_instructions() >= left {
@@ -680,7 +688,10 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
                 return;
             }
             was_first = std::mem::take(first);
-            memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, length));
+            memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, unit));
+            if is_long {
+                memory.observe_fetch_at(bus, pc.wrapping_add(unit), slot);
+            }
         }
         let flow = core.execute::<NARROW>(bus, &op);
         if flow > Flow::Skipped {
@@ -696,8 +707,10 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
             return;
         }
         pc = pc.wrapping_add(length);
-        index += 1;
-        if pc == end {
+        index += length as usize >> shift;
+        // A long instruction of narrow code may end behind the line.
+        let left = if NARROW { pc.wrapping_sub(end) <= unit } else { pc == end };
+        if left {
             let memory = core.memory_mut();
             memory.pc = pc;
             if flow == Flow::Next {

@@ -1,9 +1,10 @@
 //! ARM920T: Technical Reference Manual, ARM DDI 0151C.
 
-use mmulab_system::core::{MaintenanceNames, Side};
+use mmulab_system::core::{MaintenanceNames, MemoryType, Side};
 
 use super::{CoreDescription, plain_memory_type};
 use crate::cp15::{ANY, Operation::*, Row, rows};
+use crate::mmu::TableFormat;
 
 const ROWS: &[Row] = &[
     // 2.3.10: base and victim. Ways below stay, and the next fill of each segment takes this one.
@@ -16,10 +17,12 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
+    open_to_users: |_, _| false,
     rows: &[ROWS, rows::AFTER_SA1100, rows::ARM9, rows::COMMON],
     // Test registers.
     exists: |encoding| encoding.n == 15,
     has_power_control: false,
+    has_debug_registers: false,
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,
@@ -27,7 +30,9 @@ pub static CORE: CoreDescription = CoreDescription {
     control_not_modelled: 0x80,
     fetch_fault_in_dfsr: None,
     zero_bank: None,
+    table_format: TableFormat::V5,
     memory_type: plain_memory_type,
+    cached_type: |_| MemoryType::STRONGLY_ORDERED,
     adjusted_type: |page, _| page,
     instruction_fills: |_| true,
     maintenance: MaintenanceNames {

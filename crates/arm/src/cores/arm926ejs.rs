@@ -4,7 +4,7 @@ use mmulab_system::core::{MaintenanceNames, MemoryType, Side};
 
 use super::{CoreDescription, plain_memory_type};
 use crate::cp15::{ANY, Operation::*, Register, Row, rows};
-use crate::mmu::Registers;
+use crate::mmu::{Registers, TableFormat};
 
 /// Bits of the cache debug control register (appendix B): no fills of the data cache, none of the
 /// instruction cache, every store writes through.
@@ -34,10 +34,12 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
+    open_to_users: |_, _| false,
     rows: &[ROWS, rows::AFTER_SA1100, rows::ARM9, rows::COMMON],
     // Test registers.
     exists: |encoding| encoding.n == 15,
     has_power_control: false,
+    has_debug_registers: false,
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,
@@ -46,7 +48,9 @@ pub static CORE: CoreDescription = CoreDescription {
     control_not_modelled: 0x8080,
     fetch_fault_in_dfsr: None,
     zero_bank: None,
+    table_format: TableFormat::V5,
     memory_type: plain_memory_type,
+    cached_type: |_| MemoryType::STRONGLY_ORDERED,
     adjusted_type,
     instruction_fills: |registers| registers.cache_debug & NO_INSTRUCTION_FILLS == 0,
     maintenance: MaintenanceNames {

@@ -4,6 +4,7 @@
 
 mod arm920t;
 mod arm926ejs;
+mod cortex_a7;
 mod sa1100;
 mod xscale;
 
@@ -11,17 +12,21 @@ use mmulab_machine::ArmCoprocessor;
 use mmulab_system::core::{MaintenanceNames, MemoryType};
 
 use crate::cp15::Row;
-use crate::mmu::{CacheTraits, Registers};
+use crate::mmu::{CacheTraits, Registers, TableFormat};
 
 /// A core.
 #[derive(Debug)]
 pub struct CoreDescription {
     /// Registers and operations of coprocessor 15; the first row that fits counts.
     pub rows: &'static [&'static [Row]],
+    /// Registers and operations of user mode, which may use no others.
+    pub open_to_users: fn(crate::cp15::Encoding, bool) -> bool,
     /// Whether a register or operation that has no row exists, and is just not modelled.
     pub exists: fn(crate::cp15::Encoding) -> bool,
     /// Coprocessor 14 holds clock and power control.
     pub has_power_control: bool,
+    /// Coprocessor 14 holds debug registers, which are not modelled.
+    pub has_debug_registers: bool,
     /// Coprocessor 0 is the 40-bit accumulator.
     pub has_accumulator: bool,
     /// PLD fetches its line.
@@ -37,8 +42,13 @@ pub struct CoreDescription {
     pub fetch_fault_in_dfsr: Option<u32>,
     /// A bank that reads as zero.
     pub zero_bank: Option<(u32, u32)>,
-    /// What a page's attribute bits mean.
+    /// Which descriptors its tables hold.
+    pub table_format: TableFormat,
+    /// What a page's attribute bits mean, of tables of ARMv5.
     pub memory_type: fn(u8, CacheTraits) -> MemoryType,
+    /// What the inner cacheability of normal memory means, of tables of ARMv7: 0 uncached, 1 write-back
+    /// that allocates on stores, 2 write-through, 3 write-back.
+    pub cached_type: fn(u32) -> MemoryType,
     /// A page's type as debug and auxiliary control registers leave it for data.
     pub adjusted_type: fn(MemoryType, &Registers) -> MemoryType,
     /// Whether the instruction cache takes new lines.
@@ -55,6 +65,7 @@ impl CoreDescription {
             ArmCoprocessor::Xscale => &xscale::CORE,
             ArmCoprocessor::Arm920t => &arm920t::CORE,
             ArmCoprocessor::Arm926ejs => &arm926ejs::CORE,
+            ArmCoprocessor::CortexA7 => &cortex_a7::CORE,
         }
     }
 }

@@ -4,7 +4,7 @@ use mmulab_system::core::{MaintenanceNames, MemoryType};
 
 use super::CoreDescription;
 use crate::cp15::{ANY, Encoding, Operation::*, Row, UP_TO, rows};
-use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits};
+use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits, TableFormat};
 
 const ROWS: &[Row] = &[
     // 5.2.1: no cache type register; the row reads as the ID.
@@ -23,12 +23,14 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
+    open_to_users: |_, _| false,
     rows: &[ROWS, rows::COMMON],
     // Clock switching on and off; breakpoints.
     exists: |Encoding { n, m, opcode_1, opcode_2 }| {
         n == 15 && matches!((m, opcode_1, opcode_2), (1 | 2, 0, 2)) || n == 14
     },
     has_power_control: false,
+    has_debug_registers: false,
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,
@@ -36,7 +38,9 @@ pub static CORE: CoreDescription = CoreDescription {
     control_not_modelled: 0x80,
     fetch_fault_in_dfsr: None,
     zero_bank: Some((0xe000_0000, 0xe800_0000)),
+    table_format: TableFormat::V5,
     memory_type,
+    cached_type: |_| MemoryType::STRONGLY_ORDERED,
     adjusted_type: |page, _| page,
     instruction_fills: |_| true,
     maintenance: MaintenanceNames {

@@ -4,7 +4,7 @@ use mmulab_system::core::{MaintenanceNames, MemoryType, Side};
 
 use super::CoreDescription;
 use crate::cp15::{ANY, Operation::*, Register, Row, rows};
-use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits, EXTENDED, Registers};
+use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits, EXTENDED, Registers, TableFormat};
 
 const ROWS: &[Row] = &[
     // 3.5.1.3.
@@ -29,10 +29,12 @@ const ROWS: &[Row] = &[
 
 /// The core.
 pub static CORE: CoreDescription = CoreDescription {
+    open_to_users: |_, _| false,
     rows: &[ROWS, rows::AFTER_SA1100, rows::COMMON],
     // Breakpoints.
     exists: |encoding| encoding.n == 14,
     has_power_control: true,
+    has_debug_registers: false,
     has_accumulator: true,
     preload_fills: true,
     extended_pages: true,
@@ -41,7 +43,9 @@ pub static CORE: CoreDescription = CoreDescription {
     // That it was a fetch, and neither why nor which domain (3.8.3.4.3): the extension bit, status 0.
     fetch_fault_in_dfsr: Some(1 << 10),
     zero_bank: None,
+    table_format: TableFormat::V5,
     memory_type,
+    cached_type: |_| MemoryType::STRONGLY_ORDERED,
     adjusted_type,
     instruction_fills: |_| true,
     maintenance: MaintenanceNames {

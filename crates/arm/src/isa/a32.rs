@@ -8,8 +8,9 @@
 //!
 //! What the manual calls unpredictable is not set apart: the rows take it as the cores do.
 
-use crate::cpu::Architecture::{V4, V4T, V5T, V5TE};
+use crate::cpu::Architecture::{V4, V4T, V5T, V5TE, V7A};
 
+use super::a32_v7;
 use super::decode::{Decoded, Decoder};
 use super::execute::alu::{
     ADC, ADD, AND, BIC, CMN, CMP, EOR, MOV, MVN, ORR, RSB, RSC, SBC, SUB, TEQ, TST,
@@ -44,6 +45,7 @@ const ALL: Since = Since::Version(V4);
 const T: Since = Since::Version(V4T);
 const V5: Since = Since::Version(V5T);
 const E: Since = Since::Version(V5TE);
+const OLD: Since = Since::Until(V5TE);
 
 /// All encodings with a condition.
 pub fn conditional() -> impl Iterator<Item = &'static Row> {
@@ -57,6 +59,7 @@ pub fn conditional() -> impl Iterator<Item = &'static Row> {
         .chain(&BLOCKS)
         .chain(&BRANCHES_AND_CALLS)
         .chain(&COPROCESSORS)
+        .chain(a32_v7::conditional())
 }
 
 // ---- data processing (A3.4) -----------------------------------------------------------------------
@@ -158,31 +161,31 @@ static MULTIPLIES: [Row; 16] = rows! {
 static MISCELLANEOUS: [Row; 9] = rows! {
     ("MRS", "A4.1.38", ALL, "cccc 0001 0 R 00 ---- dddd ---- 0000 ----") = |f, d| status_read(&d.timing, f.flag(b'R'), f.rd());
     ("MSR", "A4.1.39", ALL, "cccc 0001 0 R 10 kkkk ---- ---- 0000 mmmm") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), Operand::Register(f.rm()));
-    ("MSR", "A4.1.39", ALL, "cccc 0011 0 R 10 kkkk ---- rrrr iiiiiiii") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), rotated(f.bits(b'i'), f.bits(b'r')));
+    ("MSR", "A4.1.39", OLD, "cccc 0011 0 R 10 kkkk ---- rrrr iiiiiiii") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), rotated(f.bits(b'i'), f.bits(b'r')));
     ("BX", "A4.1.10", T, "cccc 0001 0010 ---- ---- ---- 0001 mmmm") = |f, _| branch_exchange(false, f.rm());
     // Without Jazelle it is BX (ARM DDI 0198D, 2.2).
     ("BXJ", "A4.1.11", E, "cccc 0001 0010 ---- ---- ---- 0010 mmmm") = |f, _| branch_exchange(false, f.rm());
     ("BLX (2)", "A4.1.9", V5, "cccc 0001 0010 ---- ---- ---- 0011 mmmm") = |f, _| branch_exchange(true, f.rm());
     ("BKPT", "A4.1.7", V5, "cccc 0001 0010 ---- ---- ---- 0111 ----") = |_, _| breakpoint();
-    ("SWP", "A4.1.108", ALL, "cccc 0001 0000 nnnn dddd ---- 1001 mmmm") = |f, d| swap(&d.timing, false, dmn(f));
-    ("SWPB", "A4.1.109", ALL, "cccc 0001 0100 nnnn dddd ---- 1001 mmmm") = |f, d| swap(&d.timing, true, dmn(f));
+    ("SWP", "A4.1.108", OLD, "cccc 0001 0000 nnnn dddd ---- 1001 mmmm") = |f, d| swap(&d.timing, false, dmn(f));
+    ("SWPB", "A4.1.109", OLD, "cccc 0001 0100 nnnn dddd ---- 1001 mmmm") = |f, d| swap(&d.timing, true, dmn(f));
 };
 
 // ---- loads and stores (A3.11) ---------------------------------------------------------------------
 
 /// The modes that `P`, `U` and `W` choose.
-fn mode(f: &Fields) -> u8 {
+pub(super) fn mode(f: &Fields) -> u8 {
     let chosen = |letter, modifier| if f.flag(letter) { modifier } else { 0 };
     chosen(b'U', modifier::UP) | chosen(b'P', modifier::BEFORE) | chosen(b'W', modifier::WRITE_BACK)
 }
 
 /// An address of mode 2 or 3 with a constant: `P` and `W` are given where they are no fields.
-fn immediate(f: &Fields, given: u8) -> Address {
+pub(super) fn immediate(f: &Fields, given: u8) -> Address {
     Address { rn: f.rn(), offset: Offset::Immediate(f.bits(b'i')), mode: mode(f) | given }
 }
 
 /// The same with a register, in mode 2 shifted by a constant.
-fn register(f: &Fields, given: u8) -> Address {
+pub(super) fn register(f: &Fields, given: u8) -> Address {
     let offset = Offset::Register(f.rm(), f.byte(b't'), f.byte(b'a'));
     Address { rn: f.rn(), offset, mode: mode(f) | given }
 }
@@ -213,13 +216,23 @@ static WORDS_AND_BYTES: [[Row; 6]; 4] = [
     word_or_byte!("STRB", "A4.1.100", "STRBT", "A4.1.101", "1", "0", store_byte),
 ];
 
+/// An address of mode 3. From ARMv6T2 on, W of a post-indexed one asks for the permissions of user mode
+/// (LDRHT and its like; ARM DDI 0406C, A5.2.9).
+fn mode_3(mut address: Address, d: &Decoder) -> Address {
+    let written = address.mode & modifier::WRITE_BACK != 0;
+    if written && address.mode & modifier::BEFORE == 0 && d.architecture >= V7A {
+        address.mode |= modifier::USER;
+    }
+    address
+}
+
 /// The two rows of addressing mode 3 (A5.3): an immediate in two pieces (A5.3.2, 4, 6), a register
 /// (A5.3.3, 5, 7). The bits given are L, and S and H with their frame.
 macro_rules! half_or_double {
-    ($name:literal, $section:literal, $since:expr, $l:literal, $sh:literal, $rd:literal, |$f:pat_param, $d:pat_param, $address:ident| $form:expr) => {
+    ($name:literal, $section:literal, $since:expr, $l:literal, $sh:literal, $rd:literal, |$f:ident, $d:ident, $address:ident| $form:expr) => {
         rows! {
-            ($name, $section, $since, concat!("cccc 000 P U 1 W ", $l, " nnnn ", $rd, " iiii ", $sh, " iiii")) = |f, $d| { let ($f, $address) = (f, immediate(f, 0)); $form };
-            ($name, $section, $since, concat!("cccc 000 P U 0 W ", $l, " nnnn ", $rd, " ---- ", $sh, " mmmm")) = |f, $d| { let ($f, $address) = (f, register(f, 0)); $form };
+            ($name, $section, $since, concat!("cccc 000 P U 1 W ", $l, " nnnn ", $rd, " iiii ", $sh, " iiii")) = |f, $d| { let ($f, $address) = (f, mode_3(immediate(f, 0), $d)); $form };
+            ($name, $section, $since, concat!("cccc 000 P U 0 W ", $l, " nnnn ", $rd, " ---- ", $sh, " mmmm")) = |f, $d| { let ($f, $address) = (f, mode_3(register(f, 0), $d)); $form };
         }
     };
 }
@@ -236,7 +249,8 @@ static HALVES_AND_DOUBLES: [[Row; 2]; 6] = [
     half_or_double!("LDRSH", "A4.1.30", ALL, "1", "1111", "dddd", |f, d, address| {
         load_signed_half(&d.timing, f.rd(), address)
     }),
-    half_or_double!("STRH", "A4.1.104", ALL, "0", "1011", "dddd", |f, _, address| store_half(
+    half_or_double!("STRH", "A4.1.104", ALL, "0", "1011", "dddd", |f, d, address| store_half(
+        &d.timing,
         f.rd(),
         address
     )),
@@ -302,16 +316,20 @@ static COPROCESSORS: [Row; 9] = rows! {
 
 // ---- without a condition (A3.16.7) ----------------------------------------------------------------
 
-/// Where others have condition 1111.
-pub static UNCONDITIONAL: [Row; 3] = [
+/// All encodings where others have condition 1111.
+pub fn unconditional() -> impl Iterator<Item = &'static Row> {
+    UNCONDITIONAL.iter().chain(&a32_v7::UNCONDITIONAL)
+}
+
+static UNCONDITIONAL: [Row; 3] = [
     // The offset has the half-word bit in H.
     row("BLX (1)", "A4.1.8", V5, "1111 101 H iiiiiiiiiiiiiiiiiiiiiiii", |f, _| {
         branch(branches::branch_with_link_to_thumb, f.signed(b'i', 24) << 2 | f.bits(b'H') << 1)
     }),
-    row("PLD", "A4.1.45", E, "1111 010 1 U 101 nnnn 1111 iiiiiiiiiiii", |f, _| {
+    row("PLD", "A4.1.45", OLD, "1111 010 1 U 101 nnnn 1111 iiiiiiiiiiii", |f, _| {
         preload(immediate(f, modifier::BEFORE))
     }),
-    row("PLD", "A4.1.45", E, "1111 011 1 U 101 nnnn 1111 aaaaa tt 0 mmmm", |f, _| {
+    row("PLD", "A4.1.45", OLD, "1111 011 1 U 101 nnnn 1111 aaaaa tt 0 mmmm", |f, _| {
         preload(register(f, modifier::BEFORE))
     }),
 ];

@@ -4,23 +4,66 @@ use std::sync::LazyLock;
 
 use mmulab_machine::ArmTiming;
 use mmulab_system::clock::Cost;
-use mmulab_system::core::{Decode, Flow};
+use mmulab_system::core::{Core, Decode, Flow};
 
 use crate::cpu::{Architecture, Bus, Cpu};
 
 use super::execute;
 use super::op::{Late, Op, Operands, PackedOperands};
 use super::table::{Choice, Row, Since, Table};
-use super::{a32, t16};
+use super::{a32, t16, t32};
 
 /// ARM instructions are told apart by bits 27 to 20 and 7 to 4.
 const ARM_CHOICE: Choice = Choice { high: 20, bits: 8, low: 4 };
 const THUMB_CHOICE: Choice = Choice { high: 8, bits: 8, low: 4 };
 
-static ARM: LazyLock<Table> = LazyLock::new(|| Table::new(a32::conditional(), ARM_CHOICE));
-static ARM_UNCONDITIONAL: LazyLock<Table> =
-    LazyLock::new(|| Table::new(a32::UNCONDITIONAL.iter(), ARM_CHOICE));
-static THUMB: LazyLock<Table> = LazyLock::new(|| Table::new(t16::ROWS.iter(), THUMB_CHOICE));
+const WIDE_CHOICE: Choice = Choice { high: 20, bits: 9, low: 4 };
+
+/// The tables of one generation of cores.
+pub(super) struct Tables {
+    pub conditional: Table,
+    pub unconditional: Table,
+    pub narrow: Table,
+    pub wide: Table,
+}
+
+/// Cores before ARMv7, which have no instructions of ARMv7 and some encodings that it gave away.
+pub(super) static BEFORE_V7: LazyLock<Tables> = LazyLock::new(|| Tables::of(false));
+/// Cores from ARMv7 on.
+pub(super) static FROM_V7: LazyLock<Tables> = LazyLock::new(|| Tables::of(true));
+
+impl Tables {
+    fn of(v7: bool) -> Tables {
+        let kept = |row: &&Row| match row.since {
+            Since::Version(version) => v7 || version < Architecture::V7A,
+            Since::Until(_) | Since::XScale => !v7,
+        };
+        Tables {
+            conditional: Table::new(a32::conditional().filter(kept), ARM_CHOICE),
+            unconditional: Table::new(a32::unconditional().filter(kept), ARM_CHOICE),
+            narrow: Table::new(t16::rows().filter(kept), THUMB_CHOICE),
+            wide: Table::new(t32::rows().filter(kept), WIDE_CHOICE),
+        }
+    }
+
+    /// The row of an instruction.
+    fn row(&self, word: u32, state: State) -> Option<&'static Row> {
+        match state {
+            State::Arm if word >> 28 == 15 => self.unconditional.find(word),
+            State::Arm => self.conditional.find(word),
+            State::Narrow => self.narrow.find(word),
+            State::Wide => self.wide.find(word),
+        }
+    }
+}
+
+/// Which instruction set a word is of: ARM, Thumb in 16 bits, Thumb in 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Arm,
+    Narrow,
+    Wide,
+}
 
 /// What decoding depends on beside the words.
 #[derive(Clone)]
@@ -34,13 +77,15 @@ pub struct Decoder {
     /// What the words read that followed lately, by a hash: this is asked whenever execution goes
     /// from one line to the next behind a load.
     sources: Box<[Sources; REMEMBERED]>,
+    /// Instructions of 32 bits in Thumb state whose halves are in two lines, by a hash of the word.
+    split: Box<[(u32, Op)]>,
 }
 
 /// The registers that a word reads.
 #[derive(Clone, Copy)]
 struct Sources {
     word: u32,
-    thumb: bool,
+    state: State,
     registers: u16,
 }
 
@@ -69,28 +114,50 @@ impl Decode for Decoder {
 
     fn undecoded(index: u32) -> Op {
         // It costs nothing to find out.
-        let mut op = Op { cost: Cost::NONE, ..Op::new(decode_first) };
+        let mut op = Op { cost: Cost::NONE, length: 0, ..Op::new(decode_first) };
         op.operands.immediate = index;
         op
     }
 
     fn word(&mut self, word: u32, following: Option<u32>) -> Op {
-        self.with_stall(word, following, false)
+        self.with_stall(word, following, State::Arm)
     }
 
-    fn half(&mut self, half: u16, following: Option<u16>) -> Op {
-        self.with_stall(u32::from(half), following.map(u32::from), true)
+    fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Op {
+        let [second, third, fourth] = following.map(|half| half.map(u32::from));
+        let half = u32::from(half);
+        let joined = |low: Option<u32>, high: Option<u32>| {
+            low.map(|low| low | high.unwrap_or_default() << 16)
+        };
+        if !self.is_wide(half) {
+            return self.with_stall(half, joined(second, third), State::Narrow);
+        }
+        match second {
+            Some(second) => {
+                self.with_stall(half << 16 | second, joined(third, fourth), State::Wide)
+            }
+            None => {
+                let mut op = Op { cost: Cost::NONE, ..Op::new(execute_split) };
+                op.operands.immediate = half;
+                op
+            }
+        }
     }
 
     /// The stall of an instruction for what the one before it delivers late.
     fn stall(&mut self, late: Late, word: u32, thumb: bool) -> u8 {
-        let index = (word.wrapping_mul(0x9e37_79b9) >> 16) as usize % REMEMBERED;
+        let (word, state) = match thumb {
+            false => (word, State::Arm),
+            true if self.is_wide(word & 0xffff) => (word.rotate_left(16), State::Wide),
+            true => (word & 0xffff, State::Narrow),
+        };
+        let index = hash(word) % REMEMBERED;
         let known = self.sources[index];
-        if (known.word, known.thumb) == (word, thumb) {
+        if (known.word, known.state) == (word, state) {
             return late.stall(known.registers);
         }
-        let registers = self.decode(word, thumb).sources;
-        self.sources[index] = Sources { word, thumb, registers };
+        let registers = self.decode(word, state).sources;
+        self.sources[index] = Sources { word, state, registers };
         late.stall(registers)
     }
 
@@ -101,55 +168,97 @@ impl Decode for Decoder {
 
     /// What an instruction is that this core does not have but another does, with where to read of it.
     fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
-        let Row { name, section, since, .. } = row(word, thumb)?;
-        let manual = if section.starts_with('A') { "ARM DDI 0100I, " } else { "Intel " };
-        (!self.has(*since)).then(|| format!("{name} ({manual}{section})"))
+        let state = if thumb { State::Narrow } else { State::Arm };
+        let Row { name, section, since, .. } = [&BEFORE_V7, &FROM_V7]
+            .into_iter()
+            .find_map(|tables| tables.row(word, state).filter(|row| !self.has(row.since)))?;
+        let manual = match since {
+            _ if !section.starts_with(['A', 'B']) => "Intel ",
+            Since::Version(version) if *version >= Architecture::V7A => "ARM DDI 0406C, ",
+            _ => "ARM DDI 0100I, ",
+        };
+        Some(format!("{name} ({manual}{section})"))
     }
 }
 
-/// The row of a word in the table of its instruction set, whichever cores have it.
-fn row(word: u32, thumb: bool) -> Option<&'static Row> {
-    if thumb {
-        THUMB.find(word)
-    } else if word >> 28 == 15 {
-        ARM_UNCONDITIONAL.find(word)
-    } else {
-        ARM.find(word)
+fn hash(word: u32) -> usize {
+    (word.wrapping_mul(0x9e37_79b9) >> 16) as usize
+}
+
+/// Executes an instruction of 32 bits whose second half is in the next line: `op` has the first half.
+fn execute_split(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let second = match cpu.memory.fetch_half(bus, cpu.memory.pc.wrapping_add(2)) {
+        Ok(second) => u32::from(second),
+        Err(fault) => {
+            cpu.abort_fetch(fault);
+            return Flow::Jump;
+        }
+    };
+    let inner = cpu.memory.fetch.decoder_mut().split(op.immediate << 16 | second);
+    if inner.passes >> cpu.flags & 1 == 0 {
+        cpu.memory.clock.issue(Cost::issue(1));
+        cpu.skipped(inner.operands);
+        return Flow::Skipped;
     }
+    cpu.memory.clock.issue(inner.cost);
+    (inner.handler)(cpu, bus, inner.operands)
 }
 
 impl Decoder {
     /// A decoder for a core; see the fields.
     pub fn new(architecture: Architecture, timing: ArmTiming, xscale: bool) -> Decoder {
         // ANDEQ R0, R0, R0 reads R0.
-        let first = Sources { word: 0, thumb: false, registers: 1 };
-        Decoder { architecture, timing, xscale, sources: Box::new([first; REMEMBERED]) }
+        let first = Sources { word: 0, state: State::Arm, registers: 1 };
+        // Zero is no instruction of 32 bits, so that no word finds it.
+        let entries = if architecture >= Architecture::V7A { REMEMBERED } else { 0 };
+        let split = vec![(0, Op::new(execute::undefined)); entries].into();
+        Decoder { architecture, timing, xscale, sources: Box::new([first; REMEMBERED]), split }
+    }
+
+    /// Whether a half-word is the first of two.
+    #[inline]
+    fn is_wide(&self, half: u32) -> bool {
+        half >= 0xe800 && self.architecture >= Architecture::V7A
+    }
+
+    /// An instruction of 32 bits in Thumb state, without a look at what follows.
+    fn split(&mut self, word: u32) -> Op {
+        let place = hash(word) % REMEMBERED;
+        if self.split[place].0 != word {
+            self.split[place] = (word, self.with_stall(word, None, State::Wide));
+        }
+        self.split[place].1
+    }
+
+    fn tables(&self) -> &'static Tables {
+        if self.architecture >= Architecture::V7A { &FROM_V7 } else { &BEFORE_V7 }
     }
 
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
-    fn with_stall(&mut self, word: u32, following: Option<u32>, thumb: bool) -> Op {
-        let Decoded { mut op, operands, .. } = self.decode(word, thumb);
+    fn with_stall(&mut self, word: u32, following: Option<u32>, state: State) -> Op {
+        let Decoded { mut op, operands, .. } = self.decode(word, state);
         op.operands = operands.into();
+        op.length = if state == State::Narrow { 2 } else { 4 };
         if let Some(following) = following
             && op.late.is_some()
         {
-            op.cost = op.cost.and_stall(self.stall(op.late, following, thumb));
+            op.cost = op.cost.and_stall(self.stall(op.late, following, state != State::Arm));
             op.late = Late::NONE;
         }
         op
     }
 
-    fn decode(&self, word: u32, thumb: bool) -> Decoded {
-        match row(word, thumb) {
+    pub(super) fn decode(&self, word: u32, state: State) -> Decoded {
+        match self.tables().row(word, state) {
             Some(row) if self.has(row.since) => (row.form)(&row.pattern.fields(word), self),
-            _ => self.undefined(word, thumb),
+            _ => self.undefined(word, state),
         }
     }
 
     /// A condition that fails keeps even an undefined instruction from doing anything (A3.13.1).
-    fn undefined(&self, word: u32, thumb: bool) -> Decoded {
-        let always = thumb || word >> 28 == 15;
+    fn undefined(&self, word: u32, state: State) -> Decoded {
+        let always = state != State::Arm || word >> 28 == 15;
         let condition = if always { 14 } else { (word >> 28) as u8 };
         Decoded::new(execute::undefined).when(condition)
     }
@@ -157,6 +266,7 @@ impl Decoder {
     fn has(&self, since: Since) -> bool {
         match since {
             Since::Version(version) => self.architecture >= version,
+            Since::Until(version) => self.architecture <= version,
             Since::XScale => self.xscale,
         }
     }

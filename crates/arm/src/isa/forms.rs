@@ -45,21 +45,21 @@ impl Decoded {
         self
     }
 
-    fn reads(mut self, registers: &[u8]) -> Decoded {
+    pub(super) fn reads(mut self, registers: &[u8]) -> Decoded {
         self.sources |= set_of(registers);
         self
     }
 
-    fn delivers(self, register: u8, cycles: u8) -> Decoded {
+    pub(super) fn delivers(self, register: u8, cycles: u8) -> Decoded {
         self.delivers_two(register, PC, cycles)
     }
 
-    fn delivers_two(mut self, first: u8, second: u8, cycles: u8) -> Decoded {
+    pub(super) fn delivers_two(mut self, first: u8, second: u8, cycles: u8) -> Decoded {
         self.op.late = Late::new((first, second), cycles);
         self
     }
 
-    fn takes(mut self, cycles: u8) -> Decoded {
+    pub(super) fn takes(mut self, cycles: u8) -> Decoded {
         self.op.cost = Cost::issue(cycles);
         self
     }
@@ -117,8 +117,8 @@ macro_rules! data_processing_handlers {
 }
 
 /// Handlers by operation, form, and: no flags, flags, to R15.
-static DATA_PROCESSING: [[[Handler; 3]; 4]; 16] = data_processing_handlers![
-    AND, EOR, SUB, RSB, ADD, ADC, SBC, RSC, TST, TEQ, CMP, CMN, ORR, MOV, BIC, MVN
+static DATA_PROCESSING: [[[Handler; 3]; 4]; 17] = data_processing_handlers![
+    AND, EOR, SUB, RSB, ADD, ADC, SBC, RSC, TST, TEQ, CMP, CMN, ORR, MOV, BIC, MVN, ORN
 ];
 
 /// An operation with two operands, of which moves have only the second, and comparisons no result.
@@ -322,7 +322,8 @@ impl Address {
 
     /// Whether the base stays as it is.
     fn is_plain(&self) -> bool {
-        self.mode & (modifier::BEFORE | modifier::WRITE_BACK) == modifier::BEFORE
+        let looked_at = modifier::BEFORE | modifier::WRITE_BACK | modifier::USER;
+        self.mode & looked_at == modifier::BEFORE
     }
 
     /// An instruction with this address, in full.
@@ -433,20 +434,32 @@ pub fn load_signed_half(timing: &ArmTiming, rd: u8, address: Address) -> Decoded
 }
 
 /// STRH.
-pub fn store_half(rd: u8, address: Address) -> Decoded {
+pub fn store_half(_: &ArmTiming, rd: u8, address: Address) -> Decoded {
     extra::<STORE_HALF>(rd, address)
 }
 
 /// LDRD, whose second register comes last.
 pub fn load_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    extra::<LOAD_DOUBLE>(rd, address)
-        .takes(timing.double_cycles)
-        .delivers(rd + 1, timing.load_use_cycles)
+    load_pair(timing, (rd, rd + 1), address)
+}
+
+/// LDRD of any two registers.
+pub fn load_pair(timing: &ArmTiming, (first, second): (u8, u8), address: Address) -> Decoded {
+    let mut decoded = extra::<LOAD_DOUBLE>(first, address);
+    decoded.operands.rs = second;
+    decoded.takes(timing.double_cycles).delivers(second, timing.load_use_cycles)
 }
 
 /// STRD.
 pub fn store_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    extra::<STORE_DOUBLE>(rd, address).takes(timing.double_cycles)
+    store_pair(timing, (rd, rd + 1), address)
+}
+
+/// STRD of any two registers.
+pub fn store_pair(timing: &ArmTiming, (first, second): (u8, u8), address: Address) -> Decoded {
+    let mut decoded = extra::<STORE_DOUBLE>(first, address);
+    decoded.operands.rs = second;
+    decoded.takes(timing.double_cycles)
 }
 
 /// Thumb's load relative to R15, whose bit 1 it ignores.

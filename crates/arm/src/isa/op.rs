@@ -20,6 +20,10 @@ pub struct Op {
     pub operands: PackedOperands,
     /// Under which flags it is executed; see [`CONDITIONS`].
     pub passes: u16,
+    /// Bytes of the instruction; 0 while it is not decoded.
+    pub length: u8,
+    /// It sets the condition flags outside of an IT block only.
+    pub quiet_in_it: bool,
     /// Registers whose values come late, if it is not known yet whether the next instruction reads
     /// them: it is in another line.
     pub late: Late,
@@ -118,6 +122,8 @@ impl Op {
             cost: Cost::issue(1),
             operands: PackedOperands { immediate: 0, rest: 0 },
             passes: ALWAYS,
+            length: 4,
+            quiet_in_it: false,
             late: Late::NONE,
         }
     }

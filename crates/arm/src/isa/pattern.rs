@@ -9,7 +9,7 @@
 /// pieces is put together, the higher piece first. An initial `c` is the condition of an ARM
 /// instruction, which is never 1111: that space has other instructions (A3.2.1).
 ///
-/// What follows a `!` is the beginning of words that are left out.
+/// What follows a `!` is the beginning of words that are left out; there a dash is any bit.
 #[derive(Clone, Copy)]
 pub struct Pattern {
     /// Bits that are the same in all words.
@@ -20,6 +20,8 @@ pub struct Pattern {
     pub except_mask: u32,
     /// ... like this. No word, if the mask is empty.
     pub except_value: u32,
+    /// Words that begin with 1111 are left out too.
+    pub conditional: bool,
     /// Length of the words in bits.
     pub width: u32,
     pieces: [Piece; MAX_PIECES],
@@ -53,6 +55,7 @@ impl Pattern {
             value: 0,
             except_mask: 0,
             except_value: 0,
+            conditional: width == 32 && text[0] == b'c',
             width,
             pieces: [Piece { letter: 0, low: 0, mask: 0, width: 0 }; MAX_PIECES],
             piece_count: 0,
@@ -83,15 +86,13 @@ impl Pattern {
             }
             before = if letter.is_ascii_alphabetic() { letter } else { 0 };
         }
-        if width == 32 && text[0] == b'c' {
-            pattern.except_mask = 0xf000_0000;
-            pattern.except_value = 0xf000_0000;
-        }
         bit = width;
         at += 1;
         while at < text.len() {
-            if text[at] != b' ' {
-                assert!(text[at] == b'0' || text[at] == b'1', "what is left out is in 0 and 1");
+            if text[at] == b'-' {
+                bit -= 1;
+            } else if text[at] != b' ' {
+                assert!(text[at] == b'0' || text[at] == b'1', "what is left out is in 0, 1 and -");
                 bit -= 1;
                 pattern.except_mask |= 1 << bit;
                 pattern.except_value |= ((text[at] - b'0') as u32) << bit;
@@ -106,6 +107,7 @@ impl Pattern {
     pub const fn matches(&self, word: u32) -> bool {
         word & self.mask == self.value
             && (self.except_mask == 0 || word & self.except_mask != self.except_value)
+            && !(self.conditional && word >> 28 == 15)
     }
 
     /// The fields of a word.

@@ -3,12 +3,14 @@
 //! Letters: `d` Rd, `n` Rn, `m` Rm, `s` Rs (high registers have their upper bit apart); `i` immediate;
 //! `a` shift amount; `l` register list; `L` R14 or R15 is in it too; `c` condition.
 
-use crate::cpu::Architecture::{V4T, V5T};
+use crate::cpu::Architecture::{V4T, V5T, V5TE, V7A};
 
 use super::decode::{Decoded, Decoder};
 use super::execute::alu::{ADC, ADD, AND, BIC, CMN, CMP, EOR, MOV, MVN, ORR, RSB, SBC, SUB, TST};
 use super::execute::branch as branches;
+use super::execute::media;
 use super::forms::*;
+use super::forms_v7::*;
 use super::op::modifier::{BEFORE, UP, WRITE_BACK};
 use super::pattern::{Fields, Pattern};
 use super::table::{Row, Since};
@@ -27,10 +29,23 @@ macro_rules! rows {
 
 const T: Since = Since::Version(V4T);
 const V5: Since = Since::Version(V5T);
+const OLD: Since = Since::Until(V5TE);
+const V7: Since = Since::Version(V7A);
 
 /// An operation on Rd that sets the flags.
 fn flags(d: &Decoder, operation: u8, registers: (u8, u8), operand: Operand) -> Decoded {
-    data_processing(&d.timing, operation, true, registers, operand)
+    let mut decoded = data_processing(&d.timing, operation, true, registers, operand);
+    decoded.op.quiet_in_it = !matches!(operation, CMP | CMN | TST);
+    decoded
+}
+
+/// MUL, likewise.
+fn product(f: &Fields, d: &Decoder) -> Decoded {
+    // The multiplier, at whose bits it may end early, is the destination.
+    let registers = Factors { rd: f.rd(), rn: 0, rm: f.rm(), rs: f.rd() };
+    let mut decoded = multiply(&d.timing, false, true, registers);
+    decoded.op.quiet_in_it = true;
+    decoded
 }
 
 /// The same between Rd and Rm, the result to Rd.
@@ -69,7 +84,11 @@ fn indexed(f: &Fields) -> Address {
 }
 
 /// All 16-bit encodings.
-pub static ROWS: [Row; 64] = rows! {
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(&FROM_V7)
+}
+
+static ROWS: [Row; 64] = rows! {
     // Shifts by a constant, additions and subtractions (A6.4.1).
     ("LSL (1)", "A7.1.38", T, "000 00 aaaaa mmm ddd") = |f, d| shift(f, d, LSL);
     ("LSR (1)", "A7.1.40", T, "000 01 aaaaa mmm ddd") = |f, d| shift(f, d, LSR);
@@ -97,8 +116,7 @@ pub static ROWS: [Row; 64] = rows! {
     ("CMP (2)", "A7.1.22", T, "010000 1010 mmm nnn") = |f, d| flags(d, CMP, (0, f.rn()), Operand::Register(f.rm()));
     ("CMN", "A7.1.20", T, "010000 1011 mmm nnn") = |f, d| flags(d, CMN, (0, f.rn()), Operand::Register(f.rm()));
     ("ORR", "A7.1.48", T, "010000 1100 mmm ddd") = |f, d| two(f, d, ORR);
-    // The multiplier, at whose bits it may end early, is the destination.
-    ("MUL", "A7.1.45", T, "010000 1101 mmm ddd") = |f, d| multiply(&d.timing, false, true, Factors { rd: f.rd(), rn: 0, rm: f.rm(), rs: f.rd() });
+    ("MUL", "A7.1.45", T, "010000 1101 mmm ddd") = |f, d| product(f, d);
     ("BIC", "A7.1.15", T, "010000 1110 mmm ddd") = |f, d| two(f, d, BIC);
     ("MVN", "A7.1.46", T, "010000 1111 mmm ddd") = |f, d| flags(d, MVN, (f.rd(), 0), Operand::Register(f.rm()));
 
@@ -112,7 +130,7 @@ pub static ROWS: [Row; 64] = rows! {
     // Loads and stores (A6.5).
     ("LDR (3)", "A7.1.30", T, "01001 ddd iiiiiiii") = |f, d| load_literal(&d.timing, f.rd(), 4 * f.bits(b'i'));
     ("STR (2)", "A7.1.59", T, "0101 000 mmm nnn ddd") = |f, d| store_word(&d.timing, f.rd(), indexed(f));
-    ("STRH (2)", "A7.1.64", T, "0101 001 mmm nnn ddd") = |f, _| store_half(f.rd(), indexed(f));
+    ("STRH (2)", "A7.1.64", T, "0101 001 mmm nnn ddd") = |f, d| store_half(&d.timing, f.rd(), indexed(f));
     ("STRB (2)", "A7.1.62", T, "0101 010 mmm nnn ddd") = |f, d| store_byte(&d.timing, f.rd(), indexed(f));
     ("LDRSB", "A7.1.36", T, "0101 011 mmm nnn ddd") = |f, d| load_signed_byte(&d.timing, f.rd(), indexed(f));
     ("LDR (2)", "A7.1.29", T, "0101 100 mmm nnn ddd") = |f, d| load_word(&d.timing, f.rd(), indexed(f));
@@ -123,7 +141,7 @@ pub static ROWS: [Row; 64] = rows! {
     ("LDR (1)", "A7.1.28", T, "011 0 1 iiiii nnn ddd") = |f, d| load_word(&d.timing, f.rd(), based(f, 4));
     ("STRB (1)", "A7.1.61", T, "011 1 0 iiiii nnn ddd") = |f, d| store_byte(&d.timing, f.rd(), based(f, 1));
     ("LDRB (1)", "A7.1.32", T, "011 1 1 iiiii nnn ddd") = |f, d| load_byte(&d.timing, f.rd(), based(f, 1));
-    ("STRH (1)", "A7.1.63", T, "1000 0 iiiii nnn ddd") = |f, _| store_half(f.rd(), based(f, 2));
+    ("STRH (1)", "A7.1.63", T, "1000 0 iiiii nnn ddd") = |f, d| store_half(&d.timing, f.rd(), based(f, 2));
     ("LDRH (1)", "A7.1.34", T, "1000 1 iiiii nnn ddd") = |f, d| load_half(&d.timing, f.rd(), based(f, 2));
     ("STR (3)", "A7.1.60", T, "1001 0 ddd iiiiiiii") = |f, d| store_word(&d.timing, f.rd(), on_stack(f));
     ("LDR (4)", "A7.1.31", T, "1001 1 ddd iiiiiiii") = |f, d| load_word(&d.timing, f.rd(), on_stack(f));
@@ -144,7 +162,23 @@ pub static ROWS: [Row; 64] = rows! {
     ("B (1)", "A7.1.13", T, "1101 cccc iiiiiiii ! 1101 111") = |f, _| branch(branches::branch, f.signed(b'i', 8) << 1).when(f.byte(b'c'));
     ("SWI", "A7.1.69", T, "1101 1111 iiiiiiii") = |f, _| supervisor_call(f.bits(b'i'));
     ("B (2)", "A7.1.14", T, "1110 0 iiiiiiiiiii") = |f, _| branch(branches::branch, f.signed(b'i', 11) << 1);
-    ("BLX (1), second half", "A7.1.17", V5, "1110 1 iiiiiiiiii 0") = |f, _| branch(branches::thumb_link_suffix::<true>, f.bits(b'i') << 2);
-    ("BL, BLX (1), first half", "A7.1.17", T, "1111 0 iiiiiiiiiii") = |f, _| link_prefix(f.signed(b'i', 11) << 12);
-    ("BL, second half", "A7.1.17", T, "1111 1 iiiiiiiiiii") = |f, _| branch(branches::thumb_link_suffix::<false>, f.bits(b'i') << 1);
+    ("BLX (1), second half", "A7.1.17", OLD, "1110 1 iiiiiiiiii 0") = |f, _| branch(branches::thumb_link_suffix::<true>, f.bits(b'i') << 2);
+    ("BL, BLX (1), first half", "A7.1.17", OLD, "1111 0 iiiiiiiiiii") = |f, _| link_prefix(f.signed(b'i', 11) << 12);
+    ("BL, second half", "A7.1.17", OLD, "1111 1 iiiiiiiiiii") = |f, _| branch(branches::thumb_link_suffix::<false>, f.bits(b'i') << 1);
+};
+
+/// What ARMv6 and ARMv7 added (ARM DDI 0406C, A8.8 and B9.3).
+static FROM_V7: [Row; 12] = rows! {
+    ("CBZ, CBNZ", "A8.8.29", V7, "1011 o 0 i 1 iiiii nnn") = |f, _| compare_and_branch(f.flag(b'o'), f.rn(), f.bits(b'i') << 1);
+    ("SXTH", "A8.8.235", V7, "1011 0010 00 mmm ddd") = |f, _| extend(media::SXTH, f.rd(), PC, f.rm(), 0);
+    ("SXTB", "A8.8.233", V7, "1011 0010 01 mmm ddd") = |f, _| extend(media::SXTB, f.rd(), PC, f.rm(), 0);
+    ("UXTH", "A8.8.276", V7, "1011 0010 10 mmm ddd") = |f, _| extend(media::UXTH, f.rd(), PC, f.rm(), 0);
+    ("UXTB", "A8.8.274", V7, "1011 0010 11 mmm ddd") = |f, _| extend(media::UXTB, f.rd(), PC, f.rm(), 0);
+    ("SETEND", "A8.8.167", V7, "1011 0110 010 - e ---") = |f, _| set_endianness(f.flag(b'e'));
+    ("CPS", "B9.3.1", V7, "1011 0110 011 p - aaa") = |f, _| change_state(Some(!f.flag(b'p')), f.byte(b'a'), None);
+    ("REV", "A8.8.145", V7, "1011 1010 00 mmm ddd") = |f, _| unary(media::reverse, f.rd(), f.rm());
+    ("REV16", "A8.8.146", V7, "1011 1010 01 mmm ddd") = |f, _| unary(media::reverse_halves, f.rd(), f.rm());
+    ("REVSH", "A8.8.147", V7, "1011 1010 11 mmm ddd") = |f, _| unary(media::reverse_signed_half, f.rd(), f.rm());
+    ("NOP, YIELD, WFE, WFI, SEV", "A8.8.119", V7, "1011 1111 hhhh 0000") = |f, _| hint(f.bits(b'h'));
+    ("IT", "A8.8.54", V7, "1011 1111 iiiiiiii ! 1011 1111 ---- 0000") = |f, _| if_then(f.byte(b'i'));
 };

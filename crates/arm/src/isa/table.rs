@@ -10,6 +10,8 @@ use super::pattern::{Fields, Pattern};
 pub enum Since {
     /// A version of the architecture, or a later one.
     Version(Architecture),
+    /// A version of the architecture, or an earlier one: later ones have other encodings there.
+    Until(Architecture),
     /// The XScale's coprocessors 0 and 14.
     XScale,
 }
@@ -21,7 +23,8 @@ pub type Form = fn(&Fields, &Decoder) -> Decoded;
 pub struct Row {
     /// What the manual calls it.
     pub name: &'static str,
-    /// The section of ARM DDI 0100I, or Intel's document and its section.
+    /// The section of ARM DDI 0100I (of ARM DDI 0406C from [`Architecture::V7A`] on), or Intel's document
+    /// and its section.
     pub section: &'static str,
     /// Cores that have it.
     pub since: Since,
@@ -85,6 +88,12 @@ impl Table {
         }
         starts.push(candidates.len() as u16);
         Table { rows, choice, starts: starts.into(), candidates: candidates.into() }
+    }
+
+    /// All rows.
+    #[cfg(test)]
+    pub fn rows(&self) -> &[&'static Row] {
+        &self.rows
     }
 
     /// The row of a word, if there is one.

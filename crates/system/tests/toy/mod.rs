@@ -205,7 +205,7 @@ impl Decode for ToyDecoder {
         ToyOp { code: word >> 24, word, cost: Cost::issue(1) }
     }
 
-    fn half(&mut self, half: u16, _: Option<u16>) -> ToyOp {
+    fn half(&mut self, half: u16, _: [Option<u16>; 3]) -> ToyOp {
         self.word(half.into(), None)
     }
 
@@ -387,7 +387,7 @@ impl<const COHERENT: bool> Core for Toy<COHERENT> {
                 self.memory.pc = self.return_to;
                 return Flow::Jump;
             }
-            _ => return self.refuse(Fault { address: self.memory.pc, status: 4 }),
+            _ => return self.refuse(Fault::new(self.memory.pc, 4)),
         }
         Flow::Next
     }

@@ -36,6 +36,8 @@ pub const MOV: u8 = 13;
 pub const BIC: u8 = 14;
 /// Move negated.
 pub const MVN: u8 = 15;
+/// Or with the complement: not an encoding of ARM, an operation of 32-bit Thumb (ARM DDI 0406C, A8.8.120).
+pub const ORN: u8 = 16;
 
 /// Second operand is an immediate.
 pub const IMMEDIATE: u8 = 0;
@@ -146,6 +148,7 @@ fn logical<const OPERATION: u8>(a: u32, b: u32) -> u32 {
         ORR => a | b,
         MOV => b,
         BIC => a & !b,
+        ORN => a | !b,
         _ => !b,
     }
 }
@@ -181,7 +184,11 @@ pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
     }
     let result = compute::<OPERATION, false>(cpu, a, b, 0);
     cpu.written_pc();
-    if op.is(modifier::FLAGS) { cpu.return_from_exception(result) } else { cpu.branch(result) }
+    if op.is(modifier::FLAGS) {
+        cpu.return_from_exception(result)
+    } else {
+        cpu.branch_computed(result)
+    }
 }
 
 /// ADD Rd, PC, #immediate in Thumb state.

@@ -8,7 +8,7 @@ use mmulab_system::core::Flow;
 impl Cpu {
     /// What a taken branch costs.
     #[inline(always)]
-    fn taken_branch(&mut self) {
+    pub(super) fn taken_branch(&mut self) {
         match &mut self.branch_buffer {
             None => {
                 self.memory.charge(Cause::Branch, self.timing.taken_branch_cycles);

@@ -3,8 +3,8 @@
 use crate::cpu::{Bus, Cpu};
 use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
-use mmulab_system::core::Fault;
-use mmulab_system::core::Flow;
+use mmulab_system::core::{Fault, Flow, Mmu};
+use mmulab_system::memory::CoreMemory;
 
 use super::alu::shift_by_constant;
 
@@ -63,11 +63,9 @@ fn word_or_byte<const LOAD: bool, const BYTE: bool>(
         };
         cpu.set_register(op.rd(), value);
     } else {
-        // A store of R15 gives the instruction's address plus 12 on these cores (A2.4.3 leaves 8 or
-        // 12 to the implementation).
         let mut value = cpu.register(op.rd());
         if op.rd() == 15 {
-            value = value.wrapping_add(4);
+            value = value.wrapping_add(cpu.stored_pc_distance());
         }
         match (BYTE, as_user) {
             (true, false) => cpu.memory.store_byte(bus, address, value)?,
@@ -165,6 +163,16 @@ pub const LOAD_DOUBLE: u8 = 4;
 /// STRD.
 pub const STORE_DOUBLE: u8 = 5;
 
+/// Refuses the address of LDRD and STRD: before ARMv7 it is a multiple of 8, then of 4.
+#[inline(always)]
+fn check_double(memory: &CoreMemory<Cpu>, address: u32) -> Result<(), Fault> {
+    if memory.mmu.reads_unaligned() {
+        memory.check_strict_alignment(address, 4)
+    } else {
+        memory.check_alignment(address, 8)
+    }
+}
+
 #[inline(always)]
 fn extra_at<const KIND: u8>(
     cpu: &mut Cpu,
@@ -194,17 +202,17 @@ fn extra_at<const KIND: u8>(
             Ok(())
         }
         LOAD_DOUBLE => {
-            memory.check_alignment(address, 8)?;
+            check_double(memory, address)?;
             let low = memory.load_word(bus, address)?;
             let high = memory.load_word(bus, address.wrapping_add(4))?;
             cpu.set_register(op.rd(), low);
-            cpu.set_register(op.rd() + 1, high);
+            cpu.set_register(op.rs(), high);
             Ok(())
         }
         _ => {
-            memory.check_alignment(address, 8)?;
+            check_double(memory, address).map_err(Fault::of_store)?;
             let low = cpu.registers[usize::from(op.rd() & 15)];
-            let high = cpu.registers[usize::from((op.rd() + 1) & 15)];
+            let high = cpu.registers[usize::from(op.rs() & 15)];
             memory.store_word(bus, address, low)?;
             memory.store_word(bus, address.wrapping_add(4), high)
         }
@@ -222,15 +230,25 @@ pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOper
 
 /// The loads and stores of addressing mode 3 in any form.
 pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
-    let offset =
-        if op.is(modifier::REGISTER_OFFSET) { cpu.register(op.rm()) } else { op.immediate };
+    let is_double = matches!(KIND, LOAD_DOUBLE | STORE_DOUBLE);
+    let offset = match op.is(modifier::REGISTER_OFFSET) {
+        false => op.immediate,
+        // Of a double, the place of the amount has the second register.
+        true if is_double => cpu.register(op.rm()),
+        true => cpu.register(op.rm()) << op.rs(),
+    };
     let (address, written) = addresses(cpu, op, offset);
     let saved_base = cpu.register(op.rn());
     let is_load = !matches!(KIND, STORE_HALF | STORE_DOUBLE);
     if let (Some(base), true) = (written, is_load) {
         cpu.set_register(op.rn(), base);
     }
-    match extra_at::<KIND>(cpu, bus, op, address) {
+    let done = if op.is(modifier::USER) {
+        cpu.as_user(|cpu| extra_at::<KIND>(cpu, bus, op, address))
+    } else {
+        extra_at::<KIND>(cpu, bus, op, address)
+    };
+    match done {
         Ok(()) => {
             if let (Some(base), false) = (written, is_load) {
                 cpu.set_register(op.rn(), base);
@@ -307,7 +325,7 @@ pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow 
         let number = rest.trailing_zeros() as usize;
         rest &= rest - 1;
         values[count] = match number {
-            15 => cpu.registers[15].wrapping_add(4),
+            15 => cpu.registers[15].wrapping_add(cpu.stored_pc_distance()),
             _ if user => cpu.user_register(number),
             _ => cpu.registers[number],
         };
@@ -367,4 +385,40 @@ pub fn preload(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
         cpu.memory.preload(bus, address);
     }
     Flow::Next
+}
+
+/// RFE (ARM DDI 0406C, B9.3.13): PC and CPSR from memory.
+pub fn return_from_exception(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let (start, moved) = block_addresses(cpu, op);
+    let mut loaded = [0; 16];
+    if let Err(fault) = cpu.memory.load_block(bus, start, 3, &mut loaded) {
+        return cpu.data_abort(fault);
+    }
+    if op.is(modifier::WRITE_BACK) {
+        cpu.set_register(op.rn(), moved);
+    }
+    cpu.memory.charge(Cause::Branch, cpu.timing.load_pc_cycles);
+    cpu.written_pc();
+    cpu.set_cpsr(loaded[1]);
+    cpu.branch(loaded[0])
+}
+
+/// SRS (ARM DDI 0406C, B9.3.16): LR and SPSR to the stack of another mode.
+pub fn store_return_state(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let of_mode = op.immediate;
+    let base = cpu.stack_of(of_mode);
+    let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));
+    let lowest = if up { base } else { base.wrapping_sub(8) };
+    let start = if before == up { lowest.wrapping_add(4) } else { lowest };
+    let values = [cpu.registers[14], cpu.spsr()];
+    match cpu.memory.store_block(bus, start, &values) {
+        Ok(()) => {
+            if op.is(modifier::WRITE_BACK) {
+                let moved = if up { base.wrapping_add(8) } else { lowest };
+                cpu.set_stack_of(of_mode, moved);
+            }
+            Flow::Next
+        }
+        Err(fault) => cpu.data_abort(fault),
+    }
 }

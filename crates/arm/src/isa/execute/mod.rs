@@ -3,9 +3,13 @@
 
 pub mod alu;
 pub mod branch;
+pub mod exclusive;
 pub mod load_store;
+pub mod media;
 pub mod multiply;
 pub mod system;
+pub mod thumb2;
+pub mod v7;
 
 use crate::cpu::Cpu;
 

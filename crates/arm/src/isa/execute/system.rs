@@ -6,9 +6,16 @@ use mmulab_system::core::Flow;
 
 use super::alu::IMMEDIATE;
 
+/// The bits of CPSR that MRS reads: the state of execution is not among them (ARM DDI 0406C, B9.3.8).
+const READABLE_V7: u32 = 0xf8ff_03df;
+
 /// MRS.
 pub fn status_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
-    let value = if op.is(modifier::SAVED) { cpu.spsr() } else { cpu.cpsr() };
+    let value = match (op.is(modifier::SAVED), cpu.architecture >= Architecture::V7A) {
+        (true, _) => cpu.spsr(),
+        (false, true) => cpu.cpsr() & READABLE_V7,
+        (false, false) => cpu.cpsr(),
+    };
     cpu.set_register(op.rd(), value);
     Flow::Next
 }
@@ -26,24 +33,39 @@ pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperan
             mask |= SATURATED;
         }
     }
+    if cpu.architecture >= Architecture::V7A {
+        mask |= status_mask_v7(op.shift(), op.is(modifier::SAVED));
+    }
     if op.is(modifier::SAVED) {
         let merged = cpu.spsr() & !mask | value & mask;
         cpu.set_spsr(merged);
         return Flow::Next;
     }
     if !cpu.privileged() {
-        mask &= 0xff00_0000;
+        mask &= 0xff0f_0000;
     }
     // The T bit is not written by MSR: states change by BX and exceptions only.
     mask &= !THUMB;
     let merged = cpu.cpsr() & !mask | value & mask;
     if mask & 0xff == 0 {
         cpu.flags = merged >> 28;
-        cpu.control = cpu.control & !SATURATED | merged & SATURATED;
+        let kept = mask & 0x0fff_ffff;
+        cpu.control = cpu.control & !kept | merged & kept;
         return Flow::Next;
     }
     cpu.set_cpsr(merged);
     Flow::Synchronise
+}
+
+/// The bits that ARMv6 and ARMv7 added to what MSR writes: GE, and of the second byte A; of SPSR the rest
+/// too (ARM DDI 0406C, B9.3.11).
+fn status_mask_v7(fields: u8, saved: bool) -> u32 {
+    let middle = if saved { 0xff00 } else { 0x0100 };
+    let upper = if saved { 0x0700_0000 } else { 0 };
+    [(2, middle), (4, 0x000f_0000), (8, upper)]
+        .into_iter()
+        .filter(|&(field, _)| fields & field != 0)
+        .fold(0, |mask, (_, bits)| mask | bits)
 }
 
 /// SVC, and the semihosting calls of privileged code (docs/board.md).
@@ -69,7 +91,7 @@ pub fn breakpoint(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
 
 /// MRC.
 pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
-    if !cpu.privileged() {
+    if !cpu.privileged() && !cpu.open_to_users(op.into()) {
         return cpu.undefined();
     }
     match cpu.coprocessor_read(bus, op.into()) {

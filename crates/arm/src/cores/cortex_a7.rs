@@ -1,0 +1,159 @@
+//! Cortex-A7 MPCore: Technical Reference Manual, ARM DDI 0464F.
+
+use mmulab_system::core::{MaintenanceNames, MemoryType};
+use mmulab_system::maintenance::LineOperation;
+
+use super::CoreDescription;
+use crate::cp15::{ANY, Encoding, Operation::*, Register, Row};
+use crate::mmu::TableFormat;
+use crate::mmu_v7::{WRITE_BACK, WRITE_BACK_ALLOCATE};
+
+const INVALIDATE_ALL: crate::cp15::Operation =
+    InvalidateTranslations { instructions: true, data: true };
+const BY_ADDRESS: crate::cp15::Operation = InvalidateSharedTranslation { all_spaces: false };
+const BY_ADDRESS_IN_ALL: crate::cp15::Operation = InvalidateSharedTranslation { all_spaces: true };
+
+/// 4.2, tables 4-2 to 4-16.
+const ROWS: &[Row] = &[
+    Row::read(0, 0, 0, 0, MainId),
+    Row::read(0, 0, 0, 1, Fixed("ctr")),
+    Row::read(0, 0, 0, 2, Zero),
+    Row::read(0, 0, 0, 3, Zero),
+    Row::read(0, 0, 0, 4, MainId),
+    Row::read(0, 0, 0, 5, MultiprocessorId),
+    Row::read(0, 0, 0, 6, Zero),
+    Row::read(0, 0, 0, 7, MainId),
+    Row::read(0, 1, 0, 0, Fixed("id_pfr0")),
+    Row::read(0, 1, 0, 1, Fixed("id_pfr1")),
+    Row::read(0, 1, 0, 2, Fixed("id_dfr0")),
+    Row::read(0, 1, 0, 3, Zero),
+    Row::read(0, 1, 0, 4, Fixed("id_mmfr0")),
+    Row::read(0, 1, 0, 5, Fixed("id_mmfr1")),
+    Row::read(0, 1, 0, 6, Fixed("id_mmfr2")),
+    Row::read(0, 1, 0, 7, Fixed("id_mmfr3")),
+    Row::read(0, 2, 0, 0, Fixed("id_isar0")),
+    Row::read(0, 2, 0, 1, Fixed("id_isar1")),
+    Row::read(0, 2, 0, 2, Fixed("id_isar2")),
+    Row::read(0, 2, 0, 3, Fixed("id_isar3")),
+    Row::read(0, 2, 0, 4, Fixed("id_isar4")),
+    // ID_ISAR5 to 7, and what ARMv8 has behind them.
+    Row::read(0, ANY, 0, ANY, Zero),
+    Row::read(0, 0, 1, 0, CacheSize),
+    Row::read(0, 0, 1, 1, Fixed("clidr")),
+    Row::read(0, 0, 1, 7, Zero),
+    Row::both(0, 0, 2, 0, Held(Register::CacheSizeSelection)),
+    Row::both(1, 0, 0, 0, Control),
+    Row::both(1, 0, 0, 1, AuxiliaryControl),
+    Row::both(1, 0, 0, 2, Held(Register::CoprocessorAccess)),
+    Row::both(2, 0, 0, 0, TableBase),
+    Row::both(2, 0, 0, 1, TableBase1),
+    Row::both(2, 0, 0, 2, TableControl),
+    Row::both(3, 0, 0, 0, Domains),
+    Row::both(5, 0, 0, 0, DataFaultStatus),
+    Row::both(5, 0, 0, 1, Held(Register::InstructionFaultStatus)),
+    // Auxiliary fault status: reads as zero, ignores writes.
+    Row::read(5, 1, 0, ANY, Zero),
+    Row::write(5, 1, 0, ANY, Nothing),
+    Row::both(6, 0, 0, 0, Held(Register::FaultAddress)),
+    Row::both(6, 0, 0, 2, Held(Register::InstructionFaultAddress)),
+    // Maintenance of caches; those of all cores and of this one are the same with one core.
+    Row::write(7, 0, 0, 4, Wait),
+    Row::write(7, 1, 0, 0, InvalidateInstructions { data: false }),
+    Row::write(7, 1, 0, 6, InvalidateBranchBuffer),
+    Row::write(7, 5, 0, 0, InvalidateInstructions { data: false }),
+    Row::write(7, 5, 0, 1, InvalidateInstructionLine),
+    // ISB, as an operation.
+    Row::write(7, 5, 0, 4, Nothing),
+    Row::write(7, 5, 0, 6, InvalidateBranchBuffer),
+    Row::write(7, 5, 0, 7, InvalidateBranchBuffer),
+    Row::write(7, 6, 0, 1, Line(LineOperation::Invalidate)),
+    Row::write(7, 6, 0, 2, Slot(LineOperation::Invalidate)),
+    Row::write(7, 10, 0, 1, Line(LineOperation::Clean)),
+    Row::write(7, 10, 0, 2, Slot(LineOperation::Clean)),
+    // DSB and DMB, as operations.
+    Row::write(7, 10, 0, 4, Drain),
+    Row::write(7, 10, 0, 5, Drain),
+    Row::write(7, 11, 0, 1, Line(LineOperation::Clean)),
+    Row::write(7, 14, 0, 1, Line(LineOperation::CleanAndInvalidate)),
+    Row::write(7, 14, 0, 2, Slot(LineOperation::CleanAndInvalidate)),
+    // Maintenance of TLBs: of all cores, of instructions, of data, of both.
+    Row::write(8, 3, 0, 0, INVALIDATE_ALL),
+    Row::write(8, 3, 0, 1, BY_ADDRESS),
+    Row::write(8, 3, 0, 2, InvalidateSpace),
+    Row::write(8, 3, 0, 3, BY_ADDRESS_IN_ALL),
+    Row::write(8, 5, 0, 0, INVALIDATE_ALL),
+    Row::write(8, 5, 0, 1, BY_ADDRESS),
+    Row::write(8, 5, 0, 2, InvalidateSpace),
+    Row::write(8, 6, 0, 0, INVALIDATE_ALL),
+    Row::write(8, 6, 0, 1, BY_ADDRESS),
+    Row::write(8, 6, 0, 2, InvalidateSpace),
+    Row::write(8, 7, 0, 0, INVALIDATE_ALL),
+    Row::write(8, 7, 0, 1, BY_ADDRESS),
+    Row::write(8, 7, 0, 2, InvalidateSpace),
+    Row::write(8, 7, 0, 3, BY_ADDRESS_IN_ALL),
+    Row::both(10, 2, 0, 0, RegionRemap),
+    Row::both(10, 2, 0, 1, NormalRemap),
+    Row::both(12, 0, 0, 0, Held(Register::VectorBase)),
+    Row::read(12, 1, 0, 0, PendingInterrupts),
+    // The FCSE is not there: its register reads as zero and ignores writes.
+    Row::read(13, 0, 0, 0, Zero),
+    Row::write(13, 0, 0, 0, Nothing),
+    Row::both(13, 0, 0, 1, AddressSpace),
+    Row::both(13, 0, 0, 2, Held(Register::Thread(0))),
+    Row::both(13, 0, 0, 3, Held(Register::Thread(1))),
+    Row::both(13, 0, 0, 4, Held(Register::Thread(2))),
+];
+
+/// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C, B3.17.2).
+fn open_to_users(encoding: Encoding, writes: bool) -> bool {
+    match (encoding.n, encoding.m, encoding.opcode_1, encoding.opcode_2) {
+        (7, 5, 0, 4) | (7, 10, 0, 4 | 5) => writes,
+        (13, 0, 0, 2) => true,
+        (13, 0, 0, 3) => !writes,
+        _ => false,
+    }
+}
+
+/// The core.
+pub static CORE: CoreDescription = CoreDescription {
+    open_to_users,
+    rows: &[ROWS],
+    // Performance counters, generic timers, address translation, direct access to the TLB.
+    exists: |encoding| {
+        matches!(encoding.n, 9 | 14 | 15) || encoding.n == 7 && matches!(encoding.m, 4 | 8)
+    },
+    has_power_control: false,
+    has_debug_registers: true,
+    has_accumulator: false,
+    preload_fills: true,
+    extended_pages: false,
+    clears_branch_buffer: false,
+    // EE: exceptions in big-endian order.
+    control_not_modelled: 1 << 25,
+    fetch_fault_in_dfsr: None,
+    zero_bank: None,
+    table_format: TableFormat::V7,
+    // Its tables are not of that format.
+    memory_type: |_, _| MemoryType::STRONGLY_ORDERED,
+    cached_type,
+    adjusted_type: |page, _| page,
+    instruction_fills: |_| true,
+    maintenance: MaintenanceNames {
+        invalidate_data_translation: "invalidate the TLB entry (TLBIMVA), space (TLBIASID) or TLB (TLBIALL)",
+        invalidate_fetch_translation: "invalidate the TLB entry (TLBIMVA), space (TLBIASID) or TLB (TLBIALL)",
+        clean_line: "clean the data cache line (DCCMVAC or DCCMVAU)",
+        invalidate_line: "invalidate the data cache line of {line} (DCIMVAC)",
+        invalidate_instructions: "invalidate the instruction cache line of {line} (ICIMVAU)",
+        drain: "DSB",
+        empty_read_buffer: "",
+    },
+};
+
+/// Write-through memory is treated as uncached (6.2).
+fn cached_type(inner: u32) -> MemoryType {
+    match inner {
+        WRITE_BACK_ALLOCATE => MemoryType::write_back().allocating(true),
+        WRITE_BACK => MemoryType::write_back(),
+        _ => MemoryType::uncached(true),
+    }
+}

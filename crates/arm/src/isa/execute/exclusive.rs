@@ -1,0 +1,94 @@
+//! Exclusive loads and stores, and what is left of swaps (ARM DDI 0406C, A3.4 and A8.8).
+
+use crate::cpu::{Bus, Cpu};
+use crate::isa::op::PackedOperands;
+use crate::mmu::control;
+use mmulab_system::core::{Fault, Flow};
+
+use super::load_store;
+
+fn loaded<const BYTES: u32>(
+    cpu: &mut Cpu,
+    bus: &mut Bus,
+    address: u32,
+) -> Result<(u32, u32), Fault> {
+    cpu.memory.check_strict_alignment(address, BYTES)?;
+    Ok(match BYTES {
+        1 => (cpu.memory.load_byte(bus, address)?, 0),
+        2 => (cpu.memory.load_half(bus, address)?, 0),
+        4 => (cpu.memory.load_word(bus, address)?, 0),
+        _ => {
+            let low = cpu.memory.load_word(bus, address)?;
+            (low, cpu.memory.load_word(bus, address.wrapping_add(4))?)
+        }
+    })
+}
+
+/// LDREX, LDREXB, LDREXH, LDREXD.
+pub fn load<const BYTES: u32>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let address = cpu.register(op.rn()).wrapping_add(op.immediate);
+    match loaded::<BYTES>(cpu, bus, address) {
+        Ok((low, high)) => {
+            cpu.exclusive = Some((address, BYTES));
+            cpu.set_register(op.rd(), low);
+            if BYTES == 8 {
+                cpu.set_register(op.rs(), high);
+            }
+            Flow::Next
+        }
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+fn stored<const BYTES: u32>(
+    cpu: &mut Cpu,
+    bus: &mut Bus,
+    op: PackedOperands,
+    address: u32,
+) -> Result<bool, Fault> {
+    cpu.memory.check_strict_alignment(address, BYTES).map_err(Fault::of_store)?;
+    // A store that has lost its reservation faults as one that has it would.
+    cpu.memory.check_store(bus, address, BYTES)?;
+    if cpu.exclusive.take() != Some((address, BYTES)) {
+        return Ok(false);
+    }
+    let value = cpu.register(op.rm());
+    match BYTES {
+        1 => cpu.memory.store_byte(bus, address, value)?,
+        2 => cpu.memory.store_half(bus, address, value)?,
+        4 => cpu.memory.store_word(bus, address, value)?,
+        _ => {
+            let high = cpu.register(op.rs());
+            cpu.memory.store_word(bus, address, value)?;
+            cpu.memory.store_word(bus, address.wrapping_add(4), high)?;
+        }
+    }
+    Ok(true)
+}
+
+/// STREX, STREXB, STREXH, STREXD: Rd is 0 if the store was done. The monitor is the core's own: it tells
+/// apart addresses and sizes, which is the finest that the architecture permits.
+pub fn store<const BYTES: u32>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let address = cpu.register(op.rn()).wrapping_add(op.immediate);
+    match stored::<BYTES>(cpu, bus, op, address) {
+        Ok(done) => {
+            cpu.set_register(op.rd(), u32::from(!done));
+            Flow::Next
+        }
+        Err(fault) => cpu.data_abort(fault),
+    }
+}
+
+/// CLREX.
+pub fn clear(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.exclusive = None;
+    Flow::Next
+}
+
+/// SWP and SWPB, which are undefined unless SCTLR.SW permits them (ARM DDI 0464F, 4.3.27).
+pub fn swap_if_enabled<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    if cpu.memory.mmu.registers.sctlr & control::SWAP == 0 {
+        return cpu.undefined();
+    }
+    load_store::swap::<BYTE>(cpu, bus, op)
+}

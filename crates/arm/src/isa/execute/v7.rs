@@ -1,0 +1,106 @@
+//! System instructions of ARMv6 and ARMv7: barriers, hints, changes of state, calls of a higher level,
+//! coprocessor registers of 64 bits (ARM DDI 0406C, A8.8 and B9.3).
+
+use crate::cpu::{Bus, Cpu, MASKS};
+use crate::isa::op::PackedOperands;
+use mmulab_system::core::Flow;
+
+/// What does nothing that can be seen here.
+pub fn nothing(_: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    Flow::Next
+}
+
+/// SETEND BE: data in big-endian order is not modelled.
+pub fn undefined_big_endian(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.undefined()
+}
+
+/// WFI.
+pub fn wait_for_interrupt(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.wait_for_interrupt();
+    Flow::Synchronise
+}
+
+/// WFE: an event may come at any time, and here it comes at once, once the other cores have had a turn.
+pub fn wait_for_event(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.memory.request_exit();
+    Flow::Synchronise
+}
+
+/// SEV.
+pub fn send_event(_: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    Flow::Next
+}
+
+/// DSB: waits until what was stored is in memory.
+pub fn data_synchronization_barrier(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.memory.drain_write_buffer(bus);
+    Flow::Next
+}
+
+/// DMB: likewise, as nothing weaker is modelled.
+pub fn data_memory_barrier(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.memory.drain_write_buffer(bus);
+    Flow::Next
+}
+
+/// ISB: what comes after it is fetched anew.
+pub fn instruction_synchronization_barrier(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.written_pc();
+    Flow::Synchronise
+}
+
+/// CPS; in user mode it does nothing. The immediate has the masks to set, and above bit 16 the mode with
+/// a bit that says whether it changes; Rn has the masks to clear.
+pub fn change_state(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+    if !cpu.privileged() {
+        return Flow::Next;
+    }
+    let cleared = u32::from(op.rn()) << 6;
+    let mut value = cpu.cpsr() & !cleared | op.immediate & MASKS;
+    if op.immediate >> 24 != 0 {
+        value = value & !0x1f | op.immediate >> 16 & 0x1f;
+    }
+    cpu.set_cpsr(value);
+    Flow::Synchronise
+}
+
+/// HVC. There is no hypervisor mode: where the board has firmware that takes calls, they go there, else
+/// it is undefined, as on a core whose secure state has not enabled it (B9.3.4).
+pub fn hypervisor_call(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.undefined()
+}
+
+/// SMC: there is no monitor mode.
+pub fn secure_monitor_call(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+    cpu.undefined()
+}
+
+/// SUBS PC, LR, #n and ERET.
+pub fn subtract_return(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+    let target = cpu.registers[14].wrapping_sub(op.immediate);
+    cpu.written_pc();
+    cpu.return_from_exception(target)
+}
+
+/// MCRR.
+pub fn coprocessor_write_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    let value = u64::from(cpu.register(op.rn())) << 32 | u64::from(cpu.register(op.rd()));
+    if cpu.coprocessor_write_pair(bus, op.into(), value) {
+        Flow::Synchronise
+    } else {
+        cpu.undefined()
+    }
+}
+
+/// MRRC.
+pub fn coprocessor_read_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    match cpu.coprocessor_read_pair(bus, op.into()) {
+        Some(value) => {
+            cpu.set_register(op.rd(), value as u32);
+            cpu.set_register(op.rn(), (value >> 32) as u32);
+            Flow::Synchronise
+        }
+        None => cpu.undefined(),
+    }
+}

@@ -1,0 +1,280 @@
+//! Forms of what ARMv6 and ARMv7 added, shared by ARM and Thumb.
+
+use mmulab_machine::ArmTiming;
+
+use super::decode::Decoded;
+use super::execute::{exclusive, load_store, media, thumb2, v7};
+use super::forms::{PC, swap};
+use super::op::{CoprocessorAccess, Handler, modifier};
+
+// ---- registers to a register ----------------------------------------------------------------------
+
+/// An operation on Rm.
+pub fn unary(handler: Handler, rd: u8, rm: u8) -> Decoded {
+    binary(handler, rd, PC, rm)
+}
+
+/// An operation on Rn and Rm.
+pub fn binary(handler: Handler, rd: u8, rn: u8, rm: u8) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    (decoded.operands.rd, decoded.operands.rn, decoded.operands.rm) = (rd, rn, rm);
+    decoded.reads(&[rn, rm])
+}
+
+/// The same with a register that is added or is the lower half of the result.
+pub fn ternary(handler: Handler, rd: u8, ra: u8, rn: u8, rm: u8) -> Decoded {
+    let mut decoded = binary(handler, rd, rn, rm);
+    decoded.operands.rs = ra;
+    decoded.reads(&[ra])
+}
+
+/// A multiply with 16-bit or most-significant-word arithmetic, or a division; `ra` is 15 where nothing
+/// is added.
+pub fn media_multiply(
+    timing: &ArmTiming,
+    handler: Handler,
+    (rd, ra, rn, rm): (u8, u8, u8, u8),
+) -> Decoded {
+    ternary(handler, rd, ra, rn, rm)
+        .takes(timing.dsp_cycles)
+        .delivers(rd, timing.multiply_use_cycles)
+}
+
+/// SDIV and UDIV.
+pub fn divide(timing: &ArmTiming, handler: Handler, (rd, rn, rm): (u8, u8, u8)) -> Decoded {
+    binary(handler, rd, rn, rm)
+        .takes(timing.divide_cycles.unwrap_or(1))
+        .delivers(rd, timing.multiply_use_cycles)
+}
+
+/// Extends a rotated byte, half-word or pair of bytes, and adds it to Rn unless that is R15.
+pub fn extend(kinds: [Handler; 2], rd: u8, rn: u8, rm: u8, rotation: u8) -> Decoded {
+    let mut decoded = binary(kinds[usize::from(rn != PC)], rd, rn, rm);
+    decoded.operands.immediate = 8 * u32::from(rotation);
+    decoded
+}
+
+/// PKHBT and PKHTB: Rm is shifted left, or with `top` right.
+pub fn pack(rd: u8, rn: u8, rm: u8, top: bool, amount: u32) -> Decoded {
+    let handler = if top { media::pack_top } else { media::pack_bottom };
+    let mut decoded = binary(handler, rd, rn, rm);
+    decoded.operands.immediate = if top && amount == 0 { 32 } else { amount };
+    decoded
+}
+
+/// SSAT and USAT: to `bits`, after a shift.
+pub fn saturate(handler: Handler, rd: u8, rn: u8, bits: u8, right: bool, amount: u8) -> Decoded {
+    let mut decoded = binary(handler, rd, rn, PC);
+    let amount = if right && amount == 0 { 31 } else { amount };
+    decoded.operands.rs = amount;
+    decoded.operands.shift = u8::from(right);
+    decoded.operands.immediate = u32::from(bits);
+    decoded
+}
+
+/// SBFX and UBFX.
+pub fn extract(signed: bool, rd: u8, rn: u8, low: u8, width: u32) -> Decoded {
+    let handler = if signed { media::extract::<true> } else { media::extract::<false> };
+    let mut decoded = binary(handler, rd, rn, PC);
+    decoded.operands.rs = low;
+    decoded.operands.immediate = width;
+    decoded
+}
+
+/// BFI, and BFC with R15: bits `low` to `high` of Rd.
+pub fn insert(rd: u8, rn: u8, low: u8, high: u8) -> Decoded {
+    // The manual leaves a field that ends before it begins open; here it is empty.
+    let width = (high + 1).saturating_sub(low);
+    let handler = if rn == PC { media::clear_field } else { media::insert_field };
+    let mut decoded = binary(handler, rd, rn, rd);
+    decoded.operands.rs = low;
+    decoded.operands.immediate = (((1u64 << width) - 1) << low) as u32;
+    decoded
+}
+
+/// MOVT.
+pub fn move_top(rd: u8, value: u32) -> Decoded {
+    let mut decoded = binary(media::move_top, rd, PC, rd);
+    decoded.operands.immediate = value << 16;
+    decoded
+}
+
+// ---- memory ---------------------------------------------------------------------------------------
+
+/// LDREX and its like; `rt2` is of LDREXD.
+pub fn load_exclusive(
+    timing: &ArmTiming,
+    bytes: u8,
+    (rt, rt2, rn): (u8, u8, u8),
+    offset: u32,
+) -> Decoded {
+    let handler = match bytes {
+        1 => exclusive::load::<1> as Handler,
+        2 => exclusive::load::<2>,
+        4 => exclusive::load::<4>,
+        _ => exclusive::load::<8>,
+    };
+    let mut decoded = Decoded::new(handler);
+    (decoded.operands.rd, decoded.operands.rs, decoded.operands.rn) = (rt, rt2, rn);
+    decoded.operands.immediate = offset;
+    decoded.reads(&[rn]).delivers_two(rt, rt2, timing.load_use_cycles)
+}
+
+/// STREX and its like; Rd tells how it went.
+pub fn store_exclusive(bytes: u8, rd: u8, (rt, rt2, rn): (u8, u8, u8), offset: u32) -> Decoded {
+    let handler = match bytes {
+        1 => exclusive::store::<1> as Handler,
+        2 => exclusive::store::<2>,
+        4 => exclusive::store::<4>,
+        _ => exclusive::store::<8>,
+    };
+    let mut decoded = binary(handler, rd, rn, rt);
+    decoded.operands.rs = rt2;
+    decoded.operands.immediate = offset;
+    decoded
+}
+
+/// SWP and SWPB, which the control register can take away.
+pub fn swap_if_enabled(timing: &ArmTiming, byte: bool, registers: (u8, u8, u8)) -> Decoded {
+    let mut decoded = swap(timing, byte, registers);
+    decoded.op.handler =
+        if byte { exclusive::swap_if_enabled::<true> } else { exclusive::swap_if_enabled::<false> };
+    decoded
+}
+
+/// CLREX.
+pub fn clear_exclusive() -> Decoded {
+    Decoded::new(exclusive::clear)
+}
+
+/// A load relative to R15 in Thumb state, of a kind of [`thumb2::literal`].
+pub fn literal(timing: &ArmTiming, handler: Handler, rt: u8, rt2: u8, offset: u32) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    (decoded.operands.rd, decoded.operands.rs) = (rt, rt2);
+    decoded.operands.immediate = offset;
+    decoded.delivers_two(rt, rt2, timing.load_use_cycles)
+}
+
+/// TBB and TBH.
+pub fn table_branch(half: bool, rn: u8, rm: u8) -> Decoded {
+    let handler = if half { thumb2::table_branch::<true> } else { thumb2::table_branch::<false> };
+    binary(handler, 0, rn, rm)
+}
+
+/// RFE; the mode is of [`modifier`].
+pub fn return_from_exception(rn: u8, mode: u8) -> Decoded {
+    let mut decoded = Decoded::new(load_store::return_from_exception);
+    (decoded.operands.rn, decoded.operands.modifiers) = (rn, mode);
+    // As a list of two registers.
+    decoded.operands.rs = 2;
+    decoded.reads(&[rn])
+}
+
+/// SRS to the stack of a mode.
+pub fn store_return_state(of_mode: u32, mode: u8) -> Decoded {
+    let mut decoded = Decoded::new(load_store::store_return_state);
+    (decoded.operands.immediate, decoded.operands.modifiers) = (of_mode, mode);
+    decoded
+}
+
+// ---- branches in Thumb state ----------------------------------------------------------------------
+
+/// CBZ and CBNZ.
+pub fn compare_and_branch(nonzero: bool, rn: u8, offset: u32) -> Decoded {
+    let handler = if nonzero {
+        thumb2::compare_and_branch::<true>
+    } else {
+        thumb2::compare_and_branch::<false>
+    };
+    let mut decoded = Decoded::new(handler);
+    (decoded.operands.rn, decoded.operands.immediate) = (rn, offset);
+    decoded.operands.modifiers = modifier::PREDICTED;
+    decoded.reads(&[rn])
+}
+
+/// IT, with its first condition and mask.
+pub fn if_then(state: u8) -> Decoded {
+    let mut decoded = Decoded::new(thumb2::if_then);
+    decoded.operands.immediate = u32::from(state);
+    decoded
+}
+
+// ---- system ---------------------------------------------------------------------------------------
+
+/// What does nothing that can be seen here.
+pub fn nothing() -> Decoded {
+    Decoded::new(v7::nothing)
+}
+
+/// NOP, YIELD, WFE, WFI, SEV and hints to come.
+pub fn hint(number: u32) -> Decoded {
+    Decoded::new(match number {
+        2 => v7::wait_for_event,
+        3 => v7::wait_for_interrupt,
+        4 => v7::send_event,
+        _ => v7::nothing,
+    })
+}
+
+/// SETEND.
+pub fn set_endianness(big: bool) -> Decoded {
+    if big { Decoded::new(v7::undefined_big_endian) } else { nothing() }
+}
+
+/// CPS: whether the masks A, I, F of `masks` are set, or left alone; and the new mode.
+pub fn change_state(set: Option<bool>, masks: u8, mode: Option<u8>) -> Decoded {
+    let mut decoded = Decoded::new(v7::change_state);
+    let (clears, sets) = match set {
+        None => (0, 0),
+        Some(false) => (u32::from(masks) << 6, 0),
+        Some(true) => (0, u32::from(masks) << 6),
+    };
+    let mode = mode.map_or(0, |mode| 0x100 | u32::from(mode));
+    decoded.operands.immediate = mode << 16;
+    decoded.operands.immediate |= sets;
+    decoded.operands.rn = (clears >> 6) as u8;
+    decoded
+}
+
+/// DSB and DMB.
+pub fn barrier(handler: Handler) -> Decoded {
+    Decoded::new(handler)
+}
+
+/// HVC and SMC.
+pub fn monitor_call(handler: Handler, number: u32) -> Decoded {
+    let mut decoded = Decoded::new(handler);
+    decoded.operands.immediate = number;
+    decoded
+}
+
+/// SUBS PC, LR, and ERET, in Thumb state.
+pub fn subtract_return(amount: u32) -> Decoded {
+    let mut decoded = Decoded::new(v7::subtract_return);
+    decoded.operands.immediate = amount;
+    decoded
+}
+
+/// MCRR.
+pub fn coprocessor_write_pair(
+    timing: &ArmTiming,
+    (low, high): (u8, u8),
+    access: CoprocessorAccess,
+) -> Decoded {
+    let mut decoded = Decoded::new(v7::coprocessor_write_pair);
+    (decoded.operands.rd, decoded.operands.rn) = (low, high);
+    decoded.operands.immediate = access.into();
+    decoded.reads(&[low, high]).takes(timing.coprocessor_write_cycles)
+}
+
+/// MRRC.
+pub fn coprocessor_read_pair(
+    timing: &ArmTiming,
+    (low, high): (u8, u8),
+    access: CoprocessorAccess,
+) -> Decoded {
+    let mut decoded = Decoded::new(v7::coprocessor_read_pair);
+    (decoded.operands.rd, decoded.operands.rn) = (low, high);
+    decoded.operands.immediate = access.into();
+    decoded.takes(timing.coprocessor_read_cycles)
+}
