@@ -41,6 +41,7 @@ COMMANDS = dict(commands())
 SMALL = "examples/small.mmt"
 # A call of each command that would do something, for an option to be added to.
 GOOD = {
+    ("calibrate",): [],
     ("run",): ["-m", "base", "--", "true"],
     ("record",): ["-o", "never.mmt", "--", "true"],
     ("replay",): [SMALL, "-m", "base"],
