@@ -65,7 +65,7 @@ impl Flat {
 fn random_accesses(seed: u64, cores: u32, steps: u32, platform: Platform) -> (u32, u32) {
     let mut system = system(platform, &[]);
     // Without the checker stores take their fast path.
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         system.start_checking();
     }
     let mut random = Random::new(seed);
