@@ -113,25 +113,6 @@ fn of(f: &Fields) -> Factors {
     Factors { rd: f.rd(), rn: f.rn(), rm: f.rm(), rs: f.rs() }
 }
 
-/// The handler of a 16-bit multiply for the halves that `x` and `y` choose.
-macro_rules! halves {
-    ($f:ident, $handler:ident) => {
-        match ($f.flag(b'x'), $f.flag(b'y')) {
-            (false, false) => multiplies::$handler::<false, false> as Handler,
-            (false, true) => multiplies::$handler::<false, true>,
-            (true, false) => multiplies::$handler::<true, false>,
-            (true, true) => multiplies::$handler::<true, true>,
-        }
-    };
-    ($f:ident, y, $handler:ident) => {
-        if $f.flag(b'y') {
-            multiplies::$handler::<true> as Handler
-        } else {
-            multiplies::$handler::<false>
-        }
-    };
-}
-
 /// Destination, Rm, Rn.
 fn dmn(f: &Fields) -> (u8, u8, u8) {
     (f.rd(), f.rm(), f.rn())

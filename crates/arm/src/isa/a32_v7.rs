@@ -107,17 +107,6 @@ static PARALLEL: [[Row; 6]; 6] = [
 
 // ---- multiplies -----------------------------------------------------------------------------------
 
-/// Destination, addend, Rn, Rm.
-fn danm(f: &Fields) -> (u8, u8, u8, u8) {
-    (f.rd(), f.byte(b'a'), f.rn(), f.rm())
-}
-
-macro_rules! exchanged {
-    ($f:ident, $handler:ident $(, $generic:literal)*) => {
-        if $f.flag(b'x') { media::$handler::<$($generic,)* true> as Handler } else { media::$handler::<$($generic,)* false> }
-    };
-}
-
 static MULTIPLIES: [Row; 9] = rows! {
     ("MLS", "A8.8.101", "cccc 0000 0110 dddd aaaa mmmm 1001 nnnn") = |f, d| media_multiply(&d.timing, media::multiply_subtract, danm(f));
     ("UMAAL", "A8.8.255", "cccc 0000 0100 dddd aaaa mmmm 1001 nnnn") = |f, d| media_multiply(&d.timing, media::multiply_add_add, danm(f));

@@ -587,3 +587,23 @@ pub fn coprocessor_write(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) 
     (decoded.operands.rd, decoded.operands.immediate) = (rd, access.into());
     decoded.reads(&[rd]).takes(timing.coprocessor_write_cycles)
 }
+
+/// The handler of a 16-bit multiply for the halves that `x` and `y` choose.
+macro_rules! halves {
+    ($f:ident, $handler:ident) => {
+        match ($f.flag(b'x'), $f.flag(b'y')) {
+            (false, false) => multiplies::$handler::<false, false> as Handler,
+            (false, true) => multiplies::$handler::<false, true>,
+            (true, false) => multiplies::$handler::<true, false>,
+            (true, true) => multiplies::$handler::<true, true>,
+        }
+    };
+    ($f:ident, y, $handler:ident) => {
+        if $f.flag(b'y') {
+            multiplies::$handler::<true> as Handler
+        } else {
+            multiplies::$handler::<false>
+        }
+    };
+}
+pub(super) use halves;

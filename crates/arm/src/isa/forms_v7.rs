@@ -6,6 +6,7 @@ use super::decode::Decoded;
 use super::execute::{exclusive, load_store, media, thumb2, v7};
 use super::forms::{PC, swap};
 use super::op::{CoprocessorAccess, Handler, modifier};
+use super::pattern::Fields;
 
 // ---- registers to a register ----------------------------------------------------------------------
 
@@ -278,3 +279,20 @@ pub fn coprocessor_read_pair(
     decoded.operands.immediate = access.into();
     decoded.takes(timing.coprocessor_read_cycles)
 }
+
+/// Destination, addend, Rn, Rm.
+pub fn danm(f: &Fields) -> (u8, u8, u8, u8) {
+    (f.rd(), f.byte(b'a'), f.rn(), f.rm())
+}
+
+/// The handler with or without what `x` chooses: halves of Rm exchanged, or rounding.
+macro_rules! exchanged {
+    ($f:ident, $handler:ident $(, $generic:literal)*) => {
+        if $f.flag(b'x') {
+            media::$handler::<$($generic,)* true> as Handler
+        } else {
+            media::$handler::<$($generic,)* false>
+        }
+    };
+}
+pub(super) use exchanged;

@@ -376,11 +376,6 @@ static PARALLEL: [[Row; 6]; 6] = [
 
 // ---- multiplies and divisions (A6.3.16, A6.3.17) --------------------------------------------------
 
-/// Destination, addend, Rn, Rm.
-fn danm(f: &Fields) -> (u8, u8, u8, u8) {
-    (f.rd(), f.byte(b'a'), f.rn(), f.rm())
-}
-
 /// As the forms of ARM name them: Rm and Rs are the factors.
 fn factors(f: &Fields) -> Factors {
     Factors { rd: f.rd(), rn: f.byte(b'a'), rm: f.rn(), rs: f.rm() }
@@ -389,30 +384,6 @@ fn factors(f: &Fields) -> Factors {
 /// Of a long multiply: `d` is the upper half, `a` the lower.
 fn long(f: &Fields, d: &Decoder, signed: bool, accumulate: bool) -> Decoded {
     multiply_long(&d.timing, signed, accumulate, false, factors(f))
-}
-
-macro_rules! exchanged {
-    ($f:ident, $handler:ident $(, $generic:literal)*) => {
-        if $f.flag(b'x') { media::$handler::<$($generic,)* true> as Handler } else { media::$handler::<$($generic,)* false> }
-    };
-}
-
-macro_rules! halves {
-    ($f:ident, $handler:ident) => {
-        match ($f.flag(b'x'), $f.flag(b'y')) {
-            (false, false) => multiplies::$handler::<false, false> as Handler,
-            (false, true) => multiplies::$handler::<false, true>,
-            (true, false) => multiplies::$handler::<true, false>,
-            (true, true) => multiplies::$handler::<true, true>,
-        }
-    };
-    ($f:ident, y, $handler:ident) => {
-        if $f.flag(b'y') {
-            multiplies::$handler::<true> as Handler
-        } else {
-            multiplies::$handler::<false>
-        }
-    };
 }
 
 /// With an addend or, where that is R15, without.

@@ -24,7 +24,7 @@ use mmulab_trace::{Batch, Source};
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::{Attribution, Regions};
-use crate::caches::{Filtered, SplitDirectMapped, miss_cycles};
+use crate::caches::{CacheCounters, Filtered, SplitDirectMapped, miss_cycles};
 use crate::engine::{Engine, EngineResult};
 use crate::frames::Frames;
 use crate::organisation::{IgnoresCaches, NoTlb};
@@ -322,4 +322,16 @@ impl OrganisationUser for BuildSinglePass<'_> {
         let caches = Filtered::new(single_pass, &organisation.handlers());
         Ok(Box::new(Engine::new(organisation, caches, remapping, frames, interrupt_cycles)))
     }
+}
+
+/// The references of each side, as if all had hit: misses are each configuration's own.
+fn counters_without_misses(references: [u64; 2]) -> Vec<CacheCounters> {
+    let all_hit = |hits| CacheCounters {
+        name: String::new(),
+        hits,
+        misses: 0,
+        store_misses: None,
+        write_backs: 0,
+    };
+    references.map(all_hit).into()
 }

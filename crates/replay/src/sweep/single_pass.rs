@@ -129,16 +129,8 @@ impl Caches for SinglePass {
         self.sides[role.side() as usize].reference(role_index, at.virtual_address as u32);
     }
 
-    /// The references, as if all had hit: misses are each member's own.
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
-        let all_hit = |hits| CacheCounters {
-            name: String::new(),
-            hits,
-            misses: 0,
-            store_misses: None,
-            write_backs: 0,
-        };
-        references.map(all_hit).into()
+        super::counters_without_misses(references)
     }
 }
 
