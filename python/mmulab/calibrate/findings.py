@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from mmulab.calibrate.plateaus import Plateau, capacity, plateaus
+from mmulab.calibrate.plateaus import Plateau, capacity, crossing, plateaus
 from mmulab.calibrate.reported import Cache, Reported, Tlb
 from mmulab.calibrate.series import PAGES_BESIDES, Measurements, Point, Series, differences
 from mmulab.errors import MmulabError
@@ -139,7 +139,7 @@ class _Finder:
         latency = second.cycles - first.cycles
         self.values["stlb.latency_cycles"] = _difference(second, first, "the first level")
         # A miss costs the look-up that failed and the walk: at least twice the look-up.
-        knee = _crossing(small, second, 2 * second.cycles)
+        knee = crossing(small, second, 2 * second.cycles)
         known = self.reported.tlb(2, "4K")
         self._array("stlb", knee, known, "4K")
         beyond = [p for p in small if 1.3 * knee <= p.x <= 2.5 * knee]
@@ -288,9 +288,3 @@ def _first_above(series: Series, cycles: float) -> int | None:
     for point in series:
         first = (first or point.x) if point.cycles > cycles else None
     return first
-
-
-def _crossing(series: Series, below: Plateau, cycles: float) -> float:
-    """Where a curve that leaves a plateau crosses a latency, between two points by interpolation."""
-    above = Plateau(2 * cycles - below.cycles, 0, 0, 0, 0)
-    return capacity(series, below, above)

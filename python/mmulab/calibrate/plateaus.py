@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from dataclasses import dataclass
@@ -102,12 +103,14 @@ def _plateau(points: list[Point]) -> Plateau:
 
 
 def capacity(series: Series, below: Plateau, above: Plateau) -> float:
-    """Where the curve crosses the middle between two plateaus, between two points by interpolation."""
-    middle = (below.cycles + above.cycles) / 2
-    curve = rising(series)
-    for (left, a), (right, b) in zip(
-        zip(series, curve, strict=True), zip(series[1:], curve[1:], strict=True), strict=False
-    ):
-        if left.x >= below.first and a <= middle < b:
-            return left.x * (right.x / left.x) ** ((middle - a) / (b - a))
+    """The size of a level: where the curve crosses the middle between its plateau and the next."""
+    return crossing(series, below, (below.cycles + above.cycles) / 2)
+
+
+def crossing(series: Series, below: Plateau, cycles: float) -> float:
+    """Where the curve that leaves a plateau crosses a latency, between two points by interpolation."""
+    points = zip(series, rising(series), strict=True)
+    for (left, a), (right, b) in itertools.pairwise(points):
+        if left.x >= below.first and a <= cycles < b:
+            return left.x * (right.x / left.x) ** ((cycles - a) / (b - a))
     return float(below.last)
