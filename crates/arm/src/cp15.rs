@@ -11,6 +11,7 @@ use mmulab_system::maintenance::LineOperation;
 
 use crate::cores::CoreDescription;
 use crate::cpu::{Bus, Cpu};
+use crate::generic_timer::{TimerRegister, TimerState};
 use crate::isa::CoprocessorAccess;
 use crate::mmu::{Registers, control};
 
@@ -161,6 +162,8 @@ pub enum Operation {
     DataFaultStatus,
     /// The FCSE process ID.
     ProcessId,
+    /// A register of the generic timers (ARMv7).
+    Timer(TimerRegister),
     /// The cache debug control register of the ARM926EJ-S.
     CacheDebug,
     /// A register that just holds what is written.
@@ -348,6 +351,8 @@ pub struct Cp15 {
     main_id: u32,
     cache_type_class: u32,
     pub(crate) bits: ArmRegisters,
+    /// What the core holds of its generic timers.
+    pub(crate) timer: TimerState,
     process_mask: u32,
     write_coalesces: bool,
     /// Operations that did nothing.
@@ -365,6 +370,7 @@ impl Cp15 {
             main_id: machine.core.main_id,
             cache_type_class: machine.core.cache_type_class,
             bits: machine.registers.clone(),
+            timer: TimerState::default(),
             process_mask: if machine.core.pid_bits == 6 { 0x7e00_0000 } else { 0xfe00_0000 },
             write_coalesces: machine.buffers.write_coalesces,
             ignored: Ignored::default(),
@@ -401,6 +407,9 @@ impl Cpu {
     /// SA-1100's read buffer while the system permits them.
     pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
         let encoding = Encoding::of(access);
+        if self.core.has_generic_timers && (access.coprocessor(), encoding.n) == (15, 14) {
+            return self.cp15.timer.is_open(encoding, false);
+        }
         let store = !access.is_read() && access.coprocessor() == 15;
         if access.coprocessor() == 15 && (self.core.open_to_users)(encoding, !access.is_read()) {
             return true;
@@ -450,6 +459,10 @@ impl Cpu {
             Operation::DataFaultStatus => held.dfsr,
             Operation::ProcessId => held.fcse_pid,
             Operation::CacheDebug => held.cache_debug,
+            Operation::Timer(register) => self.timer_register(bus, register).unwrap_or_else(|| {
+                self.note(access, Lack::Model);
+                0
+            }),
             Operation::Held(register) => *self.held(register),
             Operation::TestAndClean { invalidate } => {
                 u32::from(self.memory.clean_next_line(bus, invalidate)) << 30
@@ -540,6 +553,11 @@ impl Cpu {
                 memory.renew_pages();
             }
             Operation::Held(register) => self.write_held(register, value),
+            Operation::Timer(register) => {
+                if !self.set_timer_register(bus, register, value) {
+                    self.note(access, Lack::Model);
+                }
+            }
             Operation::TableBase1 => {
                 memory.mmu.registers.ttbr1 = value;
                 memory.space_changed(false);
@@ -672,13 +690,42 @@ impl Cpu {
     }
 
     /// MCRR; `false` is undefined.
-    pub fn coprocessor_write_pair(&mut self, _: &mut Bus, _: CoprocessorAccess, _: u64) -> bool {
-        false
+    pub fn coprocessor_write_pair(
+        &mut self,
+        bus: &mut Bus,
+        access: CoprocessorAccess,
+        value: u64,
+    ) -> bool {
+        let Encoding { m, opcode_1, .. } = Encoding::of(access);
+        match (access.coprocessor(), m) {
+            (15, 14) if self.core.has_generic_timers => self.set_timer_pair(bus, opcode_1, value),
+            _ => false,
+        }
     }
 
     /// MRRC; `None` is undefined.
-    pub fn coprocessor_read_pair(&mut self, _: &mut Bus, _: CoprocessorAccess) -> Option<u64> {
-        None
+    pub fn coprocessor_read_pair(
+        &mut self,
+        bus: &mut Bus,
+        access: CoprocessorAccess,
+    ) -> Option<u64> {
+        let Encoding { m, opcode_1, .. } = Encoding::of(access);
+        match (access.coprocessor(), m) {
+            (15, 14) if self.core.has_generic_timers => self.timer_pair(bus, opcode_1),
+            _ => None,
+        }
+    }
+
+    /// Whether user mode may execute MCRR or MRRC.
+    pub fn pair_open_to_users(&self, access: CoprocessorAccess) -> bool {
+        access.coprocessor() == 15 && self.cp15.timer.is_open(Encoding::of(access), true)
+    }
+
+    /// Puts the control register back to what it is after reset.
+    pub(crate) fn reset_control(&mut self, bus: &mut Bus) {
+        self.registers().sctlr = self.cp15.bits.control.reset;
+        self.memory.renew_pages();
+        self.memory.tables_changed(bus);
     }
 
     pub(crate) fn wait_for_interrupt(&mut self) {

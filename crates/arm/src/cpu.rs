@@ -532,6 +532,14 @@ impl Core for Cpu {
         self.branch_exchange(entry);
     }
 
+    /// As firmware does it: supervisor mode, everything masked, the argument in R0 (ARM DEN 0022, 6.4).
+    fn turned_on(&mut self, entry: u32, argument: u32) {
+        self.set_cpsr(mode::SUPERVISOR | MASKS);
+        self.registers[0] = argument;
+        self.exclusive = None;
+        self.branch_exchange(entry);
+    }
+
     #[inline(always)]
     fn is_narrow(&self) -> bool {
         self.thumb()

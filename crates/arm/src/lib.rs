@@ -5,9 +5,11 @@ mod branch;
 pub mod cores;
 pub mod cp15;
 pub mod cpu;
+pub mod generic_timer;
 mod isa;
 pub mod mmu;
 mod mmu_v7;
+mod psci;
 mod semihosting;
 
 use mmulab_hardware::GeometryError;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BufferShape, Cache, ConfigurationError, MemoryShape, Platform, TlbShape};
+use crate::{BoardKind, BufferShape, Cache, ConfigurationError, MemoryShape, Platform, TlbShape};
 
 /// A whole system around an ARM core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,8 @@ pub struct SystemMachine {
     pub cores: u32,
     /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
     pub interleave_cycles: u32,
+    /// The devices around the cores.
+    pub board: BoardKind,
     /// The core.
     pub core: ArmCore,
     /// Registers of the system control coprocessor that differ from core to core.
@@ -209,9 +211,6 @@ pub struct ArmTiming {
     pub whole_operation_cycles: u8,
 }
 
-/// More than any of the machines has, and short of the board's devices.
-const MAXIMUM_RAM_BYTES: u64 = 0x1000_0000;
-
 impl SystemMachine {
     /// What is around the instruction set.
     pub fn platform(&self) -> Platform {
@@ -225,6 +224,7 @@ impl SystemMachine {
             mini_dcache: self.mini_dcache.clone(),
             level_2: None,
             coherence: None,
+            board: self.board,
             itlb: self.itlb.clone(),
             dtlb: self.dtlb.clone(),
             buffers: self.buffers.clone(),
@@ -351,14 +351,23 @@ impl SystemMachine {
                 "needs 1 to 64 entries, and words for at least one of them",
             ));
         }
-        if self.memory.size_bytes > MAXIMUM_RAM_BYTES
-            || !self.memory.size_bytes.is_multiple_of(1 << 20)
+        if let BoardKind::Virt { timer_hz } = self.board
+            && !(1..=self.core.clock_hz).contains(&timer_hz)
+        {
+            return Err(ConfigurationError::new(
+                "board.timer_hz",
+                format!("{timer_hz} is not between 1 Hz and the core's clock"),
+            ));
+        }
+        let maximum_bytes = self.board.maximum_ram_bytes();
+        if self.memory.size_bytes > maximum_bytes || !self.memory.size_bytes.is_multiple_of(1 << 20)
         {
             return Err(ConfigurationError::new(
                 "memory.size_bytes",
                 format!(
-                    "{} is not a multiple of 1 MB up to 256 MB: the board's devices follow",
-                    self.memory.size_bytes
+                    "{} is not a multiple of 1 MB up to {} MB: the board's devices follow",
+                    self.memory.size_bytes,
+                    maximum_bytes >> 20
                 ),
             ));
         }

@@ -27,6 +27,8 @@ pub struct Platform {
     pub level_2: Option<Cache>,
     /// What coherence costs, of cores whose data caches are kept coherent.
     pub coherence: Option<CoherenceShape>,
+    /// The devices around the cores.
+    pub board: BoardKind,
     /// The TLB of instruction fetches; of data too where there is no `dtlb`.
     pub itlb: TlbShape,
     /// The TLB of data accesses, where it is one of its own.
@@ -39,6 +41,37 @@ pub struct Platform {
     pub line_operation_cycles: u8,
     /// A maintenance operation on a whole cache or TLB.
     pub whole_operation_cycles: u8,
+}
+
+/// The devices around the cores, and where memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum BoardKind {
+    /// Of QEMU's `versatilepb`: memory from 0, PL190, SP804, PL011.
+    Versatilepb {},
+    /// Of QEMU's `virt`: memory from 1 GB, GICv2, generic timers, PL011, and firmware with PSCI.
+    Virt {
+        /// Frequency of the generic timers' counter.
+        timer_hz: u64,
+    },
+}
+
+impl BoardKind {
+    /// Where memory begins.
+    pub fn ram_base(&self) -> u32 {
+        match self {
+            BoardKind::Versatilepb {} => 0,
+            BoardKind::Virt { .. } => 0x4000_0000,
+        }
+    }
+
+    /// More memory than any of the machines has, and short of what follows it.
+    pub fn maximum_ram_bytes(&self) -> u64 {
+        match self {
+            BoardKind::Versatilepb {} => 0x1000_0000,
+            BoardKind::Virt { .. } => 0x4000_0000,
+        }
+    }
 }
 
 /// Costs of coherence between the data caches.

@@ -1,8 +1,9 @@
 //! What the cores share: memory, the board, and each other.
 
 use crate::board::Board;
+use crate::cause::Cause;
 use crate::coherence::Level2;
-use crate::core::Core;
+use crate::core::{Core, Requests};
 use crate::memory::CoreMemory;
 use crate::observer::Observers;
 
@@ -30,6 +31,8 @@ pub struct Bus<C: Core> {
     /// The cores. The one that runs is taken out for its turn, so that it can be changed while it
     /// looks into the others.
     pub(crate) cores: Vec<Option<Box<C>>>,
+    /// The cores that are off, a bit each: their time stands still.
+    off: u32,
     /// The second level that the cores share.
     pub(crate) level_2: Option<Level2<C>>,
     /// Who looks on, if anybody does.
@@ -50,6 +53,7 @@ impl<C: Core> Bus<C> {
             zero_bank: zero_bank.unwrap_or(0..0),
             board,
             cores: cores.into_iter().map(|core| Some(Box::new(core))).collect(),
+            off: 0,
             level_2,
             observers: None,
         }
@@ -88,6 +92,31 @@ impl<C: Core> Bus<C> {
     /// The memory sides of the other cores, for who snoops or checks while one runs.
     pub fn peers(&self) -> impl Iterator<Item = &CoreMemory<C>> {
         self.cores.iter().flatten().map(|core| core.memory())
+    }
+
+    /// How many cores there are.
+    pub fn core_count(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Whether a core is on.
+    pub fn is_on(&self, number: usize) -> bool {
+        self.off >> number & 1 == 0
+    }
+
+    /// Turns a core off; it has to wait from then on.
+    pub fn turn_off(&mut self, number: usize) {
+        self.off |= 1 << number;
+    }
+
+    /// Turns on a core that was off, at time `now`: it starts at `entry` with an argument.
+    pub fn turn_on(&mut self, number: usize, entry: u32, argument: u32, now: u64) {
+        let Some(Some(core)) = self.cores.get_mut(number) else { return };
+        let passed = now.saturating_sub(core.memory().now());
+        core.memory_mut().charge(Cause::Idle, passed);
+        core.turned_on(entry, argument);
+        *core.requests() = Requests::default();
+        self.off &= !(1 << number);
     }
 
     /// Whether anybody looks on.

@@ -534,6 +534,9 @@ pub trait Core: Sized + 'static {
     /// Starts at `entry`, as a boot loader does, with the address of a device tree.
     fn start(&mut self, entry: u32, device_tree: Option<u32>);
 
+    /// Starts at `entry` with an argument, when it is turned on after others have started.
+    fn turned_on(&mut self, entry: u32, argument: u32);
+
     /// Whether instructions are two bytes long at the moment.
     fn is_narrow(&self) -> bool;
 

@@ -1098,7 +1098,7 @@ impl<C: Core> CoreMemory<C> {
                 self.charge(Cause::Uncached, self.timing.write_first_cycles);
                 bus.board.now = self.now();
                 bus.board.core = self.number;
-                bus.board.write(physical & !3, value, self.pc);
+                bus.board.write(physical, value, mask, self.pc);
                 self.request_exit();
             }
         }

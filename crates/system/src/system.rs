@@ -146,7 +146,7 @@ impl<C: Core> System<C> {
             .collect::<Result<Vec<_>, _>>()?;
         let level_2 = platform.level_2.as_ref();
         let level_2 = level_2.map(level_2_model::<C>).transpose()?;
-        let board = Board::new(platform.clock_hz, count);
+        let board = Board::new(platform.board, platform.clock_hz, count);
         let ram_bytes = platform.memory.size_bytes as u32;
         Ok(System {
             bus: Bus::new(ram_bytes, C::zero_bank(description), board, cores, level_2),
@@ -244,6 +244,12 @@ impl<C: Core> System<C> {
         for core in self.cores_mut() {
             core.start(image.entry, image.device_tree);
         }
+        if self.bus.board.has_power_firmware() {
+            for number in 1..self.bus.cores.len() {
+                self.bus.turn_off(number);
+                self.core_mut(number).requests().waiting = true;
+            }
+        }
         if self.checker().is_some() {
             self.start_checking();
         }
@@ -278,7 +284,7 @@ impl<C: Core> System<C> {
     fn run_until_stop(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
         let mut executed = self.instructions();
         loop {
-            let number = self.next_core();
+            let Some(number) = self.next_core() else { return Stop::Deadlock };
             let Some(mut core) = self.bus.cores[number].take() else { continue };
             let left = limit.saturating_sub(executed);
             let ran = self.take_turn(host, &mut core, left);
@@ -290,13 +296,14 @@ impl<C: Core> System<C> {
         }
     }
 
-    /// The core that is furthest behind.
-    fn next_core(&self) -> usize {
+    /// The core that is furthest behind, of those that are on.
+    fn next_core(&self) -> Option<usize> {
         if self.bus.cores.len() == 1 {
-            return 0;
+            return self.bus.is_on(0).then_some(0);
         }
         let times = self.cores().map(|core| core.memory().now()).enumerate();
-        times.min_by_key(|&(number, now)| (now, number)).map_or(0, |(number, _)| number)
+        let on = times.filter(|&(number, _)| self.bus.is_on(number));
+        on.min_by_key(|&(number, now)| (now, number)).map(|(number, _)| number)
     }
 
     /// Runs a core, which has been taken out of its place, until it has to be looked after; gives the

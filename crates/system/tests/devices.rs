@@ -2,6 +2,7 @@
 //! PL011 (ARM DDI 0183G).
 
 use mmulab_hardware::Random;
+use mmulab_machine::BoardKind;
 use mmulab_system::board::Board;
 
 const TIMER: u32 = 0x101e_2000;
@@ -30,7 +31,7 @@ struct Devices(Board);
 
 impl Devices {
     fn new() -> Devices {
-        Devices(Board::new(TICK * 1_000_000, 1))
+        Devices(Board::new(BoardKind::Versatilepb {}, TICK * 1_000_000, 1))
     }
 
     /// IRQ and FIQ at a time.
@@ -44,7 +45,7 @@ impl Devices {
     }
 
     fn write(&mut self, address: u32, value: u32) {
-        self.0.write(address, value, 0);
+        self.0.write(address, value, !0, 0);
     }
 
     fn go_to(&mut self, tick: u64) {

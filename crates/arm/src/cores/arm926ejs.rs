@@ -40,6 +40,7 @@ pub static CORE: CoreDescription = CoreDescription {
     exists: |encoding| encoding.n == 15,
     has_power_control: false,
     has_debug_registers: false,
+    has_generic_timers: false,
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,

@@ -1,15 +1,19 @@
 //! Cortex-A7 MPCore: Technical Reference Manual, ARM DDI 0464F.
 
+use mmulab_system::board;
 use mmulab_system::core::{MaintenanceNames, MemoryType};
 use mmulab_system::maintenance::LineOperation;
 
 use super::CoreDescription;
 use crate::cp15::{ANY, Encoding, Operation::*, Register, Row};
+use crate::generic_timer::TimerRegister;
 use crate::mmu::TableFormat;
 use crate::mmu_v7::{WRITE_BACK, WRITE_BACK_ALLOCATE};
 
 const INVALIDATE_ALL: crate::cp15::Operation =
     InvalidateTranslations { instructions: true, data: true };
+const PHYSICAL: board::Timer = board::Timer::Physical;
+const VIRTUAL: board::Timer = board::Timer::Virtual;
 const BY_ADDRESS: crate::cp15::Operation = InvalidateSharedTranslation { all_spaces: false };
 const BY_ADDRESS_IN_ALL: crate::cp15::Operation = InvalidateSharedTranslation { all_spaces: true };
 
@@ -102,6 +106,12 @@ const ROWS: &[Row] = &[
     Row::both(13, 0, 0, 2, Held(Register::Thread(0))),
     Row::both(13, 0, 0, 3, Held(Register::Thread(1))),
     Row::both(13, 0, 0, 4, Held(Register::Thread(2))),
+    Row::both(14, 0, 0, 0, Timer(TimerRegister::Frequency)),
+    Row::both(14, 1, 0, 0, Timer(TimerRegister::Access)),
+    Row::both(14, 2, 0, 0, Timer(TimerRegister::Value(PHYSICAL))),
+    Row::both(14, 2, 0, 1, Timer(TimerRegister::Control(PHYSICAL))),
+    Row::both(14, 3, 0, 0, Timer(TimerRegister::Value(VIRTUAL))),
+    Row::both(14, 3, 0, 1, Timer(TimerRegister::Control(VIRTUAL))),
 ];
 
 /// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C, B3.17.2).
@@ -118,12 +128,13 @@ fn open_to_users(encoding: Encoding, writes: bool) -> bool {
 pub static CORE: CoreDescription = CoreDescription {
     open_to_users,
     rows: &[ROWS],
-    // Performance counters, generic timers, address translation, direct access to the TLB.
+    // Performance counters, address translation, direct access to the TLB.
     exists: |encoding| {
-        matches!(encoding.n, 9 | 14 | 15) || encoding.n == 7 && matches!(encoding.m, 4 | 8)
+        matches!(encoding.n, 9 | 15) || encoding.n == 7 && matches!(encoding.m, 4 | 8)
     },
     has_power_control: false,
     has_debug_registers: true,
+    has_generic_timers: true,
     has_accumulator: false,
     preload_fills: true,
     extended_pages: false,

@@ -27,6 +27,8 @@ pub struct CoreDescription {
     pub has_power_control: bool,
     /// Coprocessor 14 holds debug registers, which are not modelled.
     pub has_debug_registers: bool,
+    /// Coprocessor 15 has generic timers in c14.
+    pub has_generic_timers: bool,
     /// Coprocessor 0 is the 40-bit accumulator.
     pub has_accumulator: bool,
     /// PLD fetches its line.

@@ -35,6 +35,7 @@ pub static CORE: CoreDescription = CoreDescription {
     exists: |encoding| encoding.n == 14,
     has_power_control: true,
     has_debug_registers: false,
+    has_generic_timers: false,
     has_accumulator: true,
     preload_fills: true,
     extended_pages: true,

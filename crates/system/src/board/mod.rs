@@ -1,24 +1,59 @@
-//! The board: devices, interrupt routing and the instrumentation device (docs/board.md).
+//! The boards: devices, interrupt routing and the instrumentation device (docs/board.md).
 
+mod generic_timer;
+mod gic;
 mod instrumentation;
 mod pl011;
 mod sp804;
 mod system_registers;
+mod versatile;
 mod vic;
+mod virt;
 
 use std::collections::VecDeque;
 
+use mmulab_machine::BoardKind;
+
 use crate::core::InterruptLines;
+pub use generic_timer::{GenericTimers, Timer};
 pub use instrumentation::{Instrumentation, Mark};
 use pl011::Pl011;
-use sp804::Sp804;
-use system_registers::SystemRegisters;
-use vic::Vic;
+use versatile::Versatile;
+use virt::Virt;
 
-/// VIC line of the timers.
-const TIMER_LINE: u32 = 4;
-/// VIC line of the UART.
-const UART_LINE: u32 = 12;
+/// An access to a device.
+#[derive(Clone, Copy)]
+struct Access {
+    /// Address of the word.
+    physical: u32,
+    /// The bytes of it that a store writes.
+    mask: u32,
+    /// Which core makes it.
+    core: usize,
+    /// When, in core cycles.
+    now: u64,
+}
+
+/// What a store to a device causes outside of it.
+enum Effect {
+    None,
+    /// A character goes out.
+    Output(u8),
+    Reboot,
+}
+
+/// A character that a UART may send.
+impl From<Option<u8>> for Effect {
+    fn from(character: Option<u8>) -> Effect {
+        character.map_or(Effect::None, Effect::Output)
+    }
+}
+
+/// The devices of each board.
+enum Devices {
+    Versatile(Box<Versatile>),
+    Virt(Box<Virt>),
+}
 
 /// The board.
 pub struct Board {
@@ -28,10 +63,7 @@ pub struct Board {
     pub now: u64,
     /// The core whose access a device sees: some have registers for each.
     pub core: usize,
-    uart: Pl011,
-    timers: Sp804,
-    vic: Vic,
-    system: SystemRegisters,
+    devices: Devices,
     /// The instrumentation device.
     pub instrumentation: Instrumentation,
     /// Characters from the guest that nobody took yet.
@@ -50,15 +82,18 @@ pub struct Board {
 
 impl Board {
     /// A board after reset.
-    pub fn new(clock_hz: u64, cores: usize) -> Board {
+    pub fn new(kind: BoardKind, clock_hz: u64, cores: usize) -> Board {
+        let devices = match kind {
+            BoardKind::Versatilepb {} => Devices::Versatile(Versatile::new(clock_hz).into()),
+            BoardKind::Virt { timer_hz } => {
+                Devices::Virt(Virt::new(clock_hz, timer_hz, cores).into())
+            }
+        };
         Board {
             clock_hz,
             now: 0,
             core: 0,
-            uart: Pl011::new(),
-            timers: Sp804::new(clock_hz),
-            vic: Vic::default(),
-            system: SystemRegisters::new(clock_hz),
+            devices,
             instrumentation: Instrumentation::new(clock_hz, cores),
             output: Vec::new(),
             input: VecDeque::new(),
@@ -82,86 +117,98 @@ impl Board {
         }
     }
 
+    fn access(&self, physical: u32, mask: u32) -> Access {
+        Access { physical, mask, core: self.core, now: self.now }
+    }
+
     /// A load from a device, of the word around the address.
     pub fn read(&mut self, physical: u32, pc: u32) -> u32 {
-        let offset = physical & 0xfff;
-        match physical >> 12 {
-            0x10000 => self.system.read(offset, self.now),
-            0x101e0 => 0,
-            0x101e2 => self.timers.read(offset, self.now),
-            0x10140 => {
-                self.update_lines();
-                self.vic.read(offset)
-            }
-            0x101f1 => {
-                self.feed_uart();
-                self.uart.read(offset)
-            }
-            _ => {
-                self.note_unassigned(physical, pc);
-                0
-            }
+        self.feed_uart();
+        let access = self.access(physical & !3, !0);
+        let value = match &mut self.devices {
+            Devices::Versatile(devices) => devices.read(access),
+            Devices::Virt(devices) => devices.read(access),
+        };
+        value.unwrap_or_else(|| {
+            self.note_unassigned(physical, pc);
+            0
+        })
+    }
+
+    /// A store to a device: the bytes in `mask` of the word around the address.
+    pub fn write(&mut self, physical: u32, value: u32, mask: u32, pc: u32) {
+        let access = self.access(physical & !3, mask);
+        let effect = match &mut self.devices {
+            Devices::Versatile(devices) => devices.write(access, value),
+            Devices::Virt(devices) => devices.write(access, value),
+        };
+        match effect {
+            Some(Effect::None) => {}
+            Some(Effect::Output(character)) => self.output.push(character),
+            Some(Effect::Reboot) => self.rebooted = true,
+            None => self.note_unassigned(physical, pc),
         }
     }
 
-    /// A store to a device.
-    pub fn write(&mut self, physical: u32, value: u32, pc: u32) {
-        let offset = physical & 0xfff;
-        match physical >> 12 {
-            0x10000 => {
-                if self.system.write(offset, value) {
-                    self.rebooted = true;
-                }
-            }
-            0x101e0 => {}
-            0x101e2 => self.timers.write(offset, value, self.now),
-            0x10140 => self.vic.write(offset, value),
-            0x101f1 => {
-                if let Some(character) = self.uart.write(offset, value) {
-                    self.output.push(character);
-                }
-            }
-            _ => self.note_unassigned(physical, pc),
+    fn uart(&mut self) -> &mut Pl011 {
+        match &mut self.devices {
+            Devices::Versatile(devices) => &mut devices.uart,
+            Devices::Virt(devices) => &mut devices.uart,
         }
     }
 
     fn feed_uart(&mut self) {
-        while !self.input.is_empty() && self.uart.has_room() {
+        while !self.input.is_empty() && self.uart().has_room() {
             if let Some(character) = self.input.pop_front() {
-                self.uart.receive(character);
+                self.uart().receive(character);
             }
         }
     }
 
-    fn update_lines(&mut self) {
-        self.feed_uart();
-        self.vic.set_line(TIMER_LINE, self.timers.interrupts(self.now));
-        self.vic.set_line(UART_LINE, self.uart.interrupts());
-    }
-
-    /// The interrupt inputs of a core at time `now`, as the controller routes them: a PL190 has outputs
-    /// for one processor, which is core 0.
+    /// The interrupt inputs of a core at time `now`, as the controller routes them.
     pub fn interrupts(&mut self, core: usize, now: u64) -> InterruptLines {
-        if core != Vic::PROCESSOR {
-            return InterruptLines::default();
-        }
         self.now = now;
-        self.update_lines();
-        self.vic.outputs()
+        self.feed_uart();
+        match &mut self.devices {
+            Devices::Versatile(devices) => devices.interrupts(core, now),
+            Devices::Virt(devices) => devices.interrupts(core, now),
+        }
     }
 
     /// When a device will next raise an interrupt by itself, if it will.
     pub fn next_event(&self) -> Option<u64> {
-        self.timers.next_interrupt()
+        match &self.devices {
+            Devices::Versatile(devices) => devices.next_event(),
+            Devices::Virt(devices) => devices.next_event(),
+        }
     }
 
     /// Whether the interrupts of devices can wake a core.
     pub fn interrupts_reach(&self, core: usize) -> bool {
-        core == Vic::PROCESSOR
+        match &self.devices {
+            Devices::Versatile(devices) => devices.interrupts_reach(core),
+            Devices::Virt(_) => true,
+        }
     }
 
     /// Whether input could still wake a waiting guest.
     pub fn listens(&self) -> bool {
-        self.uart.listens()
+        match &self.devices {
+            Devices::Versatile(devices) => devices.uart.listens(),
+            Devices::Virt(devices) => devices.uart.listens(),
+        }
+    }
+
+    /// The timers that the cores reach by registers of their own, if the board has them.
+    pub fn generic_timers(&mut self) -> Option<&mut GenericTimers> {
+        match &mut self.devices {
+            Devices::Versatile(_) => None,
+            Devices::Virt(devices) => Some(&mut devices.timers),
+        }
+    }
+
+    /// Whether there is firmware that turns cores on and off: then only core 0 starts by itself.
+    pub fn has_power_firmware(&self) -> bool {
+        matches!(self.devices, Devices::Virt(_))
     }
 }

@@ -9,8 +9,8 @@
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{
-    Addressing, BufferShape, Cache, CoherenceShape, MemoryShape, Platform, Replacement, TlbShape,
-    Ways, WritePolicy,
+    Addressing, BoardKind, BufferShape, Cache, CoherenceShape, MemoryShape, Platform, Replacement,
+    TlbShape, Ways, WritePolicy,
 };
 use mmulab_system::bus::Bus;
 use mmulab_system::clock::Cost;
@@ -320,6 +320,11 @@ impl<const COHERENT: bool> Core for Toy<COHERENT> {
         self.memory.pc = entry;
     }
 
+    fn turned_on(&mut self, entry: u32, argument: u32) {
+        self.registers[0] = argument;
+        self.memory.pc = entry;
+    }
+
     fn is_narrow(&self) -> bool {
         false
     }
@@ -444,6 +449,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
         mini_dcache: None,
         level_2: None,
         coherence: None,
+        board: BoardKind::Versatilepb {},
         itlb: TlbShape {
             entries: 16,
             ways: Ways::Full,

@@ -3,6 +3,7 @@
 
 use crate::cpu::{Bus, Cpu, MASKS};
 use crate::isa::op::PackedOperands;
+use crate::psci;
 use mmulab_system::core::Flow;
 
 /// What does nothing that can be seen here.
@@ -67,13 +68,13 @@ pub fn change_state(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
 
 /// HVC. There is no hypervisor mode: where the board has firmware that takes calls, they go there, else
 /// it is undefined, as on a core whose secure state has not enabled it (B9.3.4).
-pub fn hypervisor_call(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
-    cpu.undefined()
+pub fn hypervisor_call(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+    psci::call(cpu, bus)
 }
 
-/// SMC: there is no monitor mode.
-pub fn secure_monitor_call(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
-    cpu.undefined()
+/// SMC: there is no monitor mode, and the same firmware takes these calls.
+pub fn secure_monitor_call(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+    psci::call(cpu, bus)
 }
 
 /// SUBS PC, LR, #n and ERET.
@@ -86,6 +87,9 @@ pub fn subtract_return(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
 /// MCRR.
 pub fn coprocessor_write_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     let value = u64::from(cpu.register(op.rn())) << 32 | u64::from(cpu.register(op.rd()));
+    if !cpu.privileged() && !cpu.pair_open_to_users(op.into()) {
+        return cpu.undefined();
+    }
     if cpu.coprocessor_write_pair(bus, op.into(), value) {
         Flow::Synchronise
     } else {
@@ -95,6 +99,9 @@ pub fn coprocessor_write_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) 
 
 /// MRRC.
 pub fn coprocessor_read_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+    if !cpu.privileged() && !cpu.pair_open_to_users(op.into()) {
+        return cpu.undefined();
+    }
     match cpu.coprocessor_read_pair(bus, op.into()) {
         Some(value) => {
             cpu.set_register(op.rd(), value as u32);
