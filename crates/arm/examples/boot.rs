@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device_tree = next().map(|name| File::read(name.as_ref())).transpose()?;
     let initrd = next().map(|name| File::read(name.as_ref())).transpose()?;
     let request = Request { image: Some(image), initrd, device_tree, append: next() };
-    let loaded = load(&request, machine.memory.size_bytes as u32)?;
+    let loaded = load(&request, machine.ram())?;
     let mut system = mmulab_arm::system(&machine)?;
     if std::env::var_os("CHECK").is_some() {
         system.start_checking();

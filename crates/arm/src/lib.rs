@@ -12,6 +12,8 @@ mod mmu_v7;
 mod psci;
 mod semihosting;
 
+use std::ops::Range;
+
 use mmulab_hardware::GeometryError;
 use mmulab_machine::SystemMachine;
 use mmulab_system::{ImageRules, LoadError, Loaded, Request};
@@ -41,10 +43,10 @@ pub fn system(machine: &SystemMachine) -> Result<System, GeometryError> {
     System::new(machine, machine.platform())
 }
 
-/// Lays an image out in `ram_bytes` of memory.
+/// Lays an image out in the memory at these addresses ([`SystemMachine::ram`]).
 ///
 /// # Errors
 /// A file is not what it should be, or does not fit.
-pub fn load(request: &Request, ram_bytes: u32) -> Result<Loaded, LoadError> {
-    mmulab_system::load(request, ram_bytes, &IMAGES)
+pub fn load(request: &Request, ram: Range<u32>) -> Result<Loaded, LoadError> {
+    mmulab_system::load(request, ram, &IMAGES)
 }

@@ -180,7 +180,7 @@ fn refusal(name: &str, bytes: &[u8], device_tree: Option<&[u8]>) -> String {
         device_tree: device_tree.map(file),
         ..Request::default()
     };
-    load(&request, 1 << 20).err().map(|error| error.to_string()).unwrap_or_default()
+    load(&request, 0..1 << 20).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
 #[test]
@@ -224,14 +224,14 @@ fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
     tree.extend(structure);
     tree.extend(strings);
     let patched =
-        mmulab_system::device_tree::with_chosen(&tree, Some("quiet"), Some((16, 32)), 1 << 20)
+        mmulab_system::device_tree::with_chosen(&tree, Some("quiet"), Some((16, 32)), 0..1 << 20)
             .unwrap();
     let has = |bytes: &[u8]| patched.windows(bytes.len()).any(|window| window == bytes);
     assert!(has(b"chosen\0") && has(b"bootargs\0") && has(b"quiet\0"));
     assert!(has(&[0, 0, 0, 0, 0, 0x10, 0, 0]), "the memory node says 1 MB");
     assert!(has(b"linux,initrd-end\0"));
     assert!(
-        mmulab_system::device_tree::with_chosen(&tree[..60], None, None, 1 << 20)
+        mmulab_system::device_tree::with_chosen(&tree[..60], None, None, 0..1 << 20)
             .unwrap_err()
             .contains("cut off")
     );

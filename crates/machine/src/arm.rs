@@ -234,6 +234,12 @@ impl SystemMachine {
         }
     }
 
+    /// The physical addresses of memory.
+    pub fn ram(&self) -> std::ops::Range<u32> {
+        let base = self.board.ram_base();
+        base..base + self.memory.size_bytes as u32
+    }
+
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         if !(1..=8).contains(&self.cores) {
             return Err(ConfigurationError::new(

@@ -119,7 +119,7 @@ pub(crate) fn boot<'py>(
             device_tree: read(dtb)?,
             append,
         };
-        let loaded = mmulab_arm::load(&request, machine.memory.size_bytes as u32)?;
+        let loaded = mmulab_arm::load(&request, machine.ram())?;
         let named = match read(symbols)? {
             Some(file) => Some(file),
             None => request.image,

@@ -6,6 +6,7 @@ use crate::coherence::Level2;
 use crate::core::{Core, Requests};
 use crate::memory::CoreMemory;
 use crate::observer::Observers;
+use crate::ram::Ram;
 
 /// What answers at a physical address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +23,8 @@ pub enum Region {
 
 /// The bus, with all that is on it.
 pub struct Bus<C: Core> {
-    /// RAM, in words, from physical address 0.
-    pub ram: Vec<u32>,
-    ram_bytes: u32,
+    /// RAM.
+    pub ram: Ram,
     zero_bank: std::ops::Range<u32>,
     /// The devices.
     pub board: Board,
@@ -41,15 +41,14 @@ pub struct Bus<C: Core> {
 
 impl<C: Core> Bus<C> {
     pub(crate) fn new(
-        ram_bytes: u32,
+        ram: Ram,
         zero_bank: Option<std::ops::Range<u32>>,
         board: Board,
         cores: Vec<C>,
         level_2: Option<Level2<C>>,
     ) -> Bus<C> {
         Bus {
-            ram: vec![0; ram_bytes as usize / 4],
-            ram_bytes,
+            ram,
             zero_bank: zero_bank.unwrap_or(0..0),
             board,
             cores: cores.into_iter().map(|core| Some(Box::new(core))).collect(),
@@ -62,7 +61,7 @@ impl<C: Core> Bus<C> {
     /// What answers at a physical address.
     #[inline(always)]
     pub fn region(&self, physical: u32) -> Region {
-        if physical < self.ram_bytes {
+        if self.ram.contains(physical) {
             Region::Ram
         } else if self.board.is_instrumentation(physical) {
             Region::Instrumentation
@@ -75,18 +74,13 @@ impl<C: Core> Bus<C> {
 
     /// Whether an address is in RAM.
     pub fn is_ram(&self, physical: u32) -> bool {
-        physical < self.ram_bytes
-    }
-
-    /// RAM size.
-    pub fn ram_bytes(&self) -> u32 {
-        self.ram_bytes
+        self.ram.contains(physical)
     }
 
     /// A word of the translation tables; outside of RAM there is none.
     #[inline]
     pub fn read_table_word(&self, physical: u32) -> u32 {
-        self.ram.get((physical >> 2) as usize).copied().unwrap_or(0)
+        self.ram.get(physical).unwrap_or(0)
     }
 
     /// The memory sides of the other cores, for who snoops or checks while one runs.
@@ -138,9 +132,9 @@ impl<C: Core> Bus<C> {
     /// Puts bytes into RAM; they must fit.
     pub fn load(&mut self, address: u32, bytes: &[u8]) {
         for (offset, &byte) in bytes.iter().enumerate() {
-            let at = address as usize + offset;
+            let at = address + offset as u32;
             let shift = 8 * (at % 4);
-            let word = &mut self.ram[at / 4];
+            let word = self.ram.word_mut(at);
             *word = *word & !(0xff << shift) | u32::from(byte) << shift;
         }
     }

@@ -43,15 +43,14 @@ impl<C: Core> Bus<C> {
         {
             return Some(level_2.word(slot, physical));
         }
-        self.ram.get((physical >> 2) as usize).copied()
+        self.ram.get(physical)
     }
 
     /// Puts the dirty halves of a line into RAM.
     fn write_ram(&mut self, line: &HeldLine<C::DataLine>) {
-        let first = (line.physical >> 2) as usize;
         for (offset, &word) in line.words.as_ref().iter().enumerate() {
             if line.dirty & C::DataLine::half_of_word(offset) != 0
-                && let Some(place) = self.ram.get_mut(first + offset)
+                && let Some(place) = self.ram.get_mut(line.physical + 4 * offset as u32)
             {
                 *place = word;
             }
@@ -199,8 +198,7 @@ impl<C: Core> CoreMemory<C> {
         }
         self.occupy_memory(bus, physical, self.timing.line_fill_cycles, cause);
         let line = C::DataLine::base(physical);
-        let first = (line >> 2) as usize;
-        let words = C::DataLine::from_words(&bus.ram[first..first + C::DataLine::WORDS]);
+        let words: C::DataLine = bus.ram.line(line);
         if allocate && bus.level_2.is_some() {
             bus.write_below(&HeldLine { tag: line, physical: line, dirty: 0, words });
         }

@@ -1,6 +1,8 @@
 //! Writing what a boot loader writes into a device tree: `/chosen` and the size of `/memory`
 //! (Devicetree Specification 0.4, chapter 5).
 
+use std::ops::Range;
+
 const MAGIC: u32 = 0xd00d_feed;
 const BEGIN_NODE: u32 = 1;
 const END_NODE: u32 = 2;
@@ -56,8 +58,8 @@ impl Writer {
     }
 }
 
-/// The tree with the command line and the place of the RAM disk in `/chosen`, and `ram_bytes` in
-/// `/memory`.
+/// The tree with the command line and the place of the RAM disk in `/chosen`, and that of memory
+/// in `/memory`.
 ///
 /// # Errors
 /// `tree` is not a device tree; the message says why.
@@ -65,7 +67,7 @@ pub fn with_chosen(
     tree: &[u8],
     append: Option<&str>,
     initrd: Option<(u32, u32)>,
-    ram_bytes: u32,
+    ram: Range<u32>,
 ) -> Result<Vec<u8>, String> {
     let reader = Reader { bytes: tree };
     if reader.word(0).ok() != Some(MAGIC) {
@@ -147,8 +149,8 @@ pub fn with_chosen(
                 let memory =
                     path.len() == 2 && path[1].split(|&c| c == b'@').next() == Some(b"memory");
                 if memory && text == b"reg" && length == 8 {
-                    writer.word(0);
-                    writer.word(ram_bytes);
+                    writer.word(ram.start);
+                    writer.word(ram.len() as u32);
                 } else {
                     writer.structure.extend(value);
                     writer.pad();

@@ -260,7 +260,7 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
                 };
                 for index in 0..count.min(1024) {
                     let at = (address & !3).wrapping_add(index * 4);
-                    match bus.ram.get((at >> 2) as usize) {
+                    match bus.ram.get(at) {
                         Some(word) => gdbstub::outputln!(out, "{at:#010x}: {word:#010x}"),
                         None => gdbstub::outputln!(out, "{at:#010x}: not in RAM"),
                     }

@@ -46,7 +46,7 @@ impl<C: Core> CoreMemory<C> {
         {
             return Some(self.dcache.word(slot, address));
         }
-        let mut word = *bus.ram.get((physical >> 2) as usize)?;
+        let mut word = bus.ram.get(physical)?;
         let line = C::DataLine::base(physical);
         for entry in self.write_buffer.entries().filter(|entry| entry.line == line) {
             let index = C::DataLine::word(physical);
@@ -82,7 +82,7 @@ impl<C: Core> CoreMemory<C> {
         self.write_buffer.flush(&mut bus.ram);
         let shift = 8 * (physical & 3);
         let (value, mask) = (u32::from(value) << shift, 0xff << shift);
-        let word = &mut bus.ram[(physical >> 2) as usize];
+        let word = bus.ram.word_mut(physical);
         *word = *word & !mask | value;
         self.poke_copies(physical, value, mask);
         for core in bus.cores.iter_mut().flatten() {
@@ -93,7 +93,7 @@ impl<C: Core> CoreMemory<C> {
         {
             level_2.set_word(slot, physical, value, mask);
         }
-        let word = bus.ram[(physical >> 2) as usize];
+        let word = bus.ram.word(physical);
         if let Some(observers) = &mut bus.observers {
             observers.written_from_outside(physical, word);
         }

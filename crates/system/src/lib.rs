@@ -20,6 +20,7 @@ pub mod maintenance;
 pub mod memory;
 pub mod observer;
 pub mod outcome;
+pub mod ram;
 pub mod read_buffer;
 pub mod statistics;
 mod symbols;

@@ -1,5 +1,7 @@
 //! Images: ELF, Linux `zImage` and `Image`, raw binaries; with device tree and initial RAM disk.
 
+use std::ops::Range;
+
 use object::{Object, ObjectSegment};
 
 use crate::device_tree;
@@ -10,9 +12,9 @@ pub struct ImageRules {
     pub machine: object::Architecture,
     /// What such a file is called in messages.
     pub machine_name: &'static str,
-    /// Where a raw binary goes.
+    /// Where a raw binary goes, from the start of memory.
     pub raw_address: u32,
-    /// Where the kernel's `Image` goes.
+    /// Where the kernel's `Image` goes, from the start of memory.
     pub kernel_address: u32,
     /// Offset and value of the magic number of a `zImage`, where there are such.
     pub zimage_magic: Option<(usize, u32)>,
@@ -93,18 +95,18 @@ pub struct Loaded {
     pub command_line: String,
 }
 
-/// Lays an image out in `ram_bytes` of memory.
+/// Lays an image out in the memory at these addresses.
 ///
 /// # Errors
 /// A file is not what it should be, or does not fit.
-pub fn load(request: &Request, ram_bytes: u32, rules: &ImageRules) -> Result<Loaded, LoadError> {
+pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Loaded, LoadError> {
     let Some(image) = &request.image else {
         return Err(LoadError::Image { name: "image".into(), message: "none given".into() });
     };
     let mut loaded = if image.bytes.starts_with(b"\x7fELF") {
-        load_elf(image, ram_bytes, rules)?
+        load_elf(image, &ram, rules)?
     } else {
-        load_raw(image, request.device_tree.is_some(), ram_bytes, rules)?
+        load_raw(image, request.device_tree.is_some(), &ram, rules)?
     };
     let image_end = loaded
         .segments
@@ -128,7 +130,7 @@ pub fn load(request: &Request, ram_bytes: u32, rules: &ImageRules) -> Result<Loa
         return Ok(loaded);
     }
     // From the top of memory down, far from where a kernel unpacks itself.
-    let mut top = ram_bytes;
+    let mut top = ram.end;
     let mut place = |file: &File, bytes: Vec<u8>| -> Result<(u32, u32), LoadError> {
         let length = bytes.len() as u64;
         let fits = u64::from(top).checked_sub(length).filter(|&start| start >= image_end);
@@ -150,9 +152,8 @@ pub fn load(request: &Request, ram_bytes: u32, rules: &ImageRules) -> Result<Loa
         None => None,
     };
     if let Some(file) = &request.device_tree {
-        let patched =
-            device_tree::with_chosen(&file.bytes, request.append.as_deref(), initrd, ram_bytes)
-                .map_err(|message| file.refuse(message))?;
+        let patched = device_tree::with_chosen(&file.bytes, request.append.as_deref(), initrd, ram)
+            .map_err(|message| file.refuse(message))?;
         loaded.device_tree = Some(place(file, patched)?.0);
     }
     Ok(loaded)
@@ -161,7 +162,7 @@ pub fn load(request: &Request, ram_bytes: u32, rules: &ImageRules) -> Result<Loa
 fn load_raw(
     image: &File,
     for_linux: bool,
-    ram_bytes: u32,
+    ram: &Range<u32>,
     rules: &ImageRules,
 ) -> Result<Loaded, LoadError> {
     let bytes = &image.bytes;
@@ -173,7 +174,7 @@ fn load_raw(
     };
     let is_zimage = rules.zimage_magic.is_some_and(|(at, magic)| word_at(at) == Some(magic));
     let linux = for_linux && !is_zimage;
-    let address = if linux { rules.kernel_address } else { rules.raw_address };
+    let address = ram.start + if linux { rules.kernel_address } else { rules.raw_address };
     if let (true, Some(start), Some(end)) = (is_zimage, word_at(0x28), word_at(0x2c)) {
         let wanted = u64::from(end.wrapping_sub(start));
         if wanted > bytes.len() as u64 {
@@ -182,15 +183,16 @@ fn load_raw(
         }
     }
     let length = bytes.len() as u64;
-    if u64::from(address) + length > u64::from(ram_bytes) {
+    if u64::from(address) + length > u64::from(ram.end) {
         return Err(image.refuse(format!(
-            "{length} bytes at {address:#x} do not fit into {ram_bytes} bytes of memory"
+            "{length} bytes at {address:#x} do not fit into {} bytes of memory",
+            ram.len()
         )));
     }
     Ok(Loaded { segments: vec![(address, bytes.clone())], entry: address, ..Loaded::default() })
 }
 
-fn load_elf(image: &File, ram_bytes: u32, rules: &ImageRules) -> Result<Loaded, LoadError> {
+fn load_elf(image: &File, ram: &Range<u32>, rules: &ImageRules) -> Result<Loaded, LoadError> {
     let file = object::File::parse(&*image.bytes)
         .map_err(|error| image.refuse(format!("is a damaged ELF file: {error}")))?;
     if file.architecture() != rules.machine {
@@ -223,10 +225,12 @@ fn load_elf(image: &File, ram_bytes: u32, rules: &ImageRules) -> Result<Loaded, 
         if bytes.len() as u64 != u64::from(header.p_filesz.get(little)) {
             return Err(image.refuse(format!("segment {index} is cut off")));
         }
-        if u64::from(address) + u64::from(size) > u64::from(ram_bytes) {
+        if address < ram.start || u64::from(address) + u64::from(size) > u64::from(ram.end) {
             return Err(image.refuse(format!(
                 "segment {index} of {size} bytes at {address:#x} does not fit into \
-                 {ram_bytes} bytes of memory"
+                 {} bytes of memory from {:#x} on",
+                ram.len(),
+                ram.start
             )));
         }
         let mut bytes = bytes.to_vec();

@@ -618,8 +618,7 @@ impl<C: Core> CoreMemory<C> {
             return self.read_below(bus, line, true, cause);
         }
         self.occupy_memory(bus, line, self.timing.line_fill_cycles, cause);
-        let first = (line >> 2) as usize;
-        L::from_words(&bus.ram[first..first + L::WORDS])
+        bus.ram.line(line)
     }
 
     /// Brings the line of `address` into the data cache; returns its slot.
@@ -844,7 +843,7 @@ impl<C: Core> CoreMemory<C> {
             Region::Ram => {
                 let cycles = self.timing.word_read_cycles;
                 self.occupy_memory(bus, physical, cycles, Cause::Uncached);
-                bus.ram[(physical >> 2) as usize]
+                bus.ram.word(physical)
             }
             Region::Instrumentation => bus.read_instrumentation(self, physical),
             Region::Zero => 0,
@@ -1124,8 +1123,7 @@ impl<C: Core> CoreMemory<C> {
         self.write_buffer.retire(now, &mut bus.ram);
         let free_at = self.read_buffer.memory_free_at.max(self.write_buffer.transfer_ends_at(now));
         self.write_buffer.delay(cycles);
-        let first = (C::DataLine::base(physical) >> 2) as usize;
-        let words = C::DataLine::from_words(&bus.ram[first..first + C::DataLine::WORDS]);
+        let words = bus.ram.line(physical);
         let ready_at = free_at.max(now) + cycles;
         self.read_buffer.fill(entry, &Fetched { address, count, words, ready_at });
     }

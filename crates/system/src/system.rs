@@ -15,6 +15,7 @@ use crate::core::{Core, Decode, Flow, Space, Taken};
 use crate::loader::Loaded;
 use crate::memory::{CoreMemory, cache_of_lines};
 use crate::observer::{Observer, Observers};
+use crate::ram::Ram;
 use crate::symbols::Symbols;
 use crate::timeline::Timeline;
 
@@ -147,9 +148,9 @@ impl<C: Core> System<C> {
         let level_2 = platform.level_2.as_ref();
         let level_2 = level_2.map(level_2_model::<C>).transpose()?;
         let board = Board::new(platform.board, platform.clock_hz, count);
-        let ram_bytes = platform.memory.size_bytes as u32;
+        let ram = Ram::new(platform.board.ram_base(), platform.memory.size_bytes as u32);
         Ok(System {
-            bus: Bus::new(ram_bytes, C::zero_bank(description), board, cores, level_2),
+            bus: Bus::new(ram, C::zero_bank(description), board, cores, level_2),
             platform,
             debugging: Debugging::default(),
             symbols: None,

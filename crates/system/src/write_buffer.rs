@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use mmulab_hardware::Line;
 use mmulab_machine::{BufferShape, MemoryShape};
 
+use crate::ram::Ram;
+
 /// What waits for memory: part of a line of the data cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<L> {
@@ -73,13 +75,13 @@ impl<L: Line> WriteBuffer<L> {
 
     /// Puts into `ram` what memory has by `now`.
     #[inline(always)]
-    pub fn retire(&mut self, now: u64, ram: &mut [u32]) {
+    pub fn retire(&mut self, now: u64, ram: &mut Ram) {
         while self.queue.front().is_some_and(|entry| entry.ready_at <= now) {
             self.retire_front(ram);
         }
     }
 
-    fn retire_front(&mut self, ram: &mut [u32]) {
+    fn retire_front(&mut self, ram: &mut Ram) {
         let Some(entry) = self.queue.pop_front() else { return };
         if entry.write_back {
             self.write_backs -= 1;
@@ -87,11 +89,10 @@ impl<L: Line> WriteBuffer<L> {
             self.words -= entry.words;
             self.stores -= entry.addresses;
         }
-        let first = (entry.line >> 2) as usize;
         let words = entry.data.as_ref().iter().zip(entry.mask.as_ref());
         for (offset, (&data, &mask)) in words.enumerate() {
             if mask != 0 {
-                let word = &mut ram[first + offset];
+                let word = ram.word_mut(entry.line + 4 * offset as u32);
                 *word = *word & !mask | data & mask;
             }
         }
@@ -247,7 +248,7 @@ impl<L: Line> WriteBuffer<L> {
     }
 
     /// Puts everything into `ram`, whatever the time: for the debugger and the end of a run.
-    pub fn flush(&mut self, ram: &mut [u32]) {
+    pub fn flush(&mut self, ram: &mut Ram) {
         while !self.queue.is_empty() {
             self.retire_front(ram);
         }

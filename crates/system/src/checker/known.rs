@@ -43,6 +43,8 @@ impl Holder {
 
 /// Everything that is known.
 pub(super) struct Known {
+    /// Where RAM begins.
+    base: u32,
     /// Grows whenever a translation may not be right any more. What was noted in an earlier epoch does not
     /// count.
     epoch: u64,
@@ -60,10 +62,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Nothing, of a RAM of this many words.
-    pub(super) fn new(words: usize) -> Known {
+    /// Nothing, of a RAM of this many words from `base` on.
+    pub(super) fn new(base: u32, words: usize) -> Known {
         let pieces = ((words * 4) >> PIECE_SHIFT) + 1;
         Known {
+            base,
             epoch: 1,
             fetch_epoch: 1,
             pages: Box::new([Page::default(); PAGES]),
@@ -78,6 +81,12 @@ impl Known {
     pub(super) fn forget_pages(&mut self) {
         self.epoch += 1;
         self.fetch_epoch += 1;
+    }
+
+    /// The pieces of some bytes of RAM.
+    fn pieces(&self, physical: u32, bytes: u32) -> std::ops::Range<usize> {
+        let first = (physical.wrapping_sub(self.base) >> PIECE_SHIFT) as usize;
+        first..first + (bytes >> PIECE_SHIFT) as usize
     }
 
     #[inline(always)]
@@ -124,8 +133,8 @@ impl Known {
         if self.data_lines.len() <= usize::from(holder.0) {
             self.data_lines.resize((core + 1) << 12, 0);
         }
-        for piece in physical >> PIECE_SHIFT..(physical + bytes) >> PIECE_SHIFT {
-            let Some(place) = self.holders.get_mut(piece as usize) else { return };
+        for piece in self.pieces(physical, bytes) {
+            let Some(place) = self.holders.get_mut(piece) else { return };
             // A second copy: stores are followed for one only.
             let before = std::mem::replace(place, holder.0);
             if before != holder.0 {
@@ -163,8 +172,8 @@ impl Known {
         (line, context): (u32, u32),
         (physical, bytes): (u32, u32),
     ) {
-        for piece in physical >> PIECE_SHIFT..(physical + bytes) >> PIECE_SHIFT {
-            let Some(place) = self.code.get_mut(piece as usize) else { return };
+        for piece in self.pieces(physical, bytes) {
+            let Some(place) = self.code.get_mut(piece) else { return };
             *place = true;
         }
         if self.fetch_lines.len() <= core {
@@ -188,7 +197,7 @@ impl Known {
     /// may be old. Returns whether instructions may be.
     #[inline(always)]
     pub(super) fn stored(&mut self, physical: u32, through: Option<Holder>) -> bool {
-        let piece = (physical >> PIECE_SHIFT) as usize;
+        let piece = (physical.wrapping_sub(self.base) >> PIECE_SHIFT) as usize;
         let through = through.unwrap_or(Holder::NONE);
         let holder = self.holders[piece];
         if holder != through.0 && holder != 0 {

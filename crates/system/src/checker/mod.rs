@@ -16,6 +16,7 @@ use crate::bus::Bus;
 use crate::core::{Core, Mmu, Side, Translation, Walk};
 use crate::memory::CoreMemory;
 use crate::observer::{Access, Load, Observer, Source, Store};
+use crate::ram::Ram;
 
 use known::{Holder, Known};
 pub use report::{AccessKind, Kind, Report};
@@ -83,6 +84,8 @@ impl Use {
 
 /// The checker's memory.
 pub struct Checker {
+    /// Where RAM begins.
+    base: u32,
     /// Newest value of each word of RAM.
     words: Vec<u32>,
     /// Who stored each word last: PC and address. Arrays of integers are allocated as zero pages.
@@ -108,7 +111,8 @@ pub struct Checker {
 
 impl Checker {
     /// A checker for a machine whose memory holds `ram` and whose caches are empty.
-    pub fn new(ram: &[u32]) -> Checker {
+    pub fn new(ram: &Ram) -> Checker {
+        let (base, ram) = (ram.base(), ram.words());
         let blocks = (ram.len() * 4) >> BLOCK_SHIFT;
         // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
         let mut words = vec![0; ram.len()];
@@ -118,12 +122,13 @@ impl Checker {
             }
         }
         Checker {
+            base,
             words,
             writers: vec![[0; 2]; ram.len()],
             writer_cores: Vec::new(),
             tables: vec![false; blocks + 1],
             table_written_at: vec![0; blocks + 1],
-            known: Known::new(ram.len()),
+            known: Known::new(base, ram.len()),
             table_registers: Vec::new(),
             lost: BTreeMap::new(),
             stale_walks: BTreeSet::new(),
@@ -132,12 +137,24 @@ impl Checker {
         }
     }
 
+    /// The place of a word.
+    #[inline(always)]
+    fn index(&self, physical: u32) -> usize {
+        (physical.wrapping_sub(self.base) >> 2) as usize
+    }
+
+    /// The place of a block.
+    #[inline(always)]
+    fn block(&self, physical: u32) -> usize {
+        (physical.wrapping_sub(self.base) >> BLOCK_SHIFT) as usize
+    }
+
     fn word(&self, physical: u32) -> Option<u32> {
-        self.words.get((physical >> 2) as usize).copied()
+        self.words.get(self.index(physical)).copied()
     }
 
     fn writer(&self, physical: u32) -> Writer {
-        let index = (physical >> 2) as usize;
+        let index = self.index(physical);
         let [pc, address] = self.writers.get(index).copied().unwrap_or_default();
         let core = self.writer_cores.get(index).copied().unwrap_or_default();
         Writer { pc, address, core: usize::from(core) }
@@ -153,7 +170,8 @@ impl Checker {
     /// The blocks that a walk read hold tables from here on.
     fn note_tables(&mut self, found: &Walk) {
         for (at, _) in found.descriptors() {
-            if let Some(block) = self.tables.get_mut((at >> BLOCK_SHIFT) as usize) {
+            let block = self.block(*at);
+            if let Some(block) = self.tables.get_mut(block) {
                 *block = true;
             }
         }
@@ -170,7 +188,7 @@ impl Checker {
         now: u64,
         through: Option<Holder>,
     ) -> bool {
-        let index = (physical >> 2) as usize;
+        let index = self.index(physical);
         let Some(word) = self.words.get_mut(index) else { return false };
         *word = *word & !mask | value & mask;
         self.writers[index] = [writer.pc, writer.address];
@@ -181,7 +199,7 @@ impl Checker {
             *core = writer.core as u8;
         }
         let mut changed = self.known.stored(physical, through);
-        let block = (physical >> BLOCK_SHIFT) as usize;
+        let block = self.block(physical);
         if self.tables[block] {
             self.table_written_at[block] = now;
             self.known.forget_pages();
@@ -353,7 +371,7 @@ impl Checker {
     /// What last changed a translation: the write of a descriptor, or of the table base.
     fn table_change<C: Core>(&self, core: &CoreMemory<C>, found: &Walk) -> Origin {
         let descriptors = found.descriptors().iter().map(|&(at, _)| {
-            let block = (at >> BLOCK_SHIFT) as usize;
+            let block = self.block(at);
             let writer = self.writer(at);
             (self.table_written_at.get(block).copied().unwrap_or(0), writer.pc, writer.core)
         });
@@ -533,7 +551,7 @@ impl Checker {
         let tag = address & !0xfff | core.context();
         let translated =
             !core.mmu.is_on() || self.known.has_page(core.number, tag, used.kind(), physical);
-        let first = (line >> 2) as usize;
+        let first = self.index(line);
         let newest = self.words.get(first..first + C::FetchLine::WORDS);
         if core.is_scratch(slot) || !translated || newest != Some(core.fetch.lines[slot].as_ref()) {
             return false;
@@ -575,7 +593,7 @@ impl Checker {
         if let Some(holder) = self.known.data_line(core.number, slot) {
             return Some(holder);
         }
-        let first = (C::DataLine::base(physical) >> 2) as usize;
+        let first = self.index(C::DataLine::base(physical));
         let newest = self.words.get(first..first + C::DataLine::WORDS)?;
         if core.dcache.physical(slot) != C::DataLine::base(physical)
             || core.dcache.words(slot).as_ref() != newest
@@ -729,13 +747,13 @@ impl<C: Core> Observer<C> for Checker {
     /// If memory is newer than what is written back, remember who spoilt it.
     fn writing_back(&mut self, _: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
         for (word, &held) in line.words.as_ref().iter().enumerate() {
-            let index = (line.physical >> 2) as usize + word;
-            let (Some(&newest), Some(&now)) = (self.words.get(index), bus.ram.get(index)) else {
+            let at = line.physical + 4 * word as u32;
+            let (Some(newest), Some(now)) = (self.word(at), bus.ram.get(at)) else {
                 continue;
             };
             let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
             if dirty && held != newest && now == newest {
-                let piece = (index as u32 * 4) & !(LOST_BYTES - 1);
+                let piece = at & !(LOST_BYTES - 1);
                 self.lost.insert(piece, Newer::Overwritten(line.tag));
             }
         }
@@ -763,7 +781,8 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn written_from_outside(&mut self, physical: u32, word: u32) {
-        if let Some(known) = self.words.get_mut((physical >> 2) as usize) {
+        let index = self.index(physical);
+        if let Some(known) = self.words.get_mut(index) {
             *known = word;
             self.known.forget_pages();
         }
