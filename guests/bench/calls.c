@@ -7,6 +7,10 @@
 #define STACKS_AT 0x00700000 // of threads in the root's own space
 #define FIXED_AT 0x90000000
 #define USER_LIMIT 0xbe000000
+#define SP804 0x101e2000
+#define PL011 0x101f1000
+#define MEMORY_END 0x02000000 // that the kernel knows of
+#define MOST_THREADS 512
 #define NOBODY 0xffff0000 // no thread has this id
 
 static u32 errors;
@@ -43,7 +47,7 @@ static void agent(u32 root)
 	agent_loop(root, obey);
 }
 
-static struct process first, second, third;
+static struct process first, second, third, fourth;
 
 static bool reads(struct process *process, u32 address, u32 value)
 {
@@ -251,8 +255,40 @@ static void sleeper(u32 name)
 	thread_destroy(self());
 }
 
+static void quick(u32 name)
+{
+	happened(name);
+	thread_destroy(self());
+}
+
+static u32 handed_to;
+static void waiting(u32 name)
+{
+	struct message m = { { 0 } };
+	ipc_receive(root_thread, &m);
+	quick(name);
+}
+
+// A thread's id is not given again with its record, and there are as many threads as records.
+static void many_threads(void)
+{
+	static u32 ids[MOST_THREADS];
+	u32 count = 0;
+	while (count < MOST_THREADS && !is_error(ids[count] = thread(quick, 0, 'a', 0)))
+		count++;
+	// 128 or 512, of which the root has one and the processor's record is another.
+	check(count == 126 || count == MOST_THREADS - 2, "how many threads there can be");
+	u32 gone = ids[count / 2];
+	thread_destroy(gone);
+	ids[count / 2] = thread(quick, 0, 'a', 0); // there is only that record
+	check(!is_error(ids[count / 2]) && ids[count / 2] != gone, "a destroyed thread's id is another's");
+	for (u32 i = 0; i < count; i++)
+		check(thread_destroy(ids[i]) == 0, "one of many threads");
+}
+
 static void threads_and_time(void)
 {
+	many_threads();
 	thread(tell, 0, 'a', PRIORITY + 1);
 	check(happened_exactly("aa"), "a better thread runs at once, and yields to none");
 	fresh_slice();
@@ -273,6 +309,16 @@ static void threads_and_time(void)
 	check(sleep_until(wake_at + 6000) >= wake_at + 6000, "the time of waking");
 	check(happened_exactly("abcd"), "sleepers wake in the order of their times");
 	check(sleep_until(clock_microseconds()) != 0, "a time that has come");
+	// Whoever gets a message goes first among equals.
+	fresh_slice();
+	handed_to = thread(waiting, 0, 'h', PRIORITY);
+	yield();
+	u32 late = thread(sender, 1, 'q', PRIORITY);
+	struct message m = { { 0 } };
+	ipc(handed_to, late, &m);
+	let_others_run();
+	thread_destroy(late);
+	check(happened_exactly("hq"), "the receiver of a message runs before its equals");
 	check(thread_create(0, 0x8000, 0, 0, 64, 0) == (u32)ERROR_INVALID, "a priority that is none");
 	check(thread_create(NOBODY, 0x8000, 0, 0, 1, 0) == (u32)ERROR_INVALID, "a thread in no space");
 }
@@ -362,6 +408,57 @@ static void copies(void)
 	}
 }
 
+static void devices(void)
+{
+	u32 a = first.space;
+	check(map_device(a, LOW_AT, SP804) == 0, "a device");
+	check(map_device(a, LOW_AT, PL011) == 0 && reads(&first, LOW_AT + 0xfe0, 0x11), "another in its place");
+	check(share(a, LOW_AT, second.space, LOW_AT, 1, RIGHT_READ) == ERROR_INVALID, "a device is shared");
+	check(copy(a, LOW_AT, second.space, LOW_AT, 1) == ERROR_INVALID, "a device is copied");
+	check(map(a, LOW_AT, 1, READ_WRITE) == 0 && reads(&first, LOW_AT, 0), "a page in place of a device");
+	check(map_device(a, LOW_AT, PL011) == 0, "a device in place of a page");
+	check(unmap(a, LOW_AT, 1) == 0 && !reads(&first, LOW_AT, 0), "a device is unmapped");
+	check(map_device(a, USER_LIMIT, PL011) == ERROR_INVALID, "a device at an address of the kernel");
+	check(map_device(a, LOW_AT, MEMORY_END) == 0 && unmap(a, LOW_AT, 1) == 0, "the first address that is not memory");
+	check(map_device(a, LOW_AT, MEMORY_END - PAGE_BYTES) == ERROR_INVALID, "the last page of memory as a device");
+}
+
+// A whole section at one address in three spaces, which may be one table: each of them changes it in another way.
+#define SECTION 0x100000
+static void sections(void)
+{
+	u32 a = first.space, b = second.space, c = third.space;
+	if (map(a, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) < 0)
+		return; // guaranteed FCSE refuses
+	writes(&first, FIXED_AT, 1);
+	writes(&first, FIXED_AT + SECTION - PAGE_BYTES, 2);
+	check(share(a, FIXED_AT, b, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section is shared");
+	check(share(a, FIXED_AT, c, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "and with a third");
+	check(reads(&second, FIXED_AT, 1) && reads(&third, FIXED_AT + SECTION - PAGE_BYTES, 2), "what it holds");
+	check(writes(&third, FIXED_AT, 3) && reads(&first, FIXED_AT, 3) && reads(&second, FIXED_AT, 3), "what one of them writes");
+	unmap(b, FIXED_AT, 1);
+	free_frames();
+	check(!reads(&second, FIXED_AT, 3) && reads(&third, FIXED_AT, 3), "a page that one of them has unmapped");
+	check(writes(&second, FIXED_AT + PAGE_BYTES, 4) && reads(&first, FIXED_AT + PAGE_BYTES, 4), "the others are shared still");
+	map(b, FIXED_AT, 1, READ_WRITE);
+	check(writes(&second, FIXED_AT, 5) && reads(&first, FIXED_AT, 3), "its own page in that place");
+	free_frames();
+	check(copy(a, FIXED_AT, c, LOW_AT, 1) == 0 && reads(&third, LOW_AT, 3), "a copy out of the section");
+	check(writes(&first, FIXED_AT, 6) && reads(&third, FIXED_AT, 6) && reads(&third, LOW_AT, 3), "is its own page");
+	agent_start(&fourth, agent);
+	check(share(c, FIXED_AT, fourth.space, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a sharer gives it on");
+	check(writes(&fourth, FIXED_AT, 7) && reads(&first, FIXED_AT, 7), "to a fourth");
+	process_end(&fourth);
+	free_frames();
+	check(writes(&third, FIXED_AT, 8) && reads(&first, FIXED_AT, 8), "who ends");
+	unmap(a, FIXED_AT, SECTION / PAGE_BYTES);
+	check(reads(&third, FIXED_AT, 8) && !reads(&first, FIXED_AT, 8), "and then the first gives it up");
+	free_frames();
+	unmap(c, FIXED_AT, SECTION / PAGE_BYTES);
+	unmap(c, LOW_AT, 1);
+	unmap(b, FIXED_AT, SECTION / PAGE_BYTES);
+}
+
 // Three spaces with one PID under best effort FCSE; one that did not run last ends.
 static void ended_neighbour(void)
 {
@@ -412,6 +509,8 @@ u32 calls(void)
 		ranges();
 		sharing();
 		copies();
+		devices();
+		sections();
 		end_all();
 		check(round < 2 || free_frames() == frames, "frames are lost");
 		frames = free_frames();

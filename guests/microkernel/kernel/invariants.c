@@ -9,6 +9,7 @@
 
 #define FULL_EVERY 512
 #define NAMED_EVERY 4
+#define MOST_PIDS 128 // of any core
 #define USER_SECTIONS (USER_LIMIT >> SECTION_SHIFT)
 #define FIRST_FRAME ((KERNEL_PHYSICAL + 0x100000) / PAGE_BYTES)
 #define END_FRAME (DIRECTORY_POOL / PAGE_BYTES)
@@ -218,6 +219,32 @@ static void check_everything(void)
 	must(free_count + mapped + tables == total, "frames have leaked", total - (free_count + mapped + tables));
 }
 
+// ---- what the schemes count ----------------------------------------------------------------------
+static void check_counted(const struct space *space)
+{
+	u32 above = 0, written = 0, index = space - spaces;
+	for (u32 section = 0; section < USER_SECTIONS; section++) {
+		u32 entry = directory_read(space->directory, section);
+		for (u32 i = 0; entry && i < TABLE_ENTRIES; i++) {
+			u32 soft = table_at(entry)->soft[i];
+			above += (soft & (PRESENT | DEVICE)) == PRESENT && section >> 5 && section >> 5 != space->pid;
+			written += !!(soft & WRITTEN);
+		}
+	}
+	must(space->fcse.pages_above == above, "a space's count of pages above 32 MB", index);
+	must(space->fcse.written_shared == written, "a space's count of shared pages that it has written", index);
+}
+
+static void check_pids(void)
+{
+	u32 users[MOST_PIDS];
+	memset32(users, 0, sizeof users);
+	for (u32 i = 1; i < SPACES; i++)
+		users[spaces[i].pid] += !!spaces[i].id;
+	for (u32 pid = 0; scheme->pid_users && pid < MOST_PIDS; pid++)
+		must(scheme->pid_users(pid) == users[pid], "how many spaces have a PID", pid);
+}
+
 // ---- FASS: domains and the caching page directory ----------------------------------------------
 static void check_slot(u32 section)
 {
@@ -266,8 +293,11 @@ static void check_domains(void)
 		u32 own = space->fass.domain ? DOMAIN_CLIENT(0) | DOMAIN_CLIENT(space->fass.domain) : 0;
 		must(!space->fass.domain || domains[space->fass.domain].space == space, "a space's domain is another's", i);
 		must((space->fast_switch & own) == own, "a space does not enable its domain", i);
+		for (u32 j = 1; j < RECENT_SECTIONS; j++)
+			for (u32 k = 0; k < j; k++)
+				must(!space->fass.recent[j] || space->fass.recent[j] != space->fass.recent[k], "a section is remembered twice", i);
 		must(!(space->fast_switch & ~(own | fass_regions_domains(space))), "a space enables what is not its", i);
-		for (u32 j = 0; space->fass.regions >> j; j++)
+		for (u32 j = 0; j < REGIONS && space->fass.regions >> j; j++)
 			sharers[j] += space->fass.regions >> j & 1;
 	}
 	must(core_domains() == cpu.active->fast_switch, "the DACR is not the active space's", core_domains());
@@ -282,6 +312,8 @@ static void check_named(u32 id, u32 address)
 	const struct space *space = id ? space_find(id) : cpu.current->space;
 	if (space && address < USER_LIMIT) {
 		check_section(space, modified(space, address) >> SECTION_SHIFT);
+		if (scheme->count_above && scheme->count_written)
+			check_counted(space);
 		if (is_fass())
 			check_slot(modified(space, address) >> SECTION_SHIFT);
 	}
@@ -294,6 +326,7 @@ void invariants_check(const u32 *call)
 		return;
 	calls++;
 	check_threads();
+	check_pids();
 	if (is_fass())
 		check_domains();
 	else

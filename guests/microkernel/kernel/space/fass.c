@@ -235,6 +235,11 @@ static bool create(struct space *space)
 	return true;
 }
 
+static u32 pid_users(u32 pid)
+{
+	return pid < PIDS ? users[pid] : 0;
+}
+
 static void retire(struct space *space)
 {
 	if (space->fass.domain)
@@ -379,7 +384,7 @@ static void directory_changed(struct space *space, u32 section)
 
 #define FASS(scheme_name, share, leave)                                                                 \
 	{                                                                                          \
-		.name = scheme_name, .start = start, .create = create, .retire = retire,           \
+		.name = scheme_name, .start = start, .create = create, .pid_users = pid_users, .retire = retire, \
 		.destroy = destroy,                                                                \
 		.switch_to = switch_to, .fault = fault, .admit = admit, .uncached = uncached,      \
 		.in_cache = in_cache, .in_tlb = in_tlb, .directory_changed = directory_changed,    \

@@ -33,7 +33,7 @@ bool fass_share_section(struct space *from, struct space *to, u32 section)
 u32 fass_regions_domains(const struct space *space)
 {
 	u32 mask = 0;
-	for (u32 i = 0; space->fass.regions >> i; i++)
+	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
 		if (space->fass.regions & 1u << i && regions[i].domain)
 			mask |= DOMAIN_CLIENT(regions[i].domain);
 	return mask;
@@ -41,7 +41,7 @@ u32 fass_regions_domains(const struct space *space)
 
 bool fass_has_region(const struct space *space, u32 section)
 {
-	for (u32 i = 0; space->fass.regions >> i; i++)
+	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
 		if (space->fass.regions & 1u << i && regions[i].section == section)
 			return true;
 	return false;
@@ -51,7 +51,7 @@ bool fass_has_region(const struct space *space, u32 section)
 // region.
 u32 fass_region_domain(struct space *space, u32 section)
 {
-	for (u32 i = 0; space->fass.regions >> i; i++) {
+	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++) {
 		struct region *region = &regions[i];
 		if (!(space->fass.regions & 1u << i) || region->section != section)
 			continue;
@@ -82,14 +82,14 @@ static void leave(struct space *space, u32 i)
 // The space has another table at this section now.
 void fass_region_left(struct space *space, u32 section)
 {
-	for (u32 i = 0; space->fass.regions >> i; i++)
+	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
 		if (space->fass.regions & 1u << i && regions[i].section == section)
 			leave(space, i);
 }
 
 u32 fass_leave_shared(struct space *space)
 {
-	for (u32 i = 0; space->fass.regions >> i; i++)
+	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
 		if (space->fass.regions & 1u << i) {
 			leave(space, i);
 			return regions[i].section;

@@ -37,6 +37,11 @@ static bool create(struct space *space)
 	return true;
 }
 
+static u32 pid_users(u32 pid)
+{
+	return pid < FCSE_PIDS ? groups[pid].spaces : 0;
+}
+
 // Its pages have been flushed one by one, so that it left no line in its group, and a new space that gets
 // the same record is not taken for it.
 static void destroy(struct space *space)
@@ -130,6 +135,7 @@ const struct scheme scheme_fcse_best_effort = {
 	.name = "fcse_best_effort",
 	.start = start,
 	.create = create,
+	.pid_users = pid_users,
 	.destroy = destroy,
 	.switch_to = switch_to,
 	.fault = fcse_fault,

@@ -24,6 +24,11 @@ static bool create(struct space *space)
 	return false;
 }
 
+static u32 pid_users(u32 pid)
+{
+	return pid < FCSE_PIDS && taken[pid];
+}
+
 // Its pages' lines have been flushed one by one, so that the slot may be given away again.
 static void destroy(struct space *space)
 {
@@ -63,6 +68,7 @@ const struct scheme scheme_fcse_guaranteed = {
 	.name = "fcse_guaranteed",
 	.start = start,
 	.create = create,
+	.pid_users = pid_users,
 	.destroy = destroy,
 	.switch_to = switch_to,
 	.fault = fcse_fault,

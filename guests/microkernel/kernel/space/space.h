@@ -55,6 +55,8 @@ struct scheme {
 	bool (*create)(struct space *space);
 	// The space will never run again; its pages are still there. 0: nothing to do.
 	void (*retire)(struct space *space);
+	// How many spaces have this PID, by the scheme's records; for invariants.c. 0: it gives none.
+	u32 (*pid_users)(u32 pid);
 	// The pages of a space are gone, the record will be used again.
 	void (*destroy)(struct space *space);
 	// Make the mappings of `next` the current ones; `previous` is 0 at the start and after a destroy.
