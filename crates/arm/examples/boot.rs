@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let initrd = next().map(|name| File::read(name.as_ref())).transpose()?;
     let request = Request { image: Some(image), initrd, device_tree, append: next() };
     let loaded = load(&request, machine.ram())?;
-    let mut system = mmulab_arm::system(&machine)?;
+    let mut system = mmulab_arm::system::<mmulab_arm::VirtualCaches>(&machine)?;
     if std::env::var_os("CHECK").is_some() {
         system.start_checking();
     }

@@ -5,6 +5,7 @@
 //! ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or that is not
 //! modelled, does nothing and is listed at the end of the run: no write is swallowed without a note.
 
+use crate::caches::CacheKind;
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
 use mmulab_system::core::Side;
 use mmulab_system::maintenance::LineOperation;
@@ -388,7 +389,7 @@ impl Cp15 {
     }
 }
 
-impl Cpu {
+impl<K: CacheKind> Cpu<K> {
     fn note(&mut self, access: CoprocessorAccess, lack: Lack) {
         self.cp15.ignored.note(access, self.memory.pc, lack);
     }
@@ -426,7 +427,7 @@ impl Cpu {
     }
 
     /// MRC; `None` is undefined.
-    pub fn coprocessor_read(&mut self, bus: &mut Bus, access: CoprocessorAccess) -> Option<u32> {
+    pub fn coprocessor_read(&mut self, bus: &mut Bus<K>, access: CoprocessorAccess) -> Option<u32> {
         match access.coprocessor() {
             15 => {}
             // Performance counters and debug registers are not modelled and read as zero.
@@ -500,7 +501,7 @@ impl Cpu {
     /// MCR; `false` is undefined.
     pub fn coprocessor_write(
         &mut self,
-        bus: &mut Bus,
+        bus: &mut Bus<K>,
         access: CoprocessorAccess,
         value: u32,
     ) -> bool {
@@ -531,7 +532,7 @@ impl Cpu {
 
     fn write(
         &mut self,
-        bus: &mut Bus,
+        bus: &mut Bus<K>,
         operation: Operation,
         encoding: Encoding,
         access: CoprocessorAccess,
@@ -692,7 +693,7 @@ impl Cpu {
     /// MCRR; `false` is undefined.
     pub fn coprocessor_write_pair(
         &mut self,
-        bus: &mut Bus,
+        bus: &mut Bus<K>,
         access: CoprocessorAccess,
         value: u64,
     ) -> bool {
@@ -706,7 +707,7 @@ impl Cpu {
     /// MRRC; `None` is undefined.
     pub fn coprocessor_read_pair(
         &mut self,
-        bus: &mut Bus,
+        bus: &mut Bus<K>,
         access: CoprocessorAccess,
     ) -> Option<u64> {
         let Encoding { m, opcode_1, .. } = Encoding::of(access);
@@ -722,7 +723,7 @@ impl Cpu {
     }
 
     /// Puts the control register back to what it is after reset.
-    pub(crate) fn reset_control(&mut self, bus: &mut Bus) {
+    pub(crate) fn reset_control(&mut self, bus: &mut Bus<K>) {
         self.registers().sctlr = self.cp15.bits.control.reset;
         self.memory.renew_pages();
         self.memory.tables_changed(bus);
@@ -746,7 +747,7 @@ impl Cpu {
         self.cp15.cache_type_class << 25 | 1 << 24 | data << 12 | instructions
     }
 
-    fn write_control(&mut self, bus: &mut Bus, access: CoprocessorAccess, value: u32) {
+    fn write_control(&mut self, bus: &mut Bus<K>, access: CoprocessorAccess, value: u32) {
         let old = self.registers().sctlr;
         if value & !old & self.core.control_not_modelled != 0 {
             self.note(access, Lack::Model);
@@ -785,7 +786,7 @@ impl Cpu {
         self.memory.renew_pages();
     }
 
-    fn write_table_base(&mut self, bus: &mut Bus, value: u32) {
+    fn write_table_base(&mut self, bus: &mut Bus<K>, value: u32) {
         let value = self.cp15.bits.table_base.written(value);
         if value != self.registers().ttbr {
             self.registers().ttbr = value;

@@ -1,6 +1,7 @@
 //! The state of one core: registers, modes, exceptions. What an instruction does is in
 //! [`crate::isa`]; how memory answers is the system's.
 
+use crate::caches::CacheKind;
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{AbortModel, ArmArchitecture, ArmTiming, Platform, SystemMachine};
 use mmulab_system::Cause;
@@ -15,7 +16,7 @@ use crate::isa::{Decoder, Op};
 use crate::mmu::{ArmMmu, Registers, control, status};
 
 /// The bus of a machine of ARM cores.
-pub type Bus = mmulab_system::bus::Bus<Cpu>;
+pub type Bus<K> = mmulab_system::bus::Bus<Cpu<K>>;
 
 /// Processor modes by their five bits (ARM DDI 0100, A2.2).
 pub mod mode {
@@ -96,6 +97,10 @@ pub enum Exception {
     Fiq,
 }
 
+/// The names of the exceptions, in the order of [`Exception`].
+const EXCEPTIONS: [&str; 6] =
+    ["undefined instruction", "supervisor call", "prefetch abort", "data abort", "irq", "fiq"];
+
 impl Exception {
     fn vector(self) -> u32 {
         match self {
@@ -120,7 +125,7 @@ impl Exception {
 
     /// A short name for reports and the timeline.
     pub fn name(self) -> &'static str {
-        Cpu::EXCEPTIONS[self as usize]
+        EXCEPTIONS[self as usize]
     }
 }
 
@@ -142,7 +147,7 @@ fn it_bits(state: u8) -> u32 {
 }
 
 /// One core.
-pub struct Cpu {
+pub struct Cpu<K: CacheKind> {
     /// R0 to R15 as the current mode sees them. While an instruction executes, R15 holds what the
     /// instruction reads: its own address plus 8 (ARM) or 4 (Thumb).
     pub registers: [u32; 16],
@@ -173,14 +178,14 @@ pub struct Cpu {
     /// The system control coprocessor.
     pub cp15: Cp15,
     /// Caches, TLBs, buffers and time.
-    pub memory: CoreMemory<Cpu>,
+    pub memory: CoreMemory<Cpu<K>>,
     /// What the run loop shall know.
     pub requests: Requests,
     /// The branch target buffer, on cores that have one.
     pub branch_buffer: Option<BranchBuffer>,
 }
 
-impl Cpu {
+impl<K: CacheKind> Cpu<K> {
     /// Address of the instruction that executes, or comes next.
     pub fn pc(&self) -> u32 {
         self.memory.pc
@@ -303,7 +308,7 @@ impl Cpu {
     }
 
     /// Runs `access` with the rights of user mode.
-    pub fn as_user<T>(&mut self, access: impl FnOnce(&mut Cpu) -> T) -> T {
+    pub fn as_user<T>(&mut self, access: impl FnOnce(&mut Cpu<K>) -> T) -> T {
         let privileged = self.memory.set_privileged(false);
         let result = access(self);
         self.memory.set_privileged(privileged);
@@ -447,29 +452,29 @@ impl Cpu {
     }
 }
 
-impl Core for Cpu {
-    type DataLine = [u32; 8];
-    type FetchLine = [u32; 8];
-    const DATA_INDEX: CacheAddress = CacheAddress::Virtual;
-    const DATA_TAG: CacheAddress = CacheAddress::Virtual;
+impl<K: CacheKind> Core for Cpu<K> {
+    type DataLine = K::DataLine;
+    type FetchLine = K::FetchLine;
+    const DATA_INDEX: CacheAddress = K::DATA;
+    const DATA_TAG: CacheAddress = K::DATA;
     const FETCH_INDEX: CacheAddress = CacheAddress::Virtual;
-    const FETCH_TAG: CacheAddress = CacheAddress::Virtual;
+    const FETCH_TAG: CacheAddress = K::FETCH_TAG;
+    const COHERENT: bool = K::COHERENT;
     const HAS_NARROW: bool = true;
-    const EXCEPTIONS: &'static [&'static str] =
-        &["undefined instruction", "supervisor call", "prefetch abort", "data abort", "irq", "fiq"];
+    const EXCEPTIONS: &'static [&'static str] = &EXCEPTIONS;
     const TARGET_DESCRIPTION: &'static str = include_str!("gdb_target.xml");
     const DEBUG_PROGRAM_COUNTER: usize = 15;
 
     type Mmu = ArmMmu;
-    type Decoder = Decoder;
-    type Op = Op;
+    type Decoder = Decoder<K>;
+    type Op = Op<K>;
     type Description = SystemMachine;
 
     fn new(
         machine: &SystemMachine,
         platform: &Platform,
         number: usize,
-    ) -> Result<Cpu, GeometryError> {
+    ) -> Result<Cpu<K>, GeometryError> {
         let architecture = match machine.core.architecture {
             ArmArchitecture::Armv4 => Architecture::V4,
             ArmArchitecture::Armv4t => Architecture::V4T,
@@ -511,12 +516,12 @@ impl Core for Cpu {
     }
 
     #[inline(always)]
-    fn memory(&self) -> &CoreMemory<Cpu> {
+    fn memory(&self) -> &CoreMemory<Cpu<K>> {
         &self.memory
     }
 
     #[inline(always)]
-    fn memory_mut(&mut self) -> &mut CoreMemory<Cpu> {
+    fn memory_mut(&mut self) -> &mut CoreMemory<Cpu<K>> {
         &mut self.memory
     }
 
@@ -546,13 +551,13 @@ impl Core for Cpu {
     }
 
     #[inline(always)]
-    fn narrow_length(op: &Op) -> u32 {
+    fn narrow_length(op: &Op<K>) -> u32 {
         // One that is not decoded yet is not executed either.
         u32::from(op.length)
     }
 
     #[inline(always)]
-    fn execute<const NARROW: bool>(&mut self, bus: &mut Bus, op: &Op) -> Flow {
+    fn execute<const NARROW: bool>(&mut self, bus: &mut Bus<K>, op: &Op<K>) -> Flow {
         self.registers[15] = self.memory.pc.wrapping_add(if NARROW { 4 } else { 8 });
         if NARROW && self.it != 0 {
             return self.execute_in_it(bus, op);

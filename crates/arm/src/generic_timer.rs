@@ -1,6 +1,7 @@
 //! How a core reaches its generic timers: coprocessor 15, c14 (ARM DDI 0406C, B8.1 and B8.2). The event
 //! stream (CNTKCTL.EVNTEN) is not modelled: the bits are held.
 
+use crate::caches::CacheKind;
 use mmulab_system::board::Timer;
 
 use crate::cp15::Encoding;
@@ -55,9 +56,9 @@ impl TimerState {
     }
 }
 
-impl Cpu {
+impl<K: CacheKind> Cpu<K> {
     /// MRC of a timer register; nothing on a board without timers.
-    pub(crate) fn timer_register(&self, bus: &mut Bus, register: TimerRegister) -> Option<u32> {
+    pub(crate) fn timer_register(&self, bus: &mut Bus<K>, register: TimerRegister) -> Option<u32> {
         let (core, now) = (self.memory.number, self.memory.now());
         let timers = bus.board.generic_timers()?;
         Some(match register {
@@ -71,7 +72,7 @@ impl Cpu {
     /// MCR of it; whether the board has timers.
     pub(crate) fn set_timer_register(
         &mut self,
-        bus: &mut Bus,
+        bus: &mut Bus<K>,
         register: TimerRegister,
         value: u32,
     ) -> bool {
@@ -89,7 +90,7 @@ impl Cpu {
     }
 
     /// MRRC of c14: the counters and the compare values.
-    pub(crate) fn timer_pair(&self, bus: &mut Bus, opcode_1: u8) -> Option<u64> {
+    pub(crate) fn timer_pair(&self, bus: &mut Bus<K>, opcode_1: u8) -> Option<u64> {
         let (core, now) = (self.memory.number, self.memory.now());
         let timers = bus.board.generic_timers()?;
         match opcode_1 {
@@ -101,7 +102,7 @@ impl Cpu {
     }
 
     /// MCRR of c14.
-    pub(crate) fn set_timer_pair(&mut self, bus: &mut Bus, opcode_1: u8, value: u64) -> bool {
+    pub(crate) fn set_timer_pair(&mut self, bus: &mut Bus<K>, opcode_1: u8, value: u64) -> bool {
         let timer = match opcode_1 {
             2 => Timer::Physical,
             3 => Timer::Virtual,

@@ -2,6 +2,7 @@
 //! and NEON; their page tables, the system control coprocessor, and the cores.
 
 mod branch;
+mod caches;
 pub mod cores;
 pub mod cp15;
 pub mod cpu;
@@ -18,11 +19,12 @@ use mmulab_hardware::GeometryError;
 use mmulab_machine::SystemMachine;
 use mmulab_system::{ImageRules, LoadError, Loaded, Request};
 
+pub use caches::{CacheKind, CoherentCaches, VirtualCaches};
 pub use cpu::Cpu;
 pub use isa::CoprocessorAccess;
 
 /// A machine of ARM cores.
-pub type System = mmulab_system::System<Cpu>;
+pub type System<K> = mmulab_system::System<Cpu<K>>;
 
 /// What ARM's images are like.
 const IMAGES: ImageRules = ImageRules {
@@ -39,7 +41,7 @@ const IMAGES: ImageRules = ImageRules {
 ///
 /// # Errors
 /// A cache or TLB has an impossible shape.
-pub fn system(machine: &SystemMachine) -> Result<System, GeometryError> {
+pub fn system<K: CacheKind>(machine: &SystemMachine) -> Result<System<K>, GeometryError> {
     System::new(machine, machine.platform())
 }
 

@@ -1,6 +1,7 @@
 //! The calls of a board's firmware that turn cores on and off: Power State Coordination Interface 1.1
 //! (ARM DEN 0022), by HVC or SMC.
 
+use crate::caches::CacheKind;
 use mmulab_system::Cause;
 use mmulab_system::core::Flow;
 
@@ -30,7 +31,7 @@ const POWER_DOWN: u32 = 1 << 16;
 
 /// A call: the function and its arguments in R0 to R3, the result in R0. A board without such firmware,
 /// or user mode, makes it an undefined instruction.
-pub fn call(cpu: &mut Cpu, bus: &mut Bus) -> Flow {
+pub fn call<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) -> Flow {
     if !cpu.privileged() || !bus.board.has_power_firmware() {
         return cpu.undefined();
     }
@@ -83,13 +84,13 @@ pub fn call(cpu: &mut Cpu, bus: &mut Bus) -> Flow {
 }
 
 /// The core of an affinity value, as the cores' MPIDR have it.
-fn core_of(bus: &Bus, affinity: u32) -> Option<usize> {
+fn core_of<K: CacheKind>(bus: &Bus<K>, affinity: u32) -> Option<usize> {
     let number = affinity as usize;
     (number < bus.core_count()).then_some(number)
 }
 
 /// The core goes off with clean caches, as its memory may be another's when it comes back.
-fn turn_off(cpu: &mut Cpu, bus: &mut Bus) {
+fn turn_off<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) {
     while !cpu.memory.clean_next_line(bus, true) {}
     cpu.memory.invalidate_instructions(bus, false);
     cpu.memory.invalidate_translations(bus, true, true);

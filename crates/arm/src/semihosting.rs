@@ -1,6 +1,7 @@
 //! The few semihosting calls that end a run or print (ARM DUI 0203, semihosting), so that one image
 //! ends on QEMU and here.
 
+use crate::caches::CacheKind;
 use mmulab_system::core::Flow;
 
 use crate::cpu::{Bus, Cpu};
@@ -17,7 +18,7 @@ const LONGEST_STRING: usize = 1 << 16;
 
 /// Serves the call in R0, or returns `None` for one that is not served. Arguments are read as the
 /// core would load them, with the cost of these loads.
-pub fn call(cpu: &mut Cpu, bus: &mut Bus) -> Option<Flow> {
+pub fn call<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) -> Option<Flow> {
     let argument = cpu.registers[1];
     match cpu.registers[0] {
         EXIT => bus.board.exit = Some(u8::from(argument != APPLICATION_EXIT)),

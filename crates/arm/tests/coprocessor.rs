@@ -5,7 +5,7 @@
 
 mod support;
 
-use mmulab_arm::CoprocessorAccess;
+use mmulab_arm::{CoprocessorAccess, VirtualCaches};
 use support::{Code, MACHINES, START, branch, cached, machine, mcr, run, run_limited, uncached};
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
@@ -193,7 +193,8 @@ fn no_write_is_swallowed_without_a_note() {
     for name in MACHINES {
         let listed = writes_with_effect(name);
         let mut system =
-            mmulab_arm::system(&machine(name, &[("memory.size_bytes", "1M")])).unwrap();
+            mmulab_arm::system::<VirtualCaches>(&machine(name, &[("memory.size_bytes", "1M")]))
+                .unwrap();
         for encoding in 0..1 << 14 {
             let (opcode_1, n) = (encoding >> 11, encoding >> 7 & 15);
             let (m, opcode_2) = (encoding >> 3 & 15, encoding & 7);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use mmulab_arm::VirtualCaches;
 use mmulab_hardware::Random;
 use mmulab_system::gdb;
 use mmulab_system::{Host, Stop, Transcript};
@@ -75,7 +76,7 @@ fn serve<H: Host + Send + 'static>(
 ) -> (Gdb, JoinHandle<Result<Stop, String>>) {
     let port = free_port();
     let served = std::thread::spawn(move || {
-        let mut system = mmulab_arm::system(&machine("arm926ej-s", &[])).unwrap();
+        let mut system = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &[])).unwrap();
         system.load(&code.image());
         gdb::serve(&mut system, &mut host, port, 1_000_000)
     });
@@ -102,7 +103,7 @@ impl Host for Impatient {
 
 #[test]
 fn a_user_who_interrupts_need_not_wait_for_gdb() {
-    let mut system = mmulab_arm::system(&machine("arm926ej-s", &[])).unwrap();
+    let mut system = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &[])).unwrap();
     let mut host = Impatient(Arc::new(AtomicBool::new(true)));
     let stop = gdb::serve(&mut system, &mut host, free_port(), 1_000_000);
     assert_eq!(stop, Ok(Stop::Interrupted));

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mmulab_arm::load;
+use mmulab_arm::{VirtualCaches, load};
 use mmulab_hardware::{Cause as _, Random};
 use mmulab_system::{Cause, File, Loaded, Request, Stop, Transcript};
 use support::{Code, MACHINES, START, asm, branch, cached, machine, run, run_limited, uncached};
@@ -246,7 +246,7 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     let mut code = Code::new();
     code.put(support::LAB + 0x18, 3).put(support::LAB + 0x20, 7).system(0, 8, 7, 0);
     code.set(0, 0).exit_with(0);
-    let mut system = mmulab_arm::system(&machine).unwrap();
+    let mut system = mmulab_arm::system::<VirtualCaches>(&machine).unwrap();
     let clock_hz = machine.core.clock_hz;
     system.start_timeline(mmulab_system::timeline::Timeline::create(&path, clock_hz, 1).unwrap());
     system.load(&code.image());

@@ -4,6 +4,7 @@
 
 mod support;
 
+use mmulab_arm::VirtualCaches;
 use mmulab_system::checker::{Kind, Report};
 use mmulab_system::{Stop, Transcript};
 use support::{Code, LAB, START, cached, machine, uncached};
@@ -72,7 +73,8 @@ fn program(writer_cleans: bool, reader_invalidates: bool) -> Program {
 /// Runs it; gives the status, which is what core 1 loaded, the reports, and the cycles.
 fn run(program: &Program, interleave_cycles: &str) -> (Stop, Vec<Report>, u64) {
     let changes = [("cores", "2"), ("interleave_cycles", interleave_cycles)];
-    let Ok(mut system) = mmulab_arm::system(&machine("arm926ej-s", &changes)) else {
+    let Ok(mut system) = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &changes))
+    else {
         panic!("two cores are a machine");
     };
     system.load(&program.code.image());

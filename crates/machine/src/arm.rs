@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BoardKind, BufferShape, Cache, ConfigurationError, MemoryShape, Platform, TlbShape};
+use crate::{
+    BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, MemoryShape, Platform,
+    TlbShape,
+};
 
 /// A whole system around an ARM core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +37,12 @@ pub struct SystemMachine {
     /// Second small data cache, for pages with C = 1 and B = 0 (SA-1100) or X = 1 (XScale).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mini_dcache: Option<Cache>,
+    /// Second level that all cores share, with lines as long as the first's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level_2: Option<Cache>,
+    /// What coherence costs, on cores whose data caches are kept coherent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<CoherenceShape>,
     /// The TLB of instruction fetches; of data too where there is no `dtlb`.
     pub itlb: TlbShape,
     /// The TLB of data accesses, where it is one of its own.
@@ -222,8 +231,8 @@ impl SystemMachine {
             icache: self.icache.clone(),
             dcache: self.dcache.clone(),
             mini_dcache: self.mini_dcache.clone(),
-            level_2: None,
-            coherence: None,
+            level_2: self.level_2.clone(),
+            coherence: self.coherence.clone(),
             board: self.board,
             itlb: self.itlb.clone(),
             dtlb: self.dtlb.clone(),
@@ -287,14 +296,17 @@ impl SystemMachine {
         }
         for (path, cache) in [("icache", Some(&self.icache)), ("dcache", Some(&self.dcache))]
             .into_iter()
-            .chain([("mini_dcache", self.mini_dcache.as_ref())])
+            .chain([("mini_dcache", self.mini_dcache.as_ref()), ("level_2", self.level_2.as_ref())])
         {
             let Some(cache) = cache else { continue };
             cache.check(path)?;
-            if cache.line_bytes != 32 {
+            // Line sizes are known when the simulator is compiled.
+            let coherent = self.coherence.is_some();
+            let line_bytes = if coherent && path != "icache" { 64 } else { 32 };
+            if cache.line_bytes != line_bytes {
                 return Err(ConfigurationError::new(
                     format!("{path}.line_bytes"),
-                    "the lines of these cores have 32 bytes",
+                    format!("the lines of these cores have {line_bytes} bytes"),
                 ));
             }
             if !cache.sets().is_power_of_two() {
@@ -306,10 +318,11 @@ impl SystemMachine {
                     ),
                 ));
             }
-            if cache.size_bytes > 1 << 17 {
+            let most = if path == "level_2" { 1 << 22 } else { 1 << 17 };
+            if cache.size_bytes > most {
                 return Err(ConfigurationError::new(
                     format!("{path}.size_bytes"),
-                    "the caches of these cores have at most 131072 bytes",
+                    format!("this cache of these cores has at most {most} bytes"),
                 ));
             }
         }
@@ -355,6 +368,12 @@ impl SystemMachine {
             return Err(ConfigurationError::new(
                 "buffers.write_entries",
                 "needs 1 to 64 entries, and words for at least one of them",
+            ));
+        }
+        if self.level_2.is_some() && self.coherence.is_none() {
+            return Err(ConfigurationError::new(
+                "level_2",
+                "needs coherence: only cores with coherent caches share a second level here",
             ));
         }
         if let BoardKind::Virt { timer_hz } = self.board

@@ -122,7 +122,7 @@ pub struct BufferShape {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryShape {
-    /// RAM, from physical address 0.
+    /// RAM, from where the board has it on.
     pub size_bytes: u64,
     /// A line fill, from the miss to the end of the stall.
     pub line_fill_cycles: u32,

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use mmulab_arm::{CacheKind, CoherentCaches, VirtualCaches};
+use mmulab_machine::SystemMachine;
 use mmulab_system::timeline::Timeline;
-use mmulab_system::{File, Host, LoadError, Request, Stop, Symbols};
+use mmulab_system::{File, Host, LoadError, Loaded, Request, Stop, Symbols};
 use pyo3::prelude::*;
 
 use crate::errors::{
@@ -127,10 +129,37 @@ pub(crate) fn boot<'py>(
         Ok((loaded, named.and_then(|file| Symbols::parse(&file.bytes))))
     };
     let (loaded, symbols) = prepare().map_err(IntoPython::into_python)?;
-    let mut system =
-        mmulab_arm::system(machine).map_err(|error| impossible_machine(&machine.name, &error))?;
+    let options = Options { check, timeline, gdb_port, max_instructions, console };
+    // Coherence comes with caches of another kind, which the engine has compiled in.
+    if machine.coherence.is_some() {
+        run::<CoherentCaches>(python, machine, &loaded, symbols, options)
+    } else {
+        run::<VirtualCaches>(python, machine, &loaded, symbols, options)
+    }
+}
+
+/// How an image runs.
+struct Options {
+    check: bool,
+    timeline: Option<PathBuf>,
+    gdb_port: Option<u16>,
+    max_instructions: Option<u64>,
+    console: Option<Py<PyAny>>,
+}
+
+/// Runs what was loaded on cores with caches of a kind.
+fn run<'py, K: CacheKind>(
+    python: Python<'py>,
+    machine: &SystemMachine,
+    loaded: &Loaded,
+    symbols: Option<Symbols>,
+    options: Options,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Options { check, timeline, gdb_port, max_instructions, console } = options;
+    let mut system = mmulab_arm::system::<K>(machine)
+        .map_err(|error| impossible_machine(&machine.name, &error))?;
     system.symbols = symbols;
-    system.load(&loaded);
+    system.load(loaded);
     if check {
         system.start_checking();
     }

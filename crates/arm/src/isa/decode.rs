@@ -1,5 +1,6 @@
 //! From words to [`Op`]s, with the stalls between neighbours.
 
+use crate::caches::CacheKind;
 use std::sync::LazyLock;
 
 use mmulab_machine::ArmTiming;
@@ -20,21 +21,34 @@ const THUMB_CHOICE: Choice = Choice { high: 8, bits: 8, low: 4 };
 const WIDE_CHOICE: Choice = Choice { high: 20, bits: 9, low: 4 };
 
 /// The tables of one generation of cores.
-pub(super) struct Tables {
-    pub conditional: Table,
-    pub unconditional: Table,
-    pub narrow: Table,
-    pub wide: Table,
+pub struct Tables<K: CacheKind> {
+    pub conditional: Table<K>,
+    pub unconditional: Table<K>,
+    pub narrow: Table<K>,
+    pub wide: Table<K>,
 }
 
-/// Cores before ARMv7, which have no instructions of ARMv7 and some encodings that it gave away.
-pub(super) static BEFORE_V7: LazyLock<Tables> = LazyLock::new(|| Tables::of(false));
-/// Cores from ARMv7 on.
-pub(super) static FROM_V7: LazyLock<Tables> = LazyLock::new(|| Tables::of(true));
+/// The tables of all generations, each made when it is first used.
+pub struct Generations<K: CacheKind> {
+    /// Cores before ARMv7, which have no instructions of ARMv7 and some encodings that it gave away.
+    pub before_v7: LazyLock<Tables<K>>,
+    /// Cores from ARMv7 on.
+    pub from_v7: LazyLock<Tables<K>>,
+}
 
-impl Tables {
-    fn of(v7: bool) -> Tables {
-        let kept = |row: &&Row| match row.since {
+impl<K: CacheKind> Generations<K> {
+    /// None is made yet.
+    pub const fn new() -> Generations<K> {
+        Generations {
+            before_v7: LazyLock::new(|| Tables::of(false)),
+            from_v7: LazyLock::new(|| Tables::of(true)),
+        }
+    }
+}
+
+impl<K: CacheKind> Tables<K> {
+    fn of(v7: bool) -> Tables<K> {
+        let kept = |row: &Row<K>| match row.since {
             Since::Version(version) => v7 || version < Architecture::V7A,
             Since::Until(_) | Since::XScale => !v7,
         };
@@ -47,7 +61,7 @@ impl Tables {
     }
 
     /// The row of an instruction.
-    fn row(&self, word: u32, state: State) -> Option<&'static Row> {
+    fn row(&self, word: u32, state: State) -> Option<&Row<K>> {
         match state {
             State::Arm if word >> 28 == 15 => self.unconditional.find(word),
             State::Arm => self.conditional.find(word),
@@ -67,7 +81,7 @@ pub(super) enum State {
 
 /// What decoding depends on beside the words.
 #[derive(Clone)]
-pub struct Decoder {
+pub struct Decoder<K: CacheKind> {
     /// The core's architecture version.
     pub architecture: Architecture,
     /// The core's instruction timing.
@@ -78,7 +92,7 @@ pub struct Decoder {
     /// from one line to the next behind a load.
     sources: Box<[Sources; REMEMBERED]>,
     /// Instructions of 32 bits in Thumb state whose halves are in two lines, by a hash of the word.
-    split: Box<[(u32, Op)]>,
+    split: Box<[(u32, Op<K>)]>,
 }
 
 /// The registers that a word reads.
@@ -92,9 +106,9 @@ struct Sources {
 const REMEMBERED: usize = 1024;
 
 /// An instruction without what comes after it.
-pub struct Decoded {
+pub struct Decoded<K: CacheKind> {
     /// The instruction; `late` is what it delivers late, whatever follows.
-    pub op: Op,
+    pub op: Op<K>,
     /// Its operands, which are not in `op` yet.
     pub operands: Operands,
     /// Registers that it reads in its first cycle; bit n is register n. Stored data is wanted a cycle
@@ -103,27 +117,27 @@ pub struct Decoded {
 }
 
 /// The handler of an instruction that is not decoded yet. `immediate` is its index.
-fn decode_first(cpu: &mut Cpu, _: &mut Bus, index: PackedOperands) -> Flow {
+fn decode_first<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, index: PackedOperands) -> Flow {
     cpu.memory.fetch.decode(index.immediate);
     Flow::Decoded
 }
 
-impl Decode for Decoder {
-    type Op = Op;
+impl<K: CacheKind> Decode for Decoder<K> {
+    type Op = Op<K>;
     type Late = Late;
 
-    fn undecoded(index: u32) -> Op {
+    fn undecoded(index: u32) -> Op<K> {
         // It costs nothing to find out.
         let mut op = Op { cost: Cost::NONE, length: 0, ..Op::new(decode_first) };
         op.operands.immediate = index;
         op
     }
 
-    fn word(&mut self, word: u32, following: Option<u32>) -> Op {
+    fn word(&mut self, word: u32, following: Option<u32>) -> Op<K> {
         self.with_stall(word, following, State::Arm)
     }
 
-    fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Op {
+    fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Op<K> {
         let [second, third, fourth] = following.map(|half| half.map(u32::from));
         let half = u32::from(half);
         let joined = |low: Option<u32>, high: Option<u32>| {
@@ -162,14 +176,14 @@ impl Decode for Decoder {
     }
 
     #[inline(always)]
-    fn late(op: &Op) -> Option<Late> {
+    fn late(op: &Op<K>) -> Option<Late> {
         op.late.is_some().then_some(op.late)
     }
 
     /// What an instruction is that this core does not have but another does, with where to read of it.
     fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
         let state = if thumb { State::Narrow } else { State::Arm };
-        let Row { name, section, since, .. } = [&BEFORE_V7, &FROM_V7]
+        let Row { name, section, since, .. } = [&K::tables().before_v7, &K::tables().from_v7]
             .into_iter()
             .find_map(|tables| tables.row(word, state).filter(|row| !self.has(row.since)))?;
         let manual = match since {
@@ -186,7 +200,7 @@ fn hash(word: u32) -> usize {
 }
 
 /// Executes an instruction of 32 bits whose second half is in the next line: `op` has the first half.
-fn execute_split(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+fn execute_split<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOperands) -> Flow {
     let second = match cpu.memory.fetch_half(bus, cpu.memory.pc.wrapping_add(2)) {
         Ok(second) => u32::from(second),
         Err(fault) => {
@@ -204,9 +218,9 @@ fn execute_split(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
     (inner.handler)(cpu, bus, inner.operands)
 }
 
-impl Decoder {
+impl<K: CacheKind> Decoder<K> {
     /// A decoder for a core; see the fields.
-    pub fn new(architecture: Architecture, timing: ArmTiming, xscale: bool) -> Decoder {
+    pub fn new(architecture: Architecture, timing: ArmTiming, xscale: bool) -> Decoder<K> {
         // ANDEQ R0, R0, R0 reads R0.
         let first = Sources { word: 0, state: State::Arm, registers: 1 };
         // Zero is no instruction of 32 bits, so that no word finds it.
@@ -222,7 +236,7 @@ impl Decoder {
     }
 
     /// An instruction of 32 bits in Thumb state, without a look at what follows.
-    fn split(&mut self, word: u32) -> Op {
+    fn split(&mut self, word: u32) -> Op<K> {
         let place = hash(word) % REMEMBERED;
         if self.split[place].0 != word {
             self.split[place] = (word, self.with_stall(word, None, State::Wide));
@@ -230,13 +244,17 @@ impl Decoder {
         self.split[place].1
     }
 
-    fn tables(&self) -> &'static Tables {
-        if self.architecture >= Architecture::V7A { &FROM_V7 } else { &BEFORE_V7 }
+    fn tables(&self) -> &'static Tables<K> {
+        if self.architecture >= Architecture::V7A {
+            &K::tables().from_v7
+        } else {
+            &K::tables().before_v7
+        }
     }
 
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
-    fn with_stall(&mut self, word: u32, following: Option<u32>, state: State) -> Op {
+    fn with_stall(&mut self, word: u32, following: Option<u32>, state: State) -> Op<K> {
         let Decoded { mut op, operands, .. } = self.decode(word, state);
         op.operands = operands.into();
         op.length = if state == State::Narrow { 2 } else { 4 };
@@ -249,7 +267,7 @@ impl Decoder {
         op
     }
 
-    pub(super) fn decode(&self, word: u32, state: State) -> Decoded {
+    pub(super) fn decode(&self, word: u32, state: State) -> Decoded<K> {
         match self.tables().row(word, state) {
             Some(row) if self.has(row.since) => (row.form)(&row.pattern.fields(word), self),
             _ => self.undefined(word, state),
@@ -257,7 +275,7 @@ impl Decoder {
     }
 
     /// A condition that fails keeps even an undefined instruction from doing anything (A3.13.1).
-    fn undefined(&self, word: u32, state: State) -> Decoded {
+    fn undefined(&self, word: u32, state: State) -> Decoded<K> {
         let always = state != State::Arm || word >> 28 == 15;
         let condition = if always { 14 } else { (word >> 28) as u8 };
         Decoded::new(execute::undefined).when(condition)

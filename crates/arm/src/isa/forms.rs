@@ -3,6 +3,7 @@
 //! Each function here makes one kind of instruction from its operands; the tables of both instruction
 //! sets say which field is which operand.
 
+use crate::caches::CacheKind;
 use mmulab_machine::ArmTiming;
 
 use mmulab_system::clock::Cost;
@@ -33,33 +34,33 @@ fn set_of(registers: &[u8]) -> u16 {
     registers.iter().fold(0, |set, &register| set | 1 << register)
 }
 
-impl Decoded {
+impl<K: CacheKind> Decoded<K> {
     /// Without operands.
-    pub fn new(handler: Handler) -> Decoded {
+    pub fn new(handler: Handler<K>) -> Decoded<K> {
         Decoded { op: Op::new(handler), operands: Operands::default(), sources: 0 }
     }
 
     /// Under a condition; without it, it is executed always.
-    pub fn when(mut self, condition: u8) -> Decoded {
+    pub fn when(mut self, condition: u8) -> Decoded<K> {
         self.op.passes = CONDITIONS[usize::from(condition)];
         self
     }
 
-    pub(super) fn reads(mut self, registers: &[u8]) -> Decoded {
+    pub(super) fn reads(mut self, registers: &[u8]) -> Decoded<K> {
         self.sources |= set_of(registers);
         self
     }
 
-    pub(super) fn delivers(self, register: u8, cycles: u8) -> Decoded {
+    pub(super) fn delivers(self, register: u8, cycles: u8) -> Decoded<K> {
         self.delivers_two(register, PC, cycles)
     }
 
-    pub(super) fn delivers_two(mut self, first: u8, second: u8, cycles: u8) -> Decoded {
+    pub(super) fn delivers_two(mut self, first: u8, second: u8, cycles: u8) -> Decoded<K> {
         self.op.late = Late::new((first, second), cycles);
         self
     }
 
-    pub(super) fn takes(mut self, cycles: u8) -> Decoded {
+    pub(super) fn takes(mut self, cycles: u8) -> Decoded<K> {
         self.op.cost = Cost::issue(cycles);
         self
     }
@@ -109,29 +110,34 @@ macro_rules! data_processing_handlers {
     };
     (@variants $operation:ident, $form:ident) => {
         [
-            alu::data_processing::<$operation, false, $form> as Handler,
-            alu::data_processing::<$operation, true, $form> as Handler,
-            alu::data_processing_to_pc::<$operation, $form> as Handler,
+            alu::data_processing::<K, $operation, false, $form> as Handler<K>,
+            alu::data_processing::<K, $operation, true, $form> as Handler<K>,
+            alu::data_processing_to_pc::<K, $operation, $form> as Handler<K>,
         ]
     };
 }
 
 /// Handlers by operation, form, and: no flags, flags, to R15.
-static DATA_PROCESSING: [[[Handler; 3]; 4]; 17] = data_processing_handlers![
-    AND, EOR, SUB, RSB, ADD, ADC, SBC, RSC, TST, TEQ, CMP, CMN, ORR, MOV, BIC, MVN, ORN
-];
+fn data_processing_handlers<K: CacheKind>() -> &'static [[[Handler<K>; 3]; 4]; 17] {
+    const {
+        &data_processing_handlers![
+            AND, EOR, SUB, RSB, ADD, ADC, SBC, RSC, TST, TEQ, CMP, CMN, ORR, MOV, BIC, MVN, ORN
+        ]
+    }
+}
 
 /// An operation with two operands, of which moves have only the second, and comparisons no result.
-pub fn data_processing(
+pub fn data_processing<K: CacheKind>(
     timing: &ArmTiming,
     operation: u8,
     flags: bool,
     (rd, rn): (u8, u8),
     operand: Operand,
-) -> Decoded {
+) -> Decoded<K> {
     let compares = matches!(operation, TST | TEQ | CMP | CMN);
     let variant = if rd == PC && !compares { 2 } else { usize::from(flags) };
-    let handler = |form: u8| DATA_PROCESSING[usize::from(operation)][usize::from(form)][variant];
+    let handler =
+        |form: u8| data_processing_handlers()[usize::from(operation)][usize::from(form)][variant];
     let mut decoded = match operand {
         Operand::Immediate(value, carry) => {
             let mut decoded = Decoded::new(handler(IMMEDIATE));
@@ -160,14 +166,14 @@ pub fn data_processing(
 }
 
 /// Thumb's ADD of a constant to R15, whose bit 1 it ignores.
-pub fn add_to_pc(rd: u8, immediate: u32) -> Decoded {
+pub fn add_to_pc<K: CacheKind>(rd: u8, immediate: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(alu::thumb_add_to_pc);
     (decoded.operands.rd, decoded.operands.immediate) = (rd, immediate);
     decoded
 }
 
 /// CLZ.
-pub fn count_leading_zeros(rd: u8, rm: u8) -> Decoded {
+pub fn count_leading_zeros<K: CacheKind>(rd: u8, rm: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(alu::count_leading_zeros);
     (decoded.operands.rd, decoded.operands.rm) = (rd, rm);
     decoded.reads(&[rm])
@@ -189,7 +195,7 @@ pub struct Factors {
     pub rs: u8,
 }
 
-fn factors(handler: Handler, registers: Factors) -> Decoded {
+fn factors<K: CacheKind>(handler: Handler<K>, registers: Factors) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     let Factors { rd, rn, rm, rs } = registers;
     (decoded.operands.rd, decoded.operands.rn, decoded.operands.rm, decoded.operands.rs) =
@@ -198,12 +204,17 @@ fn factors(handler: Handler, registers: Factors) -> Decoded {
 }
 
 /// MUL and MLA.
-pub fn multiply(timing: &ArmTiming, accumulate: bool, flags: bool, registers: Factors) -> Decoded {
+pub fn multiply<K: CacheKind>(
+    timing: &ArmTiming,
+    accumulate: bool,
+    flags: bool,
+    registers: Factors,
+) -> Decoded<K> {
     let handler = match (accumulate, flags) {
-        (false, false) => multiply::multiply::<false, false>,
-        (false, true) => multiply::multiply::<false, true>,
-        (true, false) => multiply::multiply::<true, false>,
-        (true, true) => multiply::multiply::<true, true>,
+        (false, false) => multiply::multiply::<K, false, false>,
+        (false, true) => multiply::multiply::<K, false, true>,
+        (true, false) => multiply::multiply::<K, true, false>,
+        (true, true) => multiply::multiply::<K, true, true>,
     };
     let decoded = factors(handler, registers)
         .takes(timing.multiply_cycles + if flags { timing.multiply_flags_cycles } else { 0 })
@@ -212,18 +223,18 @@ pub fn multiply(timing: &ArmTiming, accumulate: bool, flags: bool, registers: Fa
 }
 
 /// UMULL, UMLAL, SMULL, SMLAL. Only the lower half of what is added is wanted in the first cycle.
-pub fn multiply_long(
+pub fn multiply_long<K: CacheKind>(
     timing: &ArmTiming,
     signed: bool,
     accumulate: bool,
     flags: bool,
     registers: Factors,
-) -> Decoded {
+) -> Decoded<K> {
     let handler = match (signed, accumulate) {
-        (false, false) => multiply::multiply_long::<false, false>,
-        (false, true) => multiply::multiply_long::<false, true>,
-        (true, false) => multiply::multiply_long::<true, false>,
-        (true, true) => multiply::multiply_long::<true, true>,
+        (false, false) => multiply::multiply_long::<K, false, false>,
+        (false, true) => multiply::multiply_long::<K, false, true>,
+        (true, false) => multiply::multiply_long::<K, true, false>,
+        (true, true) => multiply::multiply_long::<K, true, true>,
     };
     let flags_cycles = if flags { timing.multiply_flags_cycles } else { 0 };
     let mut decoded = factors(handler, registers)
@@ -245,12 +256,12 @@ pub enum Addend {
 }
 
 /// The multiplies of 16-bit factors; the handler knows which halves.
-pub fn multiply_half(
+pub fn multiply_half<K: CacheKind>(
     timing: &ArmTiming,
-    handler: Handler,
+    handler: Handler<K>,
     addend: Addend,
     registers: Factors,
-) -> Decoded {
+) -> Decoded<K> {
     let decoded = factors(handler, registers)
         .takes(timing.dsp_cycles)
         .delivers(registers.rd, timing.multiply_use_cycles);
@@ -262,21 +273,28 @@ pub fn multiply_half(
 }
 
 /// QADD, QSUB, QDADD, QDSUB.
-pub fn saturating(timing: &ArmTiming, handler: Handler, (rd, rm, rn): (u8, u8, u8)) -> Decoded {
+pub fn saturating<K: CacheKind>(
+    timing: &ArmTiming,
+    handler: Handler<K>,
+    (rd, rm, rn): (u8, u8, u8),
+) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rd, decoded.operands.rm, decoded.operands.rn) = (rd, rm, rn);
     decoded.takes(timing.dsp_cycles).reads(&[rm, rn]).delivers(rd, timing.multiply_use_cycles)
 }
 
 /// MIA and its like; the handler knows which halves. It waits for Rs only, as the model has it.
-pub fn accumulate(handler: Handler, (rm, rs): (u8, u8)) -> Decoded {
+pub fn accumulate<K: CacheKind>(handler: Handler<K>, (rm, rs): (u8, u8)) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rm, decoded.operands.rs) = (rm, rs);
     decoded.reads(&[rs])
 }
 
 /// MAR and MRA.
-pub fn accumulator_transfer(handler: Handler, (low, high): (u8, u8)) -> Decoded {
+pub fn accumulator_transfer<K: CacheKind>(
+    handler: Handler<K>,
+    (low, high): (u8, u8),
+) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rd, decoded.operands.rn) = (low, high);
     decoded.takes(2)
@@ -327,7 +345,7 @@ impl Address {
     }
 
     /// An instruction with this address, in full.
-    fn general(&self, handler: Handler) -> Decoded {
+    fn general<K: CacheKind>(&self, handler: Handler<K>) -> Decoded<K> {
         let mut decoded = Decoded::new(handler);
         decoded.operands.modifiers = self.mode;
         decoded.operands.rn = self.rn;
@@ -344,7 +362,7 @@ impl Address {
     }
 
     /// The same, with the sign in the immediate.
-    fn signed(&self, handler: Handler) -> Decoded {
+    fn signed<K: CacheKind>(&self, handler: Handler<K>) -> Decoded<K> {
         let mut decoded = self.general(handler);
         if !self.up() {
             decoded.operands.immediate = decoded.operands.immediate.wrapping_neg();
@@ -354,22 +372,22 @@ impl Address {
 }
 
 /// Handlers of one size of access: with a constant offset, with an added register, with anything.
-struct Handlers {
-    offset: Handler,
-    indexed: Handler,
-    general: Handler,
+struct Handlers<K: CacheKind> {
+    offset: Handler<K>,
+    indexed: Handler<K>,
+    general: Handler<K>,
 }
 
-impl Handlers {
-    const fn of<const LOAD: bool, const BYTE: bool>() -> Handlers {
+impl<K: CacheKind> Handlers<K> {
+    const fn of<const LOAD: bool, const BYTE: bool>() -> Handlers<K> {
         Handlers {
-            offset: load_store::word_or_byte_offset::<LOAD, BYTE>,
-            indexed: load_store::word_or_byte_indexed::<LOAD, BYTE>,
-            general: load_store::word_or_byte_general::<LOAD, BYTE>,
+            offset: load_store::word_or_byte_offset::<K, LOAD, BYTE>,
+            indexed: load_store::word_or_byte_indexed::<K, LOAD, BYTE>,
+            general: load_store::word_or_byte_general::<K, LOAD, BYTE>,
         }
     }
 
-    fn decode(&self, rd: u8, address: Address, to_pc: bool) -> Decoded {
+    fn decode(&self, rd: u8, address: Address, to_pc: bool) -> Decoded<K> {
         let mut decoded = match address.offset {
             Offset::Immediate(_) if address.is_plain() && !to_pc => address.signed(self.offset),
             Offset::Register(_, LSL, _) if address.is_plain() && address.up() && !to_pc => {
@@ -383,98 +401,110 @@ impl Handlers {
 }
 
 /// LDR.
-pub fn load_word(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    const HANDLERS: Handlers = Handlers::of::<true, false>();
-    HANDLERS.decode(rd, address, rd == PC).delivers(rd, timing.load_use_cycles)
+pub fn load_word<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    Handlers::of::<true, false>().decode(rd, address, rd == PC).delivers(rd, timing.load_use_cycles)
 }
 
 /// LDRB.
-pub fn load_byte(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    const HANDLERS: Handlers = Handlers::of::<true, true>();
-    HANDLERS.decode(rd, address, rd == PC).delivers(rd, timing.load_narrow_use_cycles)
+pub fn load_byte<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    Handlers::of::<true, true>()
+        .decode(rd, address, rd == PC)
+        .delivers(rd, timing.load_narrow_use_cycles)
 }
 
 /// STR.
-pub fn store_word(_: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    const HANDLERS: Handlers = Handlers::of::<false, false>();
-    HANDLERS.decode(rd, address, false)
+pub fn store_word<K: CacheKind>(_: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    Handlers::of::<false, false>().decode(rd, address, false)
 }
 
 /// STRB.
-pub fn store_byte(_: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    const HANDLERS: Handlers = Handlers::of::<false, true>();
-    HANDLERS.decode(rd, address, false)
+pub fn store_byte<K: CacheKind>(_: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    Handlers::of::<false, true>().decode(rd, address, false)
 }
 
 /// The loads and stores of addressing mode 3 (A5.3) but LDRD and STRD.
-fn extra<const KIND: u8>(rd: u8, address: Address) -> Decoded {
+fn extra<K: CacheKind, const KIND: u8>(rd: u8, address: Address) -> Decoded<K> {
     let mut decoded = match address.offset {
         Offset::Immediate(_) if address.is_plain() => {
-            address.signed(load_store::extra_offset::<KIND>)
+            address.signed(load_store::extra_offset::<K, KIND>)
         }
-        _ => address.general(load_store::extra_general::<KIND>),
+        _ => address.general(load_store::extra_general::<K, KIND>),
     };
     decoded.operands.rd = rd;
     decoded
 }
 
 /// LDRH.
-pub fn load_half(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    extra::<LOAD_HALF>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
+pub fn load_half<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    extra::<K, LOAD_HALF>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
 }
 
 /// LDRSB.
-pub fn load_signed_byte(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    extra::<LOAD_SIGNED_BYTE>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
+pub fn load_signed_byte<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    extra::<K, LOAD_SIGNED_BYTE>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
 }
 
 /// LDRSH.
-pub fn load_signed_half(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    extra::<LOAD_SIGNED_HALF>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
+pub fn load_signed_half<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    extra::<K, LOAD_SIGNED_HALF>(rd, address).delivers(rd, timing.load_narrow_use_cycles)
 }
 
 /// STRH.
-pub fn store_half(_: &ArmTiming, rd: u8, address: Address) -> Decoded {
-    extra::<STORE_HALF>(rd, address)
+pub fn store_half<K: CacheKind>(_: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
+    extra::<K, STORE_HALF>(rd, address)
 }
 
 /// LDRD, whose second register comes last.
-pub fn load_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+pub fn load_double<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
     load_pair(timing, (rd, rd + 1), address)
 }
 
 /// LDRD of any two registers.
-pub fn load_pair(timing: &ArmTiming, (first, second): (u8, u8), address: Address) -> Decoded {
-    let mut decoded = extra::<LOAD_DOUBLE>(first, address);
+pub fn load_pair<K: CacheKind>(
+    timing: &ArmTiming,
+    (first, second): (u8, u8),
+    address: Address,
+) -> Decoded<K> {
+    let mut decoded = extra::<K, LOAD_DOUBLE>(first, address);
     decoded.operands.rs = second;
     decoded.takes(timing.double_cycles).delivers(second, timing.load_use_cycles)
 }
 
 /// STRD.
-pub fn store_double(timing: &ArmTiming, rd: u8, address: Address) -> Decoded {
+pub fn store_double<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
     store_pair(timing, (rd, rd + 1), address)
 }
 
 /// STRD of any two registers.
-pub fn store_pair(timing: &ArmTiming, (first, second): (u8, u8), address: Address) -> Decoded {
-    let mut decoded = extra::<STORE_DOUBLE>(first, address);
+pub fn store_pair<K: CacheKind>(
+    timing: &ArmTiming,
+    (first, second): (u8, u8),
+    address: Address,
+) -> Decoded<K> {
+    let mut decoded = extra::<K, STORE_DOUBLE>(first, address);
     decoded.operands.rs = second;
     decoded.takes(timing.double_cycles)
 }
 
 /// Thumb's load relative to R15, whose bit 1 it ignores.
-pub fn load_literal(timing: &ArmTiming, rd: u8, offset: u32) -> Decoded {
+pub fn load_literal<K: CacheKind>(timing: &ArmTiming, rd: u8, offset: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(load_store::thumb_load_literal);
     (decoded.operands.rd, decoded.operands.immediate) = (rd, offset);
     decoded.delivers(rd, timing.load_use_cycles)
 }
 
 /// PLD.
-pub fn preload(address: Address) -> Decoded {
+pub fn preload<K: CacheKind>(address: Address) -> Decoded<K> {
     address.general(load_store::preload)
 }
 
-fn block(timing: &ArmTiming, handler: Handler, rn: u8, mode: u8, list: u32) -> Decoded {
+fn block<K: CacheKind>(
+    timing: &ArmTiming,
+    handler: Handler<K>,
+    rn: u8,
+    mode: u8,
+    list: u32,
+) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     let count = list.count_ones() as u8;
     (decoded.operands.rn, decoded.operands.modifiers) = (rn, mode);
@@ -484,7 +514,7 @@ fn block(timing: &ArmTiming, handler: Handler, rn: u8, mode: u8, list: u32) -> D
 }
 
 /// LDM; the mode is of [`modifier`]: `UP`, `BEFORE`, `WRITE_BACK`, `USER`.
-pub fn load_multiple(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded {
+pub fn load_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
     let decoded = block(timing, load_store::load_multiple, rn, mode, list);
     // The last register arrives like that of a single load.
     match list {
@@ -494,13 +524,17 @@ pub fn load_multiple(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded
 }
 
 /// STM, likewise.
-pub fn store_multiple(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded {
+pub fn store_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
     block(timing, load_store::store_multiple, rn, mode, list)
 }
 
 /// SWP and SWPB.
-pub fn swap(timing: &ArmTiming, byte: bool, (rd, rm, rn): (u8, u8, u8)) -> Decoded {
-    let handler = if byte { load_store::swap::<true> } else { load_store::swap::<false> };
+pub fn swap<K: CacheKind>(
+    timing: &ArmTiming,
+    byte: bool,
+    (rd, rm, rn): (u8, u8, u8),
+) -> Decoded<K> {
+    let handler = if byte { load_store::swap::<K, true> } else { load_store::swap::<K, false> };
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rd, decoded.operands.rm, decoded.operands.rn) = (rd, rm, rn);
     decoded.reads(&[rm, rn]).takes(timing.swap_cycles).delivers(rd, timing.load_use_cycles)
@@ -509,7 +543,7 @@ pub fn swap(timing: &ArmTiming, byte: bool, (rd, rm, rn): (u8, u8, u8)) -> Decod
 // ---- branches -------------------------------------------------------------------------------------
 
 /// B, BL and their like; the offset is from R15.
-pub fn branch(handler: Handler, offset: u32) -> Decoded {
+pub fn branch<K: CacheKind>(handler: Handler<K>, offset: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     decoded.operands.immediate = offset;
     decoded.operands.modifiers = modifier::PREDICTED;
@@ -517,16 +551,16 @@ pub fn branch(handler: Handler, offset: u32) -> Decoded {
 }
 
 /// First half of Thumb's BL and BLX.
-pub fn link_prefix(offset: u32) -> Decoded {
+pub fn link_prefix<K: CacheKind>(offset: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(branch::thumb_link_prefix);
     decoded.operands.immediate = offset;
     decoded
 }
 
 /// BX, and BLX with a register.
-pub fn branch_exchange(link: bool, rm: u8) -> Decoded {
+pub fn branch_exchange<K: CacheKind>(link: bool, rm: u8) -> Decoded<K> {
     let handler =
-        if link { branch::branch_exchange::<true> } else { branch::branch_exchange::<false> };
+        if link { branch::branch_exchange::<K, true> } else { branch::branch_exchange::<K, false> };
     let mut decoded = Decoded::new(handler);
     decoded.operands.rm = rm;
     decoded.reads(&[rm])
@@ -535,7 +569,7 @@ pub fn branch_exchange(link: bool, rm: u8) -> Decoded {
 // ---- system ---------------------------------------------------------------------------------------
 
 /// MRS.
-pub fn status_read(timing: &ArmTiming, saved: bool, rd: u8) -> Decoded {
+pub fn status_read<K: CacheKind>(timing: &ArmTiming, saved: bool, rd: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(system::status_read);
     decoded.operands.rd = rd;
     decoded.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
@@ -543,15 +577,20 @@ pub fn status_read(timing: &ArmTiming, saved: bool, rd: u8) -> Decoded {
 }
 
 /// MSR of the bytes in `mask`.
-pub fn status_write(timing: &ArmTiming, saved: bool, mask: u8, operand: Operand) -> Decoded {
+pub fn status_write<K: CacheKind>(
+    timing: &ArmTiming,
+    saved: bool,
+    mask: u8,
+    operand: Operand,
+) -> Decoded<K> {
     let mut decoded = match operand {
         Operand::Immediate(value, _) => {
-            let mut decoded = Decoded::new(system::status_write::<IMMEDIATE>);
+            let mut decoded = Decoded::new(system::status_write::<K, IMMEDIATE>);
             decoded.operands.immediate = value;
             decoded
         }
         Operand::Register(rm) | Operand::Shifted(rm, ..) | Operand::ShiftedByRegister(rm, ..) => {
-            let mut decoded = Decoded::new(system::status_write::<PLAIN>);
+            let mut decoded = Decoded::new(system::status_write::<K, PLAIN>);
             decoded.operands.rm = rm;
             decoded.reads(&[rm])
         }
@@ -563,26 +602,34 @@ pub fn status_write(timing: &ArmTiming, saved: bool, mask: u8, operand: Operand)
 }
 
 /// SVC.
-pub fn supervisor_call(number: u32) -> Decoded {
+pub fn supervisor_call<K: CacheKind>(number: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(system::supervisor_call);
     decoded.operands.immediate = number;
     decoded
 }
 
 /// BKPT.
-pub fn breakpoint() -> Decoded {
+pub fn breakpoint<K: CacheKind>() -> Decoded<K> {
     Decoded::new(system::breakpoint)
 }
 
 /// MRC.
-pub fn coprocessor_read(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) -> Decoded {
+pub fn coprocessor_read<K: CacheKind>(
+    timing: &ArmTiming,
+    rd: u8,
+    access: CoprocessorAccess,
+) -> Decoded<K> {
     let mut decoded = Decoded::new(system::coprocessor_read);
     (decoded.operands.rd, decoded.operands.immediate) = (rd, access.into());
     decoded.takes(timing.coprocessor_read_cycles)
 }
 
 /// MCR.
-pub fn coprocessor_write(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) -> Decoded {
+pub fn coprocessor_write<K: CacheKind>(
+    timing: &ArmTiming,
+    rd: u8,
+    access: CoprocessorAccess,
+) -> Decoded<K> {
     let mut decoded = Decoded::new(system::coprocessor_write);
     (decoded.operands.rd, decoded.operands.immediate) = (rd, access.into());
     decoded.reads(&[rd]).takes(timing.coprocessor_write_cycles)
@@ -592,17 +639,17 @@ pub fn coprocessor_write(timing: &ArmTiming, rd: u8, access: CoprocessorAccess) 
 macro_rules! halves {
     ($f:ident, $handler:ident) => {
         match ($f.flag(b'x'), $f.flag(b'y')) {
-            (false, false) => multiplies::$handler::<false, false> as Handler,
-            (false, true) => multiplies::$handler::<false, true>,
-            (true, false) => multiplies::$handler::<true, false>,
-            (true, true) => multiplies::$handler::<true, true>,
+            (false, false) => multiplies::$handler::<K, false, false> as Handler<K>,
+            (false, true) => multiplies::$handler::<K, false, true>,
+            (true, false) => multiplies::$handler::<K, true, false>,
+            (true, true) => multiplies::$handler::<K, true, true>,
         }
     };
     ($f:ident, y, $handler:ident) => {
         if $f.flag(b'y') {
-            multiplies::$handler::<true> as Handler
+            multiplies::$handler::<K, true> as Handler<K>
         } else {
-            multiplies::$handler::<false>
+            multiplies::$handler::<K, false>
         }
     };
 }

@@ -1,5 +1,6 @@
 //! Forms of what ARMv6 and ARMv7 added, shared by ARM and Thumb.
 
+use crate::caches::CacheKind;
 use mmulab_machine::ArmTiming;
 
 use super::decode::Decoded;
@@ -11,19 +12,19 @@ use super::pattern::Fields;
 // ---- registers to a register ----------------------------------------------------------------------
 
 /// An operation on Rm.
-pub fn unary(handler: Handler, rd: u8, rm: u8) -> Decoded {
+pub fn unary<K: CacheKind>(handler: Handler<K>, rd: u8, rm: u8) -> Decoded<K> {
     binary(handler, rd, PC, rm)
 }
 
 /// An operation on Rn and Rm.
-pub fn binary(handler: Handler, rd: u8, rn: u8, rm: u8) -> Decoded {
+pub fn binary<K: CacheKind>(handler: Handler<K>, rd: u8, rn: u8, rm: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rd, decoded.operands.rn, decoded.operands.rm) = (rd, rn, rm);
     decoded.reads(&[rn, rm])
 }
 
 /// The same with a register that is added or is the lower half of the result.
-pub fn ternary(handler: Handler, rd: u8, ra: u8, rn: u8, rm: u8) -> Decoded {
+pub fn ternary<K: CacheKind>(handler: Handler<K>, rd: u8, ra: u8, rn: u8, rm: u8) -> Decoded<K> {
     let mut decoded = binary(handler, rd, rn, rm);
     decoded.operands.rs = ra;
     decoded.reads(&[ra])
@@ -31,32 +32,42 @@ pub fn ternary(handler: Handler, rd: u8, ra: u8, rn: u8, rm: u8) -> Decoded {
 
 /// A multiply with 16-bit or most-significant-word arithmetic, or a division; `ra` is 15 where nothing
 /// is added.
-pub fn media_multiply(
+pub fn media_multiply<K: CacheKind>(
     timing: &ArmTiming,
-    handler: Handler,
+    handler: Handler<K>,
     (rd, ra, rn, rm): (u8, u8, u8, u8),
-) -> Decoded {
+) -> Decoded<K> {
     ternary(handler, rd, ra, rn, rm)
         .takes(timing.dsp_cycles)
         .delivers(rd, timing.multiply_use_cycles)
 }
 
 /// SDIV and UDIV.
-pub fn divide(timing: &ArmTiming, handler: Handler, (rd, rn, rm): (u8, u8, u8)) -> Decoded {
+pub fn divide<K: CacheKind>(
+    timing: &ArmTiming,
+    handler: Handler<K>,
+    (rd, rn, rm): (u8, u8, u8),
+) -> Decoded<K> {
     binary(handler, rd, rn, rm)
         .takes(timing.divide_cycles.unwrap_or(1))
         .delivers(rd, timing.multiply_use_cycles)
 }
 
 /// Extends a rotated byte, half-word or pair of bytes, and adds it to Rn unless that is R15.
-pub fn extend(kinds: [Handler; 2], rd: u8, rn: u8, rm: u8, rotation: u8) -> Decoded {
+pub fn extend<K: CacheKind>(
+    kinds: [Handler<K>; 2],
+    rd: u8,
+    rn: u8,
+    rm: u8,
+    rotation: u8,
+) -> Decoded<K> {
     let mut decoded = binary(kinds[usize::from(rn != PC)], rd, rn, rm);
     decoded.operands.immediate = 8 * u32::from(rotation);
     decoded
 }
 
 /// PKHBT and PKHTB: Rm is shifted left, or with `top` right.
-pub fn pack(rd: u8, rn: u8, rm: u8, top: bool, amount: u32) -> Decoded {
+pub fn pack<K: CacheKind>(rd: u8, rn: u8, rm: u8, top: bool, amount: u32) -> Decoded<K> {
     let handler = if top { media::pack_top } else { media::pack_bottom };
     let mut decoded = binary(handler, rd, rn, rm);
     decoded.operands.immediate = if top && amount == 0 { 32 } else { amount };
@@ -64,7 +75,14 @@ pub fn pack(rd: u8, rn: u8, rm: u8, top: bool, amount: u32) -> Decoded {
 }
 
 /// SSAT and USAT: to `bits`, after a shift.
-pub fn saturate(handler: Handler, rd: u8, rn: u8, bits: u8, right: bool, amount: u8) -> Decoded {
+pub fn saturate<K: CacheKind>(
+    handler: Handler<K>,
+    rd: u8,
+    rn: u8,
+    bits: u8,
+    right: bool,
+    amount: u8,
+) -> Decoded<K> {
     let mut decoded = binary(handler, rd, rn, PC);
     let amount = if right && amount == 0 { 31 } else { amount };
     decoded.operands.rs = amount;
@@ -74,8 +92,8 @@ pub fn saturate(handler: Handler, rd: u8, rn: u8, bits: u8, right: bool, amount:
 }
 
 /// SBFX and UBFX.
-pub fn extract(signed: bool, rd: u8, rn: u8, low: u8, width: u32) -> Decoded {
-    let handler = if signed { media::extract::<true> } else { media::extract::<false> };
+pub fn extract<K: CacheKind>(signed: bool, rd: u8, rn: u8, low: u8, width: u32) -> Decoded<K> {
+    let handler = if signed { media::extract::<K, true> } else { media::extract::<K, false> };
     let mut decoded = binary(handler, rd, rn, PC);
     decoded.operands.rs = low;
     decoded.operands.immediate = width;
@@ -83,7 +101,7 @@ pub fn extract(signed: bool, rd: u8, rn: u8, low: u8, width: u32) -> Decoded {
 }
 
 /// BFI, and BFC with R15: bits `low` to `high` of Rd.
-pub fn insert(rd: u8, rn: u8, low: u8, high: u8) -> Decoded {
+pub fn insert<K: CacheKind>(rd: u8, rn: u8, low: u8, high: u8) -> Decoded<K> {
     // The manual leaves a field that ends before it begins open; here it is empty.
     let width = (high + 1).saturating_sub(low);
     let handler = if rn == PC { media::clear_field } else { media::insert_field };
@@ -94,7 +112,7 @@ pub fn insert(rd: u8, rn: u8, low: u8, high: u8) -> Decoded {
 }
 
 /// MOVT.
-pub fn move_top(rd: u8, value: u32) -> Decoded {
+pub fn move_top<K: CacheKind>(rd: u8, value: u32) -> Decoded<K> {
     let mut decoded = binary(media::move_top, rd, PC, rd);
     decoded.operands.immediate = value << 16;
     decoded
@@ -103,17 +121,17 @@ pub fn move_top(rd: u8, value: u32) -> Decoded {
 // ---- memory ---------------------------------------------------------------------------------------
 
 /// LDREX and its like; `rt2` is of LDREXD.
-pub fn load_exclusive(
+pub fn load_exclusive<K: CacheKind>(
     timing: &ArmTiming,
     bytes: u8,
     (rt, rt2, rn): (u8, u8, u8),
     offset: u32,
-) -> Decoded {
+) -> Decoded<K> {
     let handler = match bytes {
-        1 => exclusive::load::<1> as Handler,
-        2 => exclusive::load::<2>,
-        4 => exclusive::load::<4>,
-        _ => exclusive::load::<8>,
+        1 => exclusive::load::<K, 1> as Handler<K>,
+        2 => exclusive::load::<K, 2>,
+        4 => exclusive::load::<K, 4>,
+        _ => exclusive::load::<K, 8>,
     };
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rd, decoded.operands.rs, decoded.operands.rn) = (rt, rt2, rn);
@@ -122,12 +140,17 @@ pub fn load_exclusive(
 }
 
 /// STREX and its like; Rd tells how it went.
-pub fn store_exclusive(bytes: u8, rd: u8, (rt, rt2, rn): (u8, u8, u8), offset: u32) -> Decoded {
+pub fn store_exclusive<K: CacheKind>(
+    bytes: u8,
+    rd: u8,
+    (rt, rt2, rn): (u8, u8, u8),
+    offset: u32,
+) -> Decoded<K> {
     let handler = match bytes {
-        1 => exclusive::store::<1> as Handler,
-        2 => exclusive::store::<2>,
-        4 => exclusive::store::<4>,
-        _ => exclusive::store::<8>,
+        1 => exclusive::store::<K, 1> as Handler<K>,
+        2 => exclusive::store::<K, 2>,
+        4 => exclusive::store::<K, 4>,
+        _ => exclusive::store::<K, 8>,
     };
     let mut decoded = binary(handler, rd, rn, rt);
     decoded.operands.rs = rt2;
@@ -136,20 +159,33 @@ pub fn store_exclusive(bytes: u8, rd: u8, (rt, rt2, rn): (u8, u8, u8), offset: u
 }
 
 /// SWP and SWPB, which the control register can take away.
-pub fn swap_if_enabled(timing: &ArmTiming, byte: bool, registers: (u8, u8, u8)) -> Decoded {
+pub fn swap_if_enabled<K: CacheKind>(
+    timing: &ArmTiming,
+    byte: bool,
+    registers: (u8, u8, u8),
+) -> Decoded<K> {
     let mut decoded = swap(timing, byte, registers);
-    decoded.op.handler =
-        if byte { exclusive::swap_if_enabled::<true> } else { exclusive::swap_if_enabled::<false> };
+    decoded.op.handler = if byte {
+        exclusive::swap_if_enabled::<K, true>
+    } else {
+        exclusive::swap_if_enabled::<K, false>
+    };
     decoded
 }
 
 /// CLREX.
-pub fn clear_exclusive() -> Decoded {
+pub fn clear_exclusive<K: CacheKind>() -> Decoded<K> {
     Decoded::new(exclusive::clear)
 }
 
 /// A load relative to R15 in Thumb state, of a kind of [`thumb2::literal`].
-pub fn literal(timing: &ArmTiming, handler: Handler, rt: u8, rt2: u8, offset: u32) -> Decoded {
+pub fn literal<K: CacheKind>(
+    timing: &ArmTiming,
+    handler: Handler<K>,
+    rt: u8,
+    rt2: u8,
+    offset: u32,
+) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rd, decoded.operands.rs) = (rt, rt2);
     decoded.operands.immediate = offset;
@@ -157,13 +193,14 @@ pub fn literal(timing: &ArmTiming, handler: Handler, rt: u8, rt2: u8, offset: u3
 }
 
 /// TBB and TBH.
-pub fn table_branch(half: bool, rn: u8, rm: u8) -> Decoded {
-    let handler = if half { thumb2::table_branch::<true> } else { thumb2::table_branch::<false> };
+pub fn table_branch<K: CacheKind>(half: bool, rn: u8, rm: u8) -> Decoded<K> {
+    let handler =
+        if half { thumb2::table_branch::<K, true> } else { thumb2::table_branch::<K, false> };
     binary(handler, 0, rn, rm)
 }
 
 /// RFE; the mode is of [`modifier`].
-pub fn return_from_exception(rn: u8, mode: u8) -> Decoded {
+pub fn return_from_exception<K: CacheKind>(rn: u8, mode: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(load_store::return_from_exception);
     (decoded.operands.rn, decoded.operands.modifiers) = (rn, mode);
     // As a list of two registers.
@@ -172,7 +209,7 @@ pub fn return_from_exception(rn: u8, mode: u8) -> Decoded {
 }
 
 /// SRS to the stack of a mode.
-pub fn store_return_state(of_mode: u32, mode: u8) -> Decoded {
+pub fn store_return_state<K: CacheKind>(of_mode: u32, mode: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(load_store::store_return_state);
     (decoded.operands.immediate, decoded.operands.modifiers) = (of_mode, mode);
     decoded
@@ -181,11 +218,11 @@ pub fn store_return_state(of_mode: u32, mode: u8) -> Decoded {
 // ---- branches in Thumb state ----------------------------------------------------------------------
 
 /// CBZ and CBNZ.
-pub fn compare_and_branch(nonzero: bool, rn: u8, offset: u32) -> Decoded {
+pub fn compare_and_branch<K: CacheKind>(nonzero: bool, rn: u8, offset: u32) -> Decoded<K> {
     let handler = if nonzero {
-        thumb2::compare_and_branch::<true>
+        thumb2::compare_and_branch::<K, true>
     } else {
-        thumb2::compare_and_branch::<false>
+        thumb2::compare_and_branch::<K, false>
     };
     let mut decoded = Decoded::new(handler);
     (decoded.operands.rn, decoded.operands.immediate) = (rn, offset);
@@ -194,7 +231,7 @@ pub fn compare_and_branch(nonzero: bool, rn: u8, offset: u32) -> Decoded {
 }
 
 /// IT, with its first condition and mask.
-pub fn if_then(state: u8) -> Decoded {
+pub fn if_then<K: CacheKind>(state: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(thumb2::if_then);
     decoded.operands.immediate = u32::from(state);
     decoded
@@ -203,12 +240,12 @@ pub fn if_then(state: u8) -> Decoded {
 // ---- system ---------------------------------------------------------------------------------------
 
 /// What does nothing that can be seen here.
-pub fn nothing() -> Decoded {
+pub fn nothing<K: CacheKind>() -> Decoded<K> {
     Decoded::new(v7::nothing)
 }
 
 /// NOP, YIELD, WFE, WFI, SEV and hints to come.
-pub fn hint(number: u32) -> Decoded {
+pub fn hint<K: CacheKind>(number: u32) -> Decoded<K> {
     Decoded::new(match number {
         2 => v7::wait_for_event,
         3 => v7::wait_for_interrupt,
@@ -218,12 +255,12 @@ pub fn hint(number: u32) -> Decoded {
 }
 
 /// SETEND.
-pub fn set_endianness(big: bool) -> Decoded {
+pub fn set_endianness<K: CacheKind>(big: bool) -> Decoded<K> {
     if big { Decoded::new(v7::undefined_big_endian) } else { nothing() }
 }
 
 /// CPS: whether the masks A, I, F of `masks` are set, or left alone; and the new mode.
-pub fn change_state(set: Option<bool>, masks: u8, mode: Option<u8>) -> Decoded {
+pub fn change_state<K: CacheKind>(set: Option<bool>, masks: u8, mode: Option<u8>) -> Decoded<K> {
     let mut decoded = Decoded::new(v7::change_state);
     let (clears, sets) = match set {
         None => (0, 0),
@@ -238,30 +275,30 @@ pub fn change_state(set: Option<bool>, masks: u8, mode: Option<u8>) -> Decoded {
 }
 
 /// DSB and DMB.
-pub fn barrier(handler: Handler) -> Decoded {
+pub fn barrier<K: CacheKind>(handler: Handler<K>) -> Decoded<K> {
     Decoded::new(handler)
 }
 
 /// HVC and SMC.
-pub fn monitor_call(handler: Handler, number: u32) -> Decoded {
+pub fn monitor_call<K: CacheKind>(handler: Handler<K>, number: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     decoded.operands.immediate = number;
     decoded
 }
 
 /// SUBS PC, LR, and ERET, in Thumb state.
-pub fn subtract_return(amount: u32) -> Decoded {
+pub fn subtract_return<K: CacheKind>(amount: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(v7::subtract_return);
     decoded.operands.immediate = amount;
     decoded
 }
 
 /// MCRR.
-pub fn coprocessor_write_pair(
+pub fn coprocessor_write_pair<K: CacheKind>(
     timing: &ArmTiming,
     (low, high): (u8, u8),
     access: CoprocessorAccess,
-) -> Decoded {
+) -> Decoded<K> {
     let mut decoded = Decoded::new(v7::coprocessor_write_pair);
     (decoded.operands.rd, decoded.operands.rn) = (low, high);
     decoded.operands.immediate = access.into();
@@ -269,11 +306,11 @@ pub fn coprocessor_write_pair(
 }
 
 /// MRRC.
-pub fn coprocessor_read_pair(
+pub fn coprocessor_read_pair<K: CacheKind>(
     timing: &ArmTiming,
     (low, high): (u8, u8),
     access: CoprocessorAccess,
-) -> Decoded {
+) -> Decoded<K> {
     let mut decoded = Decoded::new(v7::coprocessor_read_pair);
     (decoded.operands.rd, decoded.operands.rn) = (low, high);
     decoded.operands.immediate = access.into();
@@ -289,9 +326,9 @@ pub fn danm(f: &Fields) -> (u8, u8, u8, u8) {
 macro_rules! exchanged {
     ($f:ident, $handler:ident $(, $generic:literal)*) => {
         if $f.flag(b'x') {
-            media::$handler::<$($generic,)* true> as Handler
+            media::$handler::<K, $($generic,)* true> as Handler<K>
         } else {
-            media::$handler::<$($generic,)* false>
+            media::$handler::<K, $($generic,)* false>
         }
     };
 }

@@ -30,5 +30,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use decode::Decoder;
+pub use decode::{Decoder, Generations};
 pub use op::{CoprocessorAccess, Op};

@@ -1,5 +1,6 @@
 //! Decoded instructions.
 
+use crate::caches::{CacheKind, VirtualCaches};
 use std::fmt;
 
 use crate::cpu::{Bus, Cpu};
@@ -7,13 +8,13 @@ use mmulab_system::clock::Cost;
 use mmulab_system::core::Flow;
 
 /// Executes one decoded instruction.
-pub type Handler = fn(&mut Cpu, &mut Bus, PackedOperands) -> Flow;
+pub type Handler<K> = fn(&mut Cpu<K>, &mut Bus<K>, PackedOperands) -> Flow;
 
 /// A decoded instruction.
 #[derive(Clone, Copy)]
-pub struct Op {
+pub struct Op<K: CacheKind> {
     /// What executes it.
-    pub handler: Handler,
+    pub handler: Handler<K>,
     /// Issue and stall cycles.
     pub cost: Cost,
     /// On what.
@@ -58,7 +59,7 @@ pub struct PackedOperands {
     rest: u32,
 }
 
-const _: () = assert!(size_of::<Op>() == 32, "the run loop finds one by a shift");
+const _: () = assert!(size_of::<Op<VirtualCaches>>() == 32, "the run loop finds one by a shift");
 
 /// What changes an instruction within its handler.
 pub mod modifier {
@@ -114,9 +115,9 @@ impl Late {
     }
 }
 
-impl Op {
+impl<K: CacheKind> Op<K> {
     /// An unconditional instruction of one cycle without operands.
-    pub const fn new(handler: Handler) -> Op {
+    pub const fn new(handler: Handler<K>) -> Op<K> {
         Op {
             handler,
             cost: Cost::issue(1),

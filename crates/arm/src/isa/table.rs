@@ -1,5 +1,6 @@
 //! Decode tables: from a word to its row.
 
+use crate::caches::CacheKind;
 use crate::cpu::Architecture;
 
 use super::decode::{Decoded, Decoder};
@@ -17,10 +18,10 @@ pub enum Since {
 }
 
 /// Turns the fields of a word into an instruction.
-pub type Form = fn(&Fields, &Decoder) -> Decoded;
+pub type Form<K> = fn(&Fields, &Decoder<K>) -> Decoded<K>;
 
 /// One encoding.
-pub struct Row {
+pub struct Row<K: CacheKind> {
     /// What the manual calls it.
     pub name: &'static str,
     /// The section of ARM DDI 0100I (of ARM DDI 0406C from [`Architecture::V7A`] on), or Intel's document
@@ -31,12 +32,12 @@ pub struct Row {
     /// Its words.
     pub pattern: Pattern,
     /// What they mean.
-    pub form: Form,
+    pub form: Form<K>,
 }
 
 /// The encodings of one instruction set.
-pub struct Table {
-    rows: Box<[&'static Row]>,
+pub struct Table<K: CacheKind> {
+    rows: Box<[Row<K>]>,
     choice: Choice,
     /// Where the candidates of each choice begin in `candidates`; they end where the next begin.
     starts: Box<[u16]>,
@@ -71,10 +72,10 @@ impl Choice {
     }
 }
 
-impl Table {
+impl<K: CacheKind> Table<K> {
     /// Sorts rows by the given bits of their words.
-    pub fn new(rows: impl Iterator<Item = &'static Row>, choice: Choice) -> Table {
-        let rows: Box<[&Row]> = rows.collect();
+    pub fn new(rows: impl Iterator<Item = Row<K>>, choice: Choice) -> Table<K> {
+        let rows: Box<[Row<K>]> = rows.collect();
         debug_assert!(rows.iter().all(|row| row.pattern.width == rows[0].pattern.width));
         let looked_at = choice.word(choice.count() - 1);
         let mut candidates = Vec::new();
@@ -83,8 +84,8 @@ impl Table {
             starts.push(candidates.len() as u16);
             let word = choice.word(number);
             let possible =
-                |row: &Row| (word ^ row.pattern.value) & row.pattern.mask & looked_at == 0;
-            candidates.extend((0..rows.len() as u16).filter(|&row| possible(rows[row as usize])));
+                |row: &Row<K>| (word ^ row.pattern.value) & row.pattern.mask & looked_at == 0;
+            candidates.extend((0..rows.len() as u16).filter(|&row| possible(&rows[row as usize])));
         }
         starts.push(candidates.len() as u16);
         Table { rows, choice, starts: starts.into(), candidates: candidates.into() }
@@ -92,18 +93,18 @@ impl Table {
 
     /// All rows.
     #[cfg(test)]
-    pub fn rows(&self) -> &[&'static Row] {
+    pub fn rows(&self) -> &[Row<K>] {
         &self.rows
     }
 
     /// The row of a word, if there is one.
     #[inline]
-    pub fn find(&self, word: u32) -> Option<&'static Row> {
+    pub fn find(&self, word: u32) -> Option<&Row<K>> {
         let choice = self.choice.of(word);
         let (start, end) = (self.starts[choice], self.starts[choice + 1]);
         self.candidates[usize::from(start)..usize::from(end)]
             .iter()
-            .map(|&row| self.rows[usize::from(row)])
+            .map(|&row| &self.rows[usize::from(row)])
             .find(|row| row.pattern.matches(word))
     }
 }

@@ -2,23 +2,34 @@
 
 use mmulab_hardware::Random;
 
-use super::decode::{BEFORE_V7, Decoder, FROM_V7};
+use super::decode::{Decoder, Tables};
 use super::op::{Operands, PackedOperands};
 use super::pattern::Pattern;
 use super::table::{Row, Table};
+use crate::caches::{CacheKind, VirtualCaches};
 use crate::cpu::Architecture;
 
+/// The tables of cores before ARMv7.
+fn before_v7() -> &'static Tables<VirtualCaches> {
+    &VirtualCaches::tables().before_v7
+}
+
+/// The tables of cores from ARMv7 on.
+fn from_v7() -> &'static Tables<VirtualCaches> {
+    &VirtualCaches::tables().from_v7
+}
+
 /// The tables of both generations of cores, with their rows and how they are told apart.
-fn tables() -> [(&'static str, &'static Table); 8] {
+fn tables() -> [(&'static str, &'static Table<VirtualCaches>); 8] {
     [
-        ("ARM", &BEFORE_V7.conditional),
-        ("ARM, unconditional", &BEFORE_V7.unconditional),
-        ("Thumb", &BEFORE_V7.narrow),
-        ("Thumb, 32 bits, before there were any", &BEFORE_V7.wide),
-        ("ARMv7", &FROM_V7.conditional),
-        ("ARMv7, unconditional", &FROM_V7.unconditional),
-        ("ARMv7, Thumb", &FROM_V7.narrow),
-        ("ARMv7, Thumb, 32 bits", &FROM_V7.wide),
+        ("ARM", &before_v7().conditional),
+        ("ARM, unconditional", &before_v7().unconditional),
+        ("Thumb", &before_v7().narrow),
+        ("Thumb, 32 bits, before there were any", &before_v7().wide),
+        ("ARMv7", &from_v7().conditional),
+        ("ARMv7, unconditional", &from_v7().unconditional),
+        ("ARMv7, Thumb", &from_v7().narrow),
+        ("ARMv7, Thumb, 32 bits", &from_v7().wide),
     ]
 }
 
@@ -61,10 +72,10 @@ fn the_check_for_overlap_finds_one() {
 
 #[test]
 fn every_thumb_half_word_has_one_row_or_is_undefined() {
-    for (v7, table) in [(false, &BEFORE_V7.narrow), (true, &FROM_V7.narrow)] {
+    for (v7, table) in [(false, &before_v7().narrow), (true, &from_v7().narrow)] {
         for half in 0..=0xffff_u32 {
             let matching = table.rows().iter().filter(|row| row.pattern.matches(half));
-            let matching: Vec<&&Row> = matching.collect();
+            let matching: Vec<&Row<VirtualCaches>> = matching.collect();
             assert!(matching.len() <= 1, "{half:04x}");
             let found = table.find(half).map(|row| row.section);
             assert_eq!(found, matching.first().map(|row| row.section), "{half:04x}");
@@ -158,7 +169,7 @@ fn fields_in_pieces_are_put_together() {
     assert_eq!(fields.signed(b'i', 12), 0xffff_fac3);
 }
 
-fn decoder() -> Decoder {
+fn decoder() -> Decoder<VirtualCaches> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/ixp425.toml");
     let Ok(mmulab_machine::Machine::System(machine)) = mmulab_machine::Machine::load(&path) else {
         panic!("not a machine of ours");
@@ -242,10 +253,10 @@ fn encodings_that_ran_decode_as_disassembled() {
         };
         let word = u32::from_str_radix(word, 16).expect("a number");
         let table = match state {
-            "narrow" => &FROM_V7.narrow,
-            "wide" => &FROM_V7.wide,
-            _ if word >> 28 == 15 => &FROM_V7.unconditional,
-            _ => &FROM_V7.conditional,
+            "narrow" => &from_v7().narrow,
+            "wide" => &from_v7().wide,
+            _ if word >> 28 == 15 => &from_v7().unconditional,
+            _ => &from_v7().conditional,
         };
         let row = table.find(word).map(|row| row.name);
         let is_vector = mnemonic.starts_with('v');

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use mmulab_arm::System;
+use mmulab_arm::{System, VirtualCaches};
 use mmulab_machine::{Machine, SystemMachine};
 use mmulab_system::{Loaded, Outcome, Stop, Transcript};
 
@@ -148,7 +148,7 @@ pub fn uncached(physical_megabyte: u32) -> u32 {
 
 /// A finished run.
 pub struct Run {
-    pub system: System,
+    pub system: System<VirtualCaches>,
     pub stop: Stop,
     pub text: String,
     pub outcome: Outcome,

@@ -1,5 +1,6 @@
 //! Data processing: arithmetic, logic, shifts, comparisons (ARM DDI 0100, A3.4 and A5.1).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu};
 use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::core::Flow;
@@ -89,7 +90,7 @@ fn shift_by_register(value: u32, kind: u8, amount: u32, carry: u32) -> (u32, u32
 
 /// The second operand and the shifter's carry.
 #[inline(always)]
-fn second_operand<const FORM: u8>(cpu: &Cpu, op: PackedOperands) -> (u32, u32) {
+fn second_operand<K: CacheKind, const FORM: u8>(cpu: &Cpu<K>, op: PackedOperands) -> (u32, u32) {
     match FORM {
         IMMEDIATE => {
             let carry = if op.shift() == 2 { cpu.carry() } else { u32::from(op.shift()) };
@@ -106,8 +107,8 @@ fn second_operand<const FORM: u8>(cpu: &Cpu, op: PackedOperands) -> (u32, u32) {
 }
 
 #[inline(always)]
-fn compute<const OPERATION: u8, const FLAGS: bool>(
-    cpu: &mut Cpu,
+fn compute<K: CacheKind, const OPERATION: u8, const FLAGS: bool>(
+    cpu: &mut Cpu<K>,
     a: u32,
     b: u32,
     shifter_carry: u32,
@@ -154,17 +155,17 @@ fn logical<const OPERATION: u8>(a: u32, b: u32) -> u32 {
 }
 
 /// Data processing (A3.4) that does not write R15.
-pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn data_processing<K: CacheKind, const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    let (b, shifter_carry) = second_operand::<FORM>(cpu, op);
+    let (b, shifter_carry) = second_operand::<K, FORM>(cpu, op);
     let mut a = cpu.register(op.rn());
     if FORM == SHIFTED_BY_REGISTER && op.rn() == 15 {
         a = a.wrapping_add(4);
     }
-    let result = compute::<OPERATION, FLAGS>(cpu, a, b, shifter_carry);
+    let result = compute::<K, OPERATION, FLAGS>(cpu, a, b, shifter_carry);
     if !matches!(OPERATION, TST | TEQ | CMP | CMN) {
         cpu.set_register(op.rd(), result);
     }
@@ -172,17 +173,17 @@ pub fn data_processing<const OPERATION: u8, const FLAGS: bool, const FORM: u8>(
 }
 
 /// Data processing that writes R15: a branch, or with S a return from an exception.
-pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn data_processing_to_pc<K: CacheKind, const OPERATION: u8, const FORM: u8>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    let (b, _) = second_operand::<FORM>(cpu, op);
+    let (b, _) = second_operand::<K, FORM>(cpu, op);
     let mut a = cpu.register(op.rn());
     if FORM == SHIFTED_BY_REGISTER && op.rn() == 15 {
         a = a.wrapping_add(4);
     }
-    let result = compute::<OPERATION, false>(cpu, a, b, 0);
+    let result = compute::<K, OPERATION, false>(cpu, a, b, 0);
     cpu.written_pc();
     if op.is(modifier::FLAGS) {
         cpu.return_from_exception(result)
@@ -192,14 +193,18 @@ pub fn data_processing_to_pc<const OPERATION: u8, const FORM: u8>(
 }
 
 /// ADD Rd, PC, #immediate in Thumb state.
-pub fn thumb_add_to_pc(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn thumb_add_to_pc<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     let value = (cpu.registers[15] & !3).wrapping_add(op.immediate);
     cpu.set_register(op.rd(), value);
     Flow::Next
 }
 
 /// CLZ.
-pub fn count_leading_zeros(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn count_leading_zeros<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let zeros = cpu.register(op.rm()).leading_zeros();
     cpu.set_register(op.rd(), zeros);
     Flow::Next

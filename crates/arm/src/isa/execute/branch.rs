@@ -1,11 +1,12 @@
 //! Branches, with and without link (ARM DDI 0100, A3.3).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, THUMB};
 use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
 use mmulab_system::core::Flow;
 
-impl Cpu {
+impl<K: CacheKind> Cpu<K> {
     /// What a taken branch costs.
     #[inline(always)]
     pub(super) fn taken_branch(&mut self) {
@@ -40,7 +41,7 @@ impl Cpu {
 }
 
 /// B and Thumb's branches (A4.1.5). The immediate is the offset from R15.
-pub fn branch(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn branch<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     cpu.taken_branch();
     let target = cpu.registers[15].wrapping_add(op.immediate);
     // A branch to itself with both interrupts masked can never end.
@@ -53,7 +54,11 @@ pub fn branch(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
 }
 
 /// BL in ARM state.
-pub fn branch_with_link(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn branch_with_link<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     cpu.taken_branch();
     cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
     cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
@@ -61,7 +66,11 @@ pub fn branch_with_link(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow 
 }
 
 /// BLX with an immediate (A4.1.8): to Thumb state; the offset has the half-word bit in it.
-pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn branch_with_link_to_thumb<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     cpu.taken_branch();
     cpu.registers[14] = cpu.memory.pc.wrapping_add(4);
     cpu.memory.pc = cpu.registers[15].wrapping_add(op.immediate);
@@ -70,7 +79,11 @@ pub fn branch_with_link_to_thumb(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands)
 }
 
 /// BX, and BLX with a register.
-pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn branch_exchange<K: CacheKind, const LINK: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     cpu.written_pc();
     let target = cpu.register(op.rm());
     if LINK {
@@ -84,15 +97,19 @@ pub fn branch_exchange<const LINK: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedO
 }
 
 /// First half of Thumb's BL pair (A7.1.17): R14 = R15 + offset.
-pub fn thumb_link_prefix(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn thumb_link_prefix<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     cpu.registers[14] = cpu.registers[15].wrapping_add(op.immediate);
     Flow::Next
 }
 
 /// Second half of Thumb's BL pair; `TO_ARM` is BLX.
-pub fn thumb_link_suffix<const TO_ARM: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn thumb_link_suffix<K: CacheKind, const TO_ARM: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     cpu.taken_branch();

@@ -1,5 +1,6 @@
 //! Exclusive loads and stores, and what is left of swaps (ARM DDI 0406C, A3.4 and A8.8).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu};
 use crate::isa::op::PackedOperands;
 use crate::mmu::control;
@@ -7,9 +8,9 @@ use mmulab_system::core::{Fault, Flow};
 
 use super::load_store;
 
-fn loaded<const BYTES: u32>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+fn loaded<K: CacheKind, const BYTES: u32>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     address: u32,
 ) -> Result<(u32, u32), Fault> {
     cpu.memory.check_strict_alignment(address, BYTES)?;
@@ -25,9 +26,13 @@ fn loaded<const BYTES: u32>(
 }
 
 /// LDREX, LDREXB, LDREXH, LDREXD.
-pub fn load<const BYTES: u32>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn load<K: CacheKind, const BYTES: u32>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = cpu.register(op.rn()).wrapping_add(op.immediate);
-    match loaded::<BYTES>(cpu, bus, address) {
+    match loaded::<K, BYTES>(cpu, bus, address) {
         Ok((low, high)) => {
             cpu.exclusive = Some((address, BYTES));
             cpu.set_register(op.rd(), low);
@@ -40,9 +45,9 @@ pub fn load<const BYTES: u32>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) 
     }
 }
 
-fn stored<const BYTES: u32>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+fn stored<K: CacheKind, const BYTES: u32>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
     address: u32,
 ) -> Result<bool, Fault> {
@@ -68,9 +73,13 @@ fn stored<const BYTES: u32>(
 
 /// STREX, STREXB, STREXH, STREXD: Rd is 0 if the store was done. The monitor is the core's own: it tells
 /// apart addresses and sizes, which is the finest that the architecture permits.
-pub fn store<const BYTES: u32>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn store<K: CacheKind, const BYTES: u32>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = cpu.register(op.rn()).wrapping_add(op.immediate);
-    match stored::<BYTES>(cpu, bus, op, address) {
+    match stored::<K, BYTES>(cpu, bus, op, address) {
         Ok(done) => {
             cpu.set_register(op.rd(), u32::from(!done));
             Flow::Next
@@ -80,15 +89,19 @@ pub fn store<const BYTES: u32>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands)
 }
 
 /// CLREX.
-pub fn clear(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn clear<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     cpu.exclusive = None;
     Flow::Next
 }
 
 /// SWP and SWPB, which are undefined unless SCTLR.SW permits them (ARM DDI 0464F, 4.3.27).
-pub fn swap_if_enabled<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn swap_if_enabled<K: CacheKind, const BYTE: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     if cpu.memory.mmu.registers.sctlr & control::SWAP == 0 {
         return cpu.undefined();
     }
-    load_store::swap::<BYTE>(cpu, bus, op)
+    load_store::swap::<K, BYTE>(cpu, bus, op)
 }

@@ -1,5 +1,6 @@
 //! Loads, stores, block transfers and swaps (ARM DDI 0100, A3.11 to A3.13).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu};
 use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
@@ -9,7 +10,11 @@ use mmulab_system::memory::CoreMemory;
 use super::alu::shift_by_constant;
 
 /// Thumb's loads and address computations relative to R15, whose bit 1 they ignore.
-pub fn thumb_load_literal(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn thumb_load_literal<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = (cpu.registers[15] & !3).wrapping_add(op.immediate);
     match cpu.memory.load_word(bus, address) {
         Ok(value) => {
@@ -21,35 +26,35 @@ pub fn thumb_load_literal(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> F
 }
 
 /// LDR, LDRB, STR, STRB with a constant offset and no write-back, not to R15: the common case.
-pub fn word_or_byte_offset<const LOAD: bool, const BYTE: bool>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+pub fn word_or_byte_offset<K: CacheKind, const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let address = cpu.register(op.rn()).wrapping_add(op.immediate);
-    match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, false) {
+    match word_or_byte::<K, LOAD, BYTE>(cpu, bus, op, address, false) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
     }
 }
 
 /// The same with a register offset, added, shifted left by a constant.
-pub fn word_or_byte_indexed<const LOAD: bool, const BYTE: bool>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+pub fn word_or_byte_indexed<K: CacheKind, const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let address = cpu.register(op.rn()).wrapping_add(cpu.register(op.rm()) << (op.rs() & 31));
-    match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, false) {
+    match word_or_byte::<K, LOAD, BYTE>(cpu, bus, op, address, false) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
     }
 }
 
 #[inline(always)]
-fn word_or_byte<const LOAD: bool, const BYTE: bool>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+fn word_or_byte<K: CacheKind, const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
     address: u32,
     as_user: bool,
@@ -79,7 +84,7 @@ fn word_or_byte<const LOAD: bool, const BYTE: bool>(
 
 /// Address and written-back base of a load or store in any addressing mode 2 or 3 (A5.2, A5.3).
 #[inline(always)]
-fn addresses(cpu: &Cpu, op: PackedOperands, offset: u32) -> (u32, Option<u32>) {
+fn addresses<K: CacheKind>(cpu: &Cpu<K>, op: PackedOperands, offset: u32) -> (u32, Option<u32>) {
     let base = cpu.register(op.rn());
     let moved =
         if op.is(modifier::UP) { base.wrapping_add(offset) } else { base.wrapping_sub(offset) };
@@ -91,9 +96,9 @@ fn addresses(cpu: &Cpu, op: PackedOperands, offset: u32) -> (u32, Option<u32>) {
 }
 
 /// LDR, LDRB, STR, STRB in any addressing mode, also to R15 and as user (LDRT and its like).
-pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+pub fn word_or_byte_general<K: CacheKind, const LOAD: bool, const BYTE: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let offset = if op.is(modifier::REGISTER_OFFSET) {
@@ -123,13 +128,13 @@ pub fn word_or_byte_general<const LOAD: bool, const BYTE: bool>(
         if let Some(base) = written {
             cpu.set_register(op.rn(), base);
         }
-        let loaded = word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, as_user);
+        let loaded = word_or_byte::<K, LOAD, BYTE>(cpu, bus, op, address, as_user);
         if loaded.is_err() && written.is_some() && !cpu.base_updated_on_abort {
             cpu.set_register(op.rn(), saved_base);
         }
         result = loaded;
     } else {
-        match word_or_byte::<LOAD, BYTE>(cpu, bus, op, address, as_user) {
+        match word_or_byte::<K, LOAD, BYTE>(cpu, bus, op, address, as_user) {
             Ok(()) => {
                 if let Some(base) = written {
                     cpu.set_register(op.rn(), base);
@@ -165,7 +170,7 @@ pub const STORE_DOUBLE: u8 = 5;
 
 /// Refuses the address of LDRD and STRD: before ARMv7 it is a multiple of 8, then of 4.
 #[inline(always)]
-fn check_double(memory: &CoreMemory<Cpu>, address: u32) -> Result<(), Fault> {
+fn check_double<K: CacheKind>(memory: &CoreMemory<Cpu<K>>, address: u32) -> Result<(), Fault> {
     if memory.mmu.reads_unaligned() {
         memory.check_strict_alignment(address, 4)
     } else {
@@ -174,9 +179,9 @@ fn check_double(memory: &CoreMemory<Cpu>, address: u32) -> Result<(), Fault> {
 }
 
 #[inline(always)]
-fn extra_at<const KIND: u8>(
-    cpu: &mut Cpu,
-    bus: &mut Bus,
+fn extra_at<K: CacheKind, const KIND: u8>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
     address: u32,
 ) -> Result<(), Fault> {
@@ -220,16 +225,24 @@ fn extra_at<const KIND: u8>(
 }
 
 /// The loads and stores of addressing mode 3, with a constant offset and no write-back.
-pub fn extra_offset<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn extra_offset<K: CacheKind, const KIND: u8>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = cpu.register(op.rn()).wrapping_add(op.immediate);
-    match extra_at::<KIND>(cpu, bus, op, address) {
+    match extra_at::<K, KIND>(cpu, bus, op, address) {
         Ok(()) => Flow::Next,
         Err(fault) => cpu.data_abort(fault),
     }
 }
 
 /// The loads and stores of addressing mode 3 in any form.
-pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn extra_general<K: CacheKind, const KIND: u8>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let is_double = matches!(KIND, LOAD_DOUBLE | STORE_DOUBLE);
     let offset = match op.is(modifier::REGISTER_OFFSET) {
         false => op.immediate,
@@ -244,9 +257,9 @@ pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOpe
         cpu.set_register(op.rn(), base);
     }
     let done = if op.is(modifier::USER) {
-        cpu.as_user(|cpu| extra_at::<KIND>(cpu, bus, op, address))
+        cpu.as_user(|cpu| extra_at::<K, KIND>(cpu, bus, op, address))
     } else {
-        extra_at::<KIND>(cpu, bus, op, address)
+        extra_at::<K, KIND>(cpu, bus, op, address)
     };
     match done {
         Ok(()) => {
@@ -267,7 +280,7 @@ pub fn extra_general<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOpe
 
 /// Lowest address and written-back base of a block transfer (A5.4).
 #[inline(always)]
-fn block_addresses(cpu: &Cpu, op: PackedOperands) -> (u32, u32) {
+fn block_addresses<K: CacheKind>(cpu: &Cpu<K>, op: PackedOperands) -> (u32, u32) {
     let bytes = 4 * u32::from(op.rs());
     let base = cpu.register(op.rn());
     let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));
@@ -280,7 +293,7 @@ fn block_addresses(cpu: &Cpu, op: PackedOperands) -> (u32, u32) {
 }
 
 /// LDM, with `^` in both its meanings (A4.1.20 to A4.1.22).
-pub fn load_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn load_multiple<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOperands) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, special) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
@@ -314,7 +327,11 @@ pub fn load_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
 }
 
 /// STM, with `^` for the registers of user mode (A4.1.97, A4.1.98).
-pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn store_multiple<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, user) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
@@ -348,7 +365,11 @@ pub fn store_multiple(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow 
 }
 
 /// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by half.
-pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn swap<K: CacheKind, const BYTE: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = cpu.register(op.rn());
     let value = cpu.register(op.rm());
     let swapped = if BYTE {
@@ -374,7 +395,7 @@ pub fn swap<const BYTE: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) 
 }
 
 /// PLD. The ARM926EJ-S does no line fill for it (ARM DDI 0198D, 2.3); the XScale does.
-pub fn preload(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn preload<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOperands) -> Flow {
     if cpu.core.preload_fills {
         let offset = if op.is(modifier::REGISTER_OFFSET) {
             shift_by_constant(cpu.register(op.rm()), op.shift(), op.rs(), cpu.carry()).0
@@ -388,7 +409,11 @@ pub fn preload(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
 }
 
 /// RFE (ARM DDI 0406C, B9.3.13): PC and CPSR from memory.
-pub fn return_from_exception(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn return_from_exception<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let mut loaded = [0; 16];
     if let Err(fault) = cpu.memory.load_block(bus, start, 3, &mut loaded) {
@@ -404,7 +429,11 @@ pub fn return_from_exception(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -
 }
 
 /// SRS (ARM DDI 0406C, B9.3.16): LR and SPSR to the stack of another mode.
-pub fn store_return_state(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn store_return_state<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let of_mode = op.immediate;
     let base = cpu.stack_of(of_mode);
     let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));

@@ -1,6 +1,7 @@
 //! What ARMv6 and ARMv7 do between registers: bit fields, extensions, reversals, saturation, parallel
 //! arithmetic, dual multiplies, division (ARM DDI 0406C, A4.4 and A8.8).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, SATURATED};
 use crate::isa::op::{Handler, PackedOperands};
 use mmulab_system::core::Flow;
@@ -11,7 +12,7 @@ macro_rules! binary {
         $(
             $(#[$doc])*
             #[allow(unused_variables, reason = "not all use both operands")]
-            pub fn $name($cpu: &mut Cpu, _: &mut Bus, $op: PackedOperands) -> Flow {
+            pub fn $name<K: CacheKind>($cpu: &mut Cpu<K>, _: &mut Bus<K>, $op: PackedOperands) -> Flow {
                 let ($n, $m) = ($cpu.register($op.rn()), $cpu.register($op.rm()));
                 let result: u32 = $body;
                 $cpu.set_register($op.rd(), result);
@@ -77,12 +78,16 @@ fn byte_mask(bits: u32) -> u32 {
 }
 
 /// Ra, or nothing if it is R15.
-fn addend(cpu: &Cpu, op: PackedOperands) -> u32 {
+fn addend<K: CacheKind>(cpu: &Cpu<K>, op: PackedOperands) -> u32 {
     if op.rs() == 15 { 0 } else { cpu.register(op.rs()) }
 }
 
 /// SBFX and UBFX.
-pub fn extract<const SIGNED: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn extract<K: CacheKind, const SIGNED: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     // A field that ends above the register has an end that the manual leaves open.
     let unused = 32 - op.immediate.min(32);
     let low = u32::from(op.rs());
@@ -106,19 +111,35 @@ const UNSIGNED_HALF: u8 = 4;
 const UNSIGNED_BYTES: u8 = 5;
 
 /// SXTB and SXTAB: without and with addition.
-pub const SXTB: [Handler; 2] = [extend::<SIGNED_BYTE, false>, extend::<SIGNED_BYTE, true>];
+pub fn sxtb<K: CacheKind>() -> [Handler<K>; 2] {
+    [extend::<K, SIGNED_BYTE, false>, extend::<K, SIGNED_BYTE, true>]
+}
 /// SXTH and SXTAH.
-pub const SXTH: [Handler; 2] = [extend::<SIGNED_HALF, false>, extend::<SIGNED_HALF, true>];
+pub fn sxth<K: CacheKind>() -> [Handler<K>; 2] {
+    [extend::<K, SIGNED_HALF, false>, extend::<K, SIGNED_HALF, true>]
+}
 /// SXTB16 and SXTAB16.
-pub const SXTB16: [Handler; 2] = [extend::<SIGNED_BYTES, false>, extend::<SIGNED_BYTES, true>];
+pub fn sxtb16<K: CacheKind>() -> [Handler<K>; 2] {
+    [extend::<K, SIGNED_BYTES, false>, extend::<K, SIGNED_BYTES, true>]
+}
 /// UXTB and UXTAB.
-pub const UXTB: [Handler; 2] = [extend::<UNSIGNED_BYTE, false>, extend::<UNSIGNED_BYTE, true>];
+pub fn uxtb<K: CacheKind>() -> [Handler<K>; 2] {
+    [extend::<K, UNSIGNED_BYTE, false>, extend::<K, UNSIGNED_BYTE, true>]
+}
 /// UXTH and UXTAH.
-pub const UXTH: [Handler; 2] = [extend::<UNSIGNED_HALF, false>, extend::<UNSIGNED_HALF, true>];
+pub fn uxth<K: CacheKind>() -> [Handler<K>; 2] {
+    [extend::<K, UNSIGNED_HALF, false>, extend::<K, UNSIGNED_HALF, true>]
+}
 /// UXTB16 and UXTAB16.
-pub const UXTB16: [Handler; 2] = [extend::<UNSIGNED_BYTES, false>, extend::<UNSIGNED_BYTES, true>];
+pub fn uxtb16<K: CacheKind>() -> [Handler<K>; 2] {
+    [extend::<K, UNSIGNED_BYTES, false>, extend::<K, UNSIGNED_BYTES, true>]
+}
 
-fn extend<const KIND: u8, const ADD: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+fn extend<K: CacheKind, const KIND: u8, const ADD: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let value = cpu.register(op.rm()).rotate_right(op.immediate);
     let extended = match KIND {
         SIGNED_BYTE => value as i8 as u32,
@@ -149,14 +170,14 @@ fn shifted(op: PackedOperands, value: u32) -> i64 {
     i64::from(if op.shift() == 1 { value >> op.rs() } else { value << op.rs() })
 }
 
-fn saturate(cpu: &mut Cpu, value: i64, least: i64, most: i64) -> u32 {
+fn saturate<K: CacheKind>(cpu: &mut Cpu<K>, value: i64, least: i64, most: i64) -> u32 {
     if !(least..=most).contains(&value) {
         cpu.control |= SATURATED;
     }
     value.clamp(least, most) as u32
 }
 
-fn saturate_halves(cpu: &mut Cpu, value: u32, least: i64, most: i64) -> u32 {
+fn saturate_halves<K: CacheKind>(cpu: &mut Cpu<K>, value: u32, least: i64, most: i64) -> u32 {
     let low = saturate(cpu, i64::from(value as i16), least, most);
     let high = saturate(cpu, i64::from((value >> 16) as i16), least, most);
     low & 0xffff | high << 16
@@ -211,9 +232,9 @@ fn lane<const KIND: u8>(n: u32, m: u32, bits: u32, subtract: bool) -> (u32, bool
 }
 
 /// A parallel addition or subtraction.
-pub fn parallel<const KIND: u8, const OPERATION: u8>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn parallel<K: CacheKind, const KIND: u8, const OPERATION: u8>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let (n, m) = (cpu.register(op.rn()), cpu.register(op.rm()));
@@ -244,7 +265,7 @@ pub fn parallel<const KIND: u8, const OPERATION: u8>(
 
 /// The two products of the halves of Rn and Rm, lower and upper.
 #[inline(always)]
-fn products<const EXCHANGE: bool>(cpu: &Cpu, op: PackedOperands) -> (i64, i64) {
+fn products<K: CacheKind, const EXCHANGE: bool>(cpu: &Cpu<K>, op: PackedOperands) -> (i64, i64) {
     let n = cpu.register(op.rn());
     let m = cpu.register(op.rm());
     let m = if EXCHANGE { m.rotate_left(16) } else { m };
@@ -253,12 +274,12 @@ fn products<const EXCHANGE: bool>(cpu: &Cpu, op: PackedOperands) -> (i64, i64) {
 }
 
 /// SMUAD, SMLAD, SMUSD, SMLSD: an overflow is told in Q.
-pub fn dual_multiply<const SUBTRACT: bool, const EXCHANGE: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn dual_multiply<K: CacheKind, const SUBTRACT: bool, const EXCHANGE: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    let (low, high) = products::<EXCHANGE>(cpu, op);
+    let (low, high) = products::<K, EXCHANGE>(cpu, op);
     let sum = if SUBTRACT { low - high } else { low + high };
     let result = sum + i64::from(addend(cpu, op) as i32);
     if i64::from(result as i32) != result {
@@ -269,12 +290,12 @@ pub fn dual_multiply<const SUBTRACT: bool, const EXCHANGE: bool>(
 }
 
 /// SMLALD and SMLSLD: Rd is the upper half, Ra the lower.
-pub fn dual_multiply_long<const SUBTRACT: bool, const EXCHANGE: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn dual_multiply_long<K: CacheKind, const SUBTRACT: bool, const EXCHANGE: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    let (low, high) = products::<EXCHANGE>(cpu, op);
+    let (low, high) = products::<K, EXCHANGE>(cpu, op);
     let sum = if SUBTRACT { low - high } else { low + high };
     let old = u64::from(cpu.register(op.rd())) << 32 | u64::from(cpu.register(op.rs()));
     let result = old.wrapping_add(sum as u64);
@@ -284,9 +305,9 @@ pub fn dual_multiply_long<const SUBTRACT: bool, const EXCHANGE: bool>(
 }
 
 /// SMMUL, SMMLA, SMMLS: the upper half of the sum, perhaps rounded.
-pub fn multiply_top<const SUBTRACT: bool, const ROUND: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn multiply_top<K: CacheKind, const SUBTRACT: bool, const ROUND: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let (n, m) = (cpu.register(op.rn()) as i32, cpu.register(op.rm()) as i32);
@@ -299,7 +320,11 @@ pub fn multiply_top<const SUBTRACT: bool, const ROUND: bool>(
 }
 
 /// UMAAL: Rd is the upper half, Ra the lower.
-pub fn multiply_add_add(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn multiply_add_add<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let product = u64::from(cpu.register(op.rn())) * u64::from(cpu.register(op.rm()));
     let sum = product + u64::from(cpu.register(op.rd())) + u64::from(cpu.register(op.rs()));
     cpu.set_register(op.rs(), sum as u32);
@@ -308,7 +333,11 @@ pub fn multiply_add_add(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow 
 }
 
 /// SDIV and UDIV; a division by zero gives zero.
-pub fn divide<const SIGNED: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn divide<K: CacheKind, const SIGNED: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let (n, m) = (cpu.register(op.rn()), cpu.register(op.rm()));
     let result = match (m, SIGNED) {
         (0, _) => 0,

@@ -11,11 +11,12 @@ pub mod system;
 pub mod thumb2;
 pub mod v7;
 
+use crate::caches::CacheKind;
 use crate::cpu::Cpu;
 
 pub use system::undefined;
 
-impl Cpu {
+impl<K: CacheKind> Cpu<K> {
     #[inline(always)]
     fn register(&self, number: u8) -> u32 {
         self.registers[usize::from(number & 15)]

@@ -1,5 +1,6 @@
 //! Multiplies, saturating arithmetic and the 40-bit accumulator of the XScale.
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, SATURATED};
 use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::Cause;
@@ -8,7 +9,7 @@ use mmulab_system::core::Flow;
 /// Cycles that the early termination of a multiplier adds: it stops when the bits left are all
 /// zeros, or (signed) all ones.
 #[inline(always)]
-fn early_termination(cpu: &mut Cpu, multiplier: u32, signed: bool) {
+fn early_termination<K: CacheKind>(cpu: &mut Cpu<K>, multiplier: u32, signed: bool) {
     let step = u32::from(cpu.timing.multiply_bits_a_cycle);
     if step == 0 {
         return;
@@ -20,9 +21,9 @@ fn early_termination(cpu: &mut Cpu, multiplier: u32, signed: bool) {
 }
 
 /// MUL and MLA (A4.1.34, A4.1.40). The carry is left alone, as from version 5 on.
-pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn multiply<K: CacheKind, const ACCUMULATE: bool, const FLAGS: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let multiplier = cpu.register(op.rs());
@@ -39,9 +40,9 @@ pub fn multiply<const ACCUMULATE: bool, const FLAGS: bool>(
 }
 
 /// UMULL, UMLAL, SMULL, SMLAL. Rd is the high half, Rn the low one.
-pub fn multiply_long<const SIGNED: bool, const ACCUMULATE: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn multiply_long<K: CacheKind, const SIGNED: bool, const ACCUMULATE: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let (a, b) = (cpu.register(op.rm()), cpu.register(op.rs()));
@@ -71,68 +72,76 @@ fn half_of(value: u32, top: bool) -> i32 {
 
 /// The product of two halves.
 #[inline(always)]
-fn product<const X: bool, const Y: bool>(cpu: &Cpu, op: PackedOperands) -> i32 {
+fn product<K: CacheKind, const X: bool, const Y: bool>(cpu: &Cpu<K>, op: PackedOperands) -> i32 {
     half_of(cpu.register(op.rm()), X) * half_of(cpu.register(op.rs()), Y)
 }
 
 /// The upper 32 bits of the product of a word and a half.
 #[inline(always)]
-fn wide_product<const Y: bool>(cpu: &Cpu, op: PackedOperands) -> i32 {
+fn wide_product<K: CacheKind, const Y: bool>(cpu: &Cpu<K>, op: PackedOperands) -> i32 {
     let (word, half) = (cpu.register(op.rm()) as i32, half_of(cpu.register(op.rs()), Y));
     ((i64::from(word) * i64::from(half)) >> 16) as i32
 }
 
 /// SMLAxy (A4.1.74).
-pub fn half_accumulate<const X: bool, const Y: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn half_accumulate<K: CacheKind, const X: bool, const Y: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    let product = product::<X, Y>(cpu, op);
+    let product = product::<K, X, Y>(cpu, op);
     add_product(cpu, op, product);
     Flow::Next
 }
 
 /// SMLAWy (A4.1.79).
-pub fn wide_accumulate<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
-    let product = wide_product::<Y>(cpu, op);
+pub fn wide_accumulate<K: CacheKind, const Y: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
+    let product = wide_product::<K, Y>(cpu, op);
     add_product(cpu, op, product);
     Flow::Next
 }
 
 /// SMULWy (A4.1.88).
-pub fn wide_multiply<const Y: bool>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
-    let product = wide_product::<Y>(cpu, op);
+pub fn wide_multiply<K: CacheKind, const Y: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
+    let product = wide_product::<K, Y>(cpu, op);
     cpu.set_register(op.rd(), product as u32);
     Flow::Next
 }
 
 /// SMLALxy (A4.1.77).
-pub fn half_accumulate_long<const X: bool, const Y: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn half_accumulate_long<K: CacheKind, const X: bool, const Y: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let old = u64::from(cpu.register(op.rd())) << 32 | u64::from(cpu.register(op.rn()));
-    let result = old.wrapping_add(i64::from(product::<X, Y>(cpu, op)) as u64);
+    let result = old.wrapping_add(i64::from(product::<K, X, Y>(cpu, op)) as u64);
     cpu.set_register(op.rn(), result as u32);
     cpu.set_register(op.rd(), (result >> 32) as u32);
     Flow::Next
 }
 
 /// SMULxy (A4.1.86).
-pub fn half_multiply<const X: bool, const Y: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn half_multiply<K: CacheKind, const X: bool, const Y: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    let product = product::<X, Y>(cpu, op);
+    let product = product::<K, X, Y>(cpu, op);
     cpu.set_register(op.rd(), product as u32);
     Flow::Next
 }
 
 /// Adds Rn; an overflow is only told, in Q.
-fn add_product(cpu: &mut Cpu, op: PackedOperands, product: i32) {
+fn add_product<K: CacheKind>(cpu: &mut Cpu<K>, op: PackedOperands, product: i32) {
     let (result, overflow) = product.overflowing_add(cpu.register(op.rn()) as i32);
     if overflow {
         cpu.control |= SATURATED;
@@ -141,9 +150,9 @@ fn add_product(cpu: &mut Cpu, op: PackedOperands, product: i32) {
 }
 
 /// QADD, QSUB, QDADD, QDSUB (A4.1.46, 50, 51, 52).
-pub fn saturating<const DOUBLE: bool, const SUBTRACT: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn saturating<K: CacheKind, const DOUBLE: bool, const SUBTRACT: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     let a = cpu.register(op.rm()) as i32;
@@ -173,7 +182,11 @@ fn forty_bits(value: i64) -> i64 {
 }
 
 /// MAR of the XScale (273473, 2.3.1.2).
-pub fn accumulator_write(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn accumulator_write<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
@@ -183,7 +196,11 @@ pub fn accumulator_write(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow
 }
 
 /// MRA.
-pub fn accumulator_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn accumulator_read<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
@@ -193,7 +210,11 @@ pub fn accumulator_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow 
     Flow::Next
 }
 
-fn add_to_accumulator(cpu: &mut Cpu, op: PackedOperands, sum: fn(u32, u32) -> i64) -> Flow {
+fn add_to_accumulator<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    op: PackedOperands,
+    sum: fn(u32, u32) -> i64,
+) -> Flow {
     if !cpu.accumulator_enabled() {
         return cpu.undefined();
     }
@@ -207,21 +228,25 @@ fn long_product(a: u32, x: bool, b: u32, y: bool) -> i64 {
 }
 
 /// MIA of the XScale (273473, 2.3.1.1).
-pub fn accumulate(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn accumulate<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     add_to_accumulator(cpu, op, |a, b| i64::from(a as i32) * i64::from(b as i32))
 }
 
 /// MIAPH: the products of the lower and of the upper halves.
-pub fn accumulate_pairs(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn accumulate_pairs<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     add_to_accumulator(cpu, op, |a, b| {
         long_product(a, false, b, false) + long_product(a, true, b, true)
     })
 }
 
 /// MIAxy.
-pub fn accumulate_half<const X: bool, const Y: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn accumulate_half<K: CacheKind, const X: bool, const Y: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     add_to_accumulator(cpu, op, |a, b| long_product(a, X, b, Y))

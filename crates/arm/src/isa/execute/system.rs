@@ -1,5 +1,6 @@
 //! Status registers, calls, breakpoints and coprocessor registers (ARM DDI 0100, A3.9, A3.15, A3.16).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Architecture, Bus, Cpu, Exception, SATURATED, THUMB};
 use crate::isa::op::{PackedOperands, modifier};
 use mmulab_system::core::Flow;
@@ -10,7 +11,7 @@ use super::alu::IMMEDIATE;
 const READABLE_V7: u32 = 0xf8ff_03df;
 
 /// MRS.
-pub fn status_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn status_read<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     let value = match (op.is(modifier::SAVED), cpu.architecture >= Architecture::V7A) {
         (true, _) => cpu.spsr(),
         (false, true) => cpu.cpsr() & READABLE_V7,
@@ -21,7 +22,11 @@ pub fn status_read(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
 }
 
 /// MSR, with a register or an immediate (A4.1.39).
-pub fn status_write<const FORM: u8>(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn status_write<K: CacheKind, const FORM: u8>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let value = if FORM == IMMEDIATE { op.immediate } else { cpu.register(op.rm()) };
     let mut mask = 0;
     if op.shift() & 1 != 0 {
@@ -69,7 +74,11 @@ fn status_mask_v7(fields: u8, saved: bool) -> u32 {
 }
 
 /// SVC, and the semihosting calls of privileged code (docs/board.md).
-pub fn supervisor_call(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn supervisor_call<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let semihosting = if cpu.thumb() { 0xab } else { 0x12_3456 };
     if op.immediate == semihosting
         && cpu.privileged()
@@ -83,14 +92,18 @@ pub fn supervisor_call(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow
 }
 
 /// BKPT: with no debugger it is a prefetch abort (A4.1.7).
-pub fn breakpoint(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn breakpoint<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     cpu.record_breakpoint();
     cpu.take_exception(Exception::PrefetchAbort, cpu.memory.pc.wrapping_add(4));
     Flow::Jump
 }
 
 /// MRC.
-pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn coprocessor_read<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     if !cpu.privileged() && !cpu.open_to_users(op.into()) {
         return cpu.undefined();
     }
@@ -108,7 +121,11 @@ pub fn coprocessor_read(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flo
 }
 
 /// MCR.
-pub fn coprocessor_write(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn coprocessor_write<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     if !cpu.privileged() && !cpu.open_to_users(op.into()) {
         return cpu.undefined();
     }
@@ -117,6 +134,6 @@ pub fn coprocessor_write(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Fl
 }
 
 /// Anything that the core does not have.
-pub fn undefined(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn undefined<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     cpu.undefined()
 }

@@ -1,6 +1,7 @@
 //! What only Thumb has since ARMv6T2: IT blocks, compare and branch, table branches, 32-bit branches,
 //! and loads relative to R15 (ARM DDI 0406C, A8.8).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, THUMB};
 use crate::isa::op::{ALWAYS, CONDITIONS, Op, PackedOperands};
 use mmulab_system::Cause;
@@ -12,9 +13,9 @@ pub fn advanced(state: u8) -> u8 {
     if state & 7 == 0 { 0 } else { state & 0xe0 | state << 1 & 0x1f }
 }
 
-impl Cpu {
+impl<K: CacheKind> Cpu<K> {
     /// Executes an instruction of an IT block.
-    pub fn execute_in_it(&mut self, bus: &mut Bus, op: &Op) -> Flow {
+    pub fn execute_in_it(&mut self, bus: &mut Bus<K>, op: &Op<K>) -> Flow {
         if op.length == 0 {
             // Not decoded yet.
             return (op.handler)(self, bus, op.operands);
@@ -42,15 +43,15 @@ impl Cpu {
 }
 
 /// IT.
-pub fn if_then(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn if_then<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     cpu.it = op.immediate as u8;
     Flow::Next
 }
 
 /// CBZ and CBNZ.
-pub fn compare_and_branch<const NONZERO: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn compare_and_branch<K: CacheKind, const NONZERO: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     if (cpu.register(op.rn()) != 0) != NONZERO {
@@ -63,7 +64,11 @@ pub fn compare_and_branch<const NONZERO: bool>(
 }
 
 /// TBB and TBH.
-pub fn table_branch<const HALF: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn table_branch<K: CacheKind, const HALF: bool>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let (base, index) = (cpu.register(op.rn()), cpu.register(op.rm()));
     let loaded = if HALF {
         cpu.memory.load_half(bus, base.wrapping_add(index << 1))
@@ -82,9 +87,9 @@ pub fn table_branch<const HALF: bool>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOp
 }
 
 /// BL and BLX with an immediate.
-pub fn branch_with_link<const TO_ARM: bool>(
-    cpu: &mut Cpu,
-    _: &mut Bus,
+pub fn branch_with_link<K: CacheKind, const TO_ARM: bool>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
     cpu.taken_branch();
@@ -109,11 +114,15 @@ pub const SIGNED_BYTE: u8 = 3;
 /// LDRSH.
 pub const SIGNED_HALF: u8 = 4;
 
-fn literal_address(cpu: &Cpu, op: PackedOperands) -> u32 {
+fn literal_address<K: CacheKind>(cpu: &Cpu<K>, op: PackedOperands) -> u32 {
     (cpu.registers[15] & !3).wrapping_add(op.immediate)
 }
 
-fn literal_value<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, address: u32) -> Result<u32, Fault> {
+fn literal_value<K: CacheKind, const KIND: u8>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    address: u32,
+) -> Result<u32, Fault> {
     match KIND {
         BYTE => cpu.memory.load_byte(bus, address),
         HALF => cpu.memory.load_half(bus, address),
@@ -124,9 +133,13 @@ fn literal_value<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, address: u32) -> 
 }
 
 /// A load relative to R15.
-pub fn literal<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn literal<K: CacheKind, const KIND: u8>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = literal_address(cpu, op);
-    match literal_value::<KIND>(cpu, bus, address) {
+    match literal_value::<K, KIND>(cpu, bus, address) {
         Ok(target) if KIND == WORD && op.rd() == 15 => {
             cpu.memory.charge(Cause::Branch, cpu.timing.load_pc_cycles);
             cpu.written_pc();
@@ -141,10 +154,14 @@ pub fn literal<const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands)
 }
 
 /// LDRD relative to R15.
-pub fn literal_double(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn literal_double<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let address = literal_address(cpu, op);
-    let loaded = literal_value::<WORD>(cpu, bus, address)
-        .and_then(|low| Ok((low, literal_value::<WORD>(cpu, bus, address.wrapping_add(4))?)));
+    let loaded = literal_value::<K, WORD>(cpu, bus, address)
+        .and_then(|low| Ok((low, literal_value::<K, WORD>(cpu, bus, address.wrapping_add(4))?)));
     match loaded {
         Ok((low, high)) => {
             cpu.set_register(op.rd(), low);

@@ -1,59 +1,80 @@
 //! System instructions of ARMv6 and ARMv7: barriers, hints, changes of state, calls of a higher level,
 //! coprocessor registers of 64 bits (ARM DDI 0406C, A8.8 and B9.3).
 
+use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, MASKS};
 use crate::isa::op::PackedOperands;
 use crate::psci;
 use mmulab_system::core::Flow;
 
 /// What does nothing that can be seen here.
-pub fn nothing(_: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn nothing<K: CacheKind>(_: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     Flow::Next
 }
 
 /// SETEND BE: data in big-endian order is not modelled.
-pub fn undefined_big_endian(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn undefined_big_endian<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     cpu.undefined()
 }
 
 /// WFI.
-pub fn wait_for_interrupt(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn wait_for_interrupt<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     cpu.wait_for_interrupt();
     Flow::Synchronise
 }
 
 /// WFE: an event may come at any time, and here it comes at once, once the other cores have had a turn.
-pub fn wait_for_event(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn wait_for_event<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     cpu.memory.request_exit();
     Flow::Synchronise
 }
 
 /// SEV.
-pub fn send_event(_: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn send_event<K: CacheKind>(_: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     Flow::Next
 }
 
 /// DSB: waits until what was stored is in memory.
-pub fn data_synchronization_barrier(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+pub fn data_synchronization_barrier<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     cpu.memory.drain_write_buffer(bus);
     Flow::Next
 }
 
 /// DMB: likewise, as nothing weaker is modelled.
-pub fn data_memory_barrier(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+pub fn data_memory_barrier<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     cpu.memory.drain_write_buffer(bus);
     Flow::Next
 }
 
 /// ISB: what comes after it is fetched anew.
-pub fn instruction_synchronization_barrier(cpu: &mut Cpu, _: &mut Bus, _: PackedOperands) -> Flow {
+pub fn instruction_synchronization_barrier<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    _: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     cpu.written_pc();
     Flow::Synchronise
 }
 
 /// CPS; in user mode it does nothing. The immediate has the masks to set, and above bit 16 the mode with
 /// a bit that says whether it changes; Rn has the masks to clear.
-pub fn change_state(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn change_state<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     if !cpu.privileged() {
         return Flow::Next;
     }
@@ -68,24 +89,36 @@ pub fn change_state(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
 
 /// HVC. There is no hypervisor mode: where the board has firmware that takes calls, they go there, else
 /// it is undefined, as on a core whose secure state has not enabled it (B9.3.4).
-pub fn hypervisor_call(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+pub fn hypervisor_call<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     psci::call(cpu, bus)
 }
 
 /// SMC: there is no monitor mode, and the same firmware takes these calls.
-pub fn secure_monitor_call(cpu: &mut Cpu, bus: &mut Bus, _: PackedOperands) -> Flow {
+pub fn secure_monitor_call<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     psci::call(cpu, bus)
 }
 
 /// SUBS PC, LR, #n and ERET.
-pub fn subtract_return(cpu: &mut Cpu, _: &mut Bus, op: PackedOperands) -> Flow {
+pub fn subtract_return<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     let target = cpu.registers[14].wrapping_sub(op.immediate);
     cpu.written_pc();
     cpu.return_from_exception(target)
 }
 
 /// MCRR.
-pub fn coprocessor_write_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn coprocessor_write_pair<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     let value = u64::from(cpu.register(op.rn())) << 32 | u64::from(cpu.register(op.rd()));
     if !cpu.privileged() && !cpu.pair_open_to_users(op.into()) {
         return cpu.undefined();
@@ -98,7 +131,11 @@ pub fn coprocessor_write_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) 
 }
 
 /// MRRC.
-pub fn coprocessor_read_pair(cpu: &mut Cpu, bus: &mut Bus, op: PackedOperands) -> Flow {
+pub fn coprocessor_read_pair<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    op: PackedOperands,
+) -> Flow {
     if !cpu.privileged() && !cpu.pair_open_to_users(op.into()) {
         return cpu.undefined();
     }
