@@ -126,6 +126,12 @@ impl Cache {
         self.find_in_set(self.set_of(address), address)
     }
 
+    /// Fetches what [`Cache::find`] will read into the host's cache.
+    #[inline(always)]
+    pub fn prefetch(&self, address: u64) {
+        self.tags.prefetch(self.set_of(address));
+    }
+
     /// [`Cache::find`] in a set of the driver's choice.
     #[inline]
     pub fn find_in_set(&mut self, set: u32, address: u64) -> Option<Slot> {
@@ -198,8 +204,7 @@ impl Cache {
         self.dirty[slot as usize] |= parts;
     }
 
-    /// The replacement state by its kind, if it has one ([`TagArray::recency`]), and the dirty parts of
-    /// all slots: what hits change.
+    /// What uses change ([`TagArray::recency`]), and the dirty parts of all slots: what hits change.
     pub fn hit_state(&mut self) -> (Option<Recency<'_>>, &mut [u8]) {
         (self.tags.recency(), &mut self.dirty)
     }

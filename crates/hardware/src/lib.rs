@@ -29,7 +29,6 @@ pub use data_cache::{DataCache, HeldLine, Line};
 pub use ledger::{Account, Cause, Ledger};
 pub use random::Random;
 pub use tag_array::{
-    GeometryError, LruRecency, Partition, Recency, Replacement, SetIndex, Slot, TagArray, Touch,
-    TreeRecency, Untouched,
+    GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray, prefetch,
 };
 pub use tlb::{Tlb, TlbEntry, TlbGeometry};

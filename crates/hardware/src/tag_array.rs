@@ -61,8 +61,11 @@ impl SetIndex {
 /// The tag of an empty slot. No address has it: tags are line or page numbers.
 const EMPTY: u64 = u64::MAX;
 
-/// From this many ways on, lookups go through hints instead of comparing every way.
-const HINTED_WAYS: u32 = 4;
+/// Up to this many ways, lookups compare every tag.
+const COMPARED_WAYS: u32 = 3;
+
+/// Beyond this many ways, lookups go through hints; between the two, through fingerprints.
+const FINGERPRINTED_WAYS: u32 = 16;
 
 /// Tags in sets, found by (set, tag).
 #[derive(Clone, Debug)]
@@ -80,8 +83,11 @@ pub struct TagArray {
     /// Full ways of each set by partition, so that looking for an empty way costs nothing where
     /// there is none.
     occupied: Box<[[u16; 2]]>,
+    /// The hash of the tag that was last put into each slot, so that a set is one line of the host's
+    /// cache; then [`FINGERPRINTED_WAYS`] more. A match is verified by the tag. Empty when ways are few or many.
+    fingerprints: Box<[u16]>,
     /// For each hash of a tag, the way where such a tag was last seen. A hint is verified by the
-    /// tag, so a wrong one costs a scan and nothing else. Empty when ways are few.
+    /// tag, so a wrong one costs a scan and nothing else. Empty when ways are not many.
     hints: Box<[u16]>,
     hint_shift: u32,
     order: Order,
@@ -94,17 +100,41 @@ enum Order {
     Random,
     /// Two pointers a set: normal, protected.
     RoundRobin(Box<[u16]>),
-    Lru {
-        clock: u64,
-        last_use: Box<[u64]>,
-    },
-    /// Bit `n` of a set's words belongs to node `n` of the tree (root 1, children 2n and 2n+1) and
-    /// is set when the victim is to be sought in the upper half.
-    TreePseudoLru {
-        trees: Box<[u64]>,
-        /// For each way, the bits on its path and what a use sets them to; for trees of one word.
-        paths: Box<[(u64, u64)]>,
-    },
+    Lru(Uses),
+    /// The bits of the trees are not kept: a bit points away from the half of the ways that was used
+    /// last, which the times of use tell. So a use is one store, and only a victim costs a search.
+    TreePseudoLru(Uses),
+}
+
+/// When each slot was used last.
+#[derive(Clone, Debug)]
+struct Uses {
+    /// Counts uses.
+    clock: u64,
+    /// The clock at the last use of each slot; 0 is never.
+    last_use: Box<[u64]>,
+}
+
+impl Uses {
+    fn new(slots: usize) -> Self {
+        Self { clock: 0, last_use: vec![0; slots].into() }
+    }
+
+    #[inline]
+    fn touch(&mut self, slot: Slot) {
+        self.clock += 1;
+        self.last_use[slot as usize] = self.clock;
+    }
+
+    /// Whether the tree's bit points to the upper half of the `2 * width` slots from `start` on.
+    #[inline]
+    fn points_up(&self, start: u32, width: u32) -> bool {
+        let last = |start: u32| {
+            let half = &self.last_use[start as usize..][..width as usize];
+            half.iter().fold(0, |last, &time| last.max(time))
+        };
+        last(start) > last(start + width)
+    }
 }
 
 impl Order {
@@ -114,99 +144,72 @@ impl Order {
         Ok(match replacement {
             Replacement::Random => Order::Random,
             Replacement::RoundRobin => Order::RoundRobin(vec![0; 2 * sets as usize].into()),
-            Replacement::Lru => Order::Lru { clock: 0, last_use: vec![0; slots].into() },
+            Replacement::Lru => Order::Lru(Uses::new(slots)),
             Replacement::TreePseudoLru => {
                 if !ways.is_power_of_two() {
                     return Err(GeometryError(format!(
                         "{ways} ways: tree pseudo-LRU needs a power of two"
                     )));
                 }
-                let paths = if ways > 64 { 0..0 } else { 0..ways };
-                Order::TreePseudoLru {
-                    trees: vec![0; sets as usize * tree_words(ways)].into(),
-                    paths: paths.map(|way| tree_path(ways, way)).collect(),
-                }
+                Order::TreePseudoLru(Uses::new(slots))
             }
         })
     }
 }
 
-/// Words that hold the tree of one set.
-#[inline]
-fn tree_words(ways: u32) -> usize {
-    ways.div_ceil(64) as usize
-}
-
-/// The nodes on the path to a way, each with the bit that points away from it.
-fn tree_nodes(ways: u32, way: u32) -> impl Iterator<Item = (u32, bool)> {
-    // Leaf `ways + way`; a parent's bit is set when the way is in its lower half.
-    let leaf = ways + way;
-    (0..ways.trailing_zeros()).map(move |up| (leaf >> (up + 1), (leaf >> up) & 1 == 0))
-}
-
-/// The same as (bits on the path, those that a use sets) of a tree of one word.
-fn tree_path(ways: u32, way: u32) -> (u64, u64) {
-    tree_nodes(ways, way)
-        .fold((0, 0), |(path, away), (node, bit)| (path | 1 << node, away | u64::from(bit) << node))
-}
-
-/// Records uses of slots, as [`TagArray::touch`] does: one kind a replacement, so that a loop over
-/// many hits can be compiled for each.
-pub trait Touch {
-    /// Records a use of `slot`.
-    fn touch(&mut self, slot: Slot);
-}
-
-/// The replacement state of a tag array, for [`Touch`].
+/// What uses change in a tag array, so that a loop over many of them can keep it in registers.
 #[derive(Debug)]
-pub enum Recency<'a> {
-    /// Uses change nothing.
-    Unused(Untouched),
-    /// Least recently used.
-    Lru(LruRecency<'a>),
-    /// Tree pseudo-LRU of at most 64 ways.
-    Tree(TreeRecency<'a>),
+pub struct Recency<'a> {
+    /// Counts uses: one for each, and each at another count.
+    pub clock: &'a mut u64,
+    /// The clock at the last use of each slot.
+    pub last_use: &'a mut [u64],
 }
 
-/// Replacement that does not depend on uses.
-#[derive(Debug)]
-pub struct Untouched;
+/// 2^64 divided by the golden ratio: its product's high bits depend on all bits of a tag.
+const HASH_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// See [`Replacement::Lru`].
-#[derive(Debug)]
-pub struct LruRecency<'a> {
-    clock: &'a mut u64,
-    last_use: &'a mut [u64],
+#[inline(always)]
+fn fingerprint(tag: u64) -> u16 {
+    (tag.wrapping_mul(HASH_FACTOR) >> 48) as u16
 }
 
-/// See [`Replacement::TreePseudoLru`].
-#[derive(Debug)]
-pub struct TreeRecency<'a> {
-    trees: &'a mut [u64],
-    paths: &'a [(u64, u64)],
-    way_bits: u32,
-}
+/// Tags in a line of the host's cache.
+const HOST_LINE_TAGS: usize = 8;
 
-impl Touch for Untouched {
-    #[inline(always)]
-    fn touch(&mut self, _slot: Slot) {}
-}
-
-impl Touch for LruRecency<'_> {
-    #[inline(always)]
-    fn touch(&mut self, slot: Slot) {
-        *self.clock += 1;
-        self.last_use[slot as usize] = *self.clock;
+/// Fetches an element into the host's cache if there is such an element and a way to do that.
+#[inline(always)]
+pub fn prefetch<T>(elements: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(element) = elements.get(index) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch does nothing that a program could notice.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
     }
 }
 
-impl Touch for TreeRecency<'_> {
-    #[inline(always)]
-    fn touch(&mut self, slot: Slot) {
-        let (path, away) = self.paths[slot as usize & (self.paths.len() - 1)];
-        let tree = &mut self.trees[slot as usize >> self.way_bits];
-        *tree = *tree & !path | away;
+/// Which of `group` are `wanted`, one bit each.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn matches(group: &[u16; FINGERPRINTED_WAYS as usize], wanted: u16) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16,
+        _mm_set1_epi16,
+    };
+    // SAFETY: every x86-64 processor has SSE2, and both loads are within the group.
+    unsafe {
+        let wanted = _mm_set1_epi16(wanted as i16);
+        let group: *const __m128i = group.as_ptr().cast();
+        let low = _mm_cmpeq_epi16(_mm_loadu_si128(group), wanted);
+        let high = _mm_cmpeq_epi16(_mm_loadu_si128(group.add(1)), wanted);
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
     }
+}
+
+/// Which of `group` are `wanted`, one bit each.
+#[cfg(not(target_arch = "x86_64"))]
+fn matches(group: &[u16; FINGERPRINTED_WAYS as usize], wanted: u16) -> u32 {
+    (0..).zip(group).fold(0, |bits, (way, &held)| bits | u32::from(held == wanted) << way)
 }
 
 impl TagArray {
@@ -233,7 +236,9 @@ impl TagArray {
             as usize;
         let order = Order::new(replacement, sets, ways)?;
         // Eight hints a slot keep two live tags from sharing one most of the time.
-        let hints = if ways < HINTED_WAYS { 0 } else { (slots * 8).next_power_of_two() };
+        let hints = if ways > FINGERPRINTED_WAYS { (slots * 8).next_power_of_two() } else { 0 };
+        let has_fingerprints = (COMPARED_WAYS + 1..=FINGERPRINTED_WAYS).contains(&ways);
+        let fingerprints = if has_fingerprints { slots + FINGERPRINTED_WAYS as usize } else { 0 };
         Ok(Self {
             tags: vec![EMPTY; slots].into(),
             ways,
@@ -242,6 +247,7 @@ impl TagArray {
             closed_ways: 0,
             aimed_ways: [].into(),
             occupied: vec![[0; 2]; sets as usize].into(),
+            fingerprints: vec![0; fingerprints].into(),
             hints: vec![0; hints].into(),
             hint_shift: 64 - hints.max(2).trailing_zeros(),
             order,
@@ -352,20 +358,17 @@ impl TagArray {
                 open.nth(self.random.below(count) as usize)
             }
             Order::RoundRobin(_) => unreachable!("handled above"),
-            Order::Lru { last_use, .. } => open.min_by_key(|way| last_use[(first + way) as usize]),
-            Order::TreePseudoLru { trees, .. } => {
+            Order::Lru(uses) => open.min_by_key(|way| uses.last_use[(first + way) as usize]),
+            Order::TreePseudoLru(uses) => {
                 // Follow the bits, except into a half whose ways are all closed.
-                let words = tree_words(self.ways);
-                let tree = &trees[set as usize * words..][..words];
-                let (mut node, mut start, mut width) = (1, 0, self.ways);
+                let (mut start, mut width) = (0, self.ways);
                 while width > 1 {
                     width /= 2;
                     let is_open =
                         |low: u32| open.clone().any(|way| (low..low + width).contains(&way));
                     let upper = is_open(start + width)
-                        && (!is_open(start) || tree[node as usize / 64] >> (node % 64) & 1 == 1);
+                        && (!is_open(start) || uses.points_up(first + start, width));
                     start += if upper { width } else { 0 };
-                    node = 2 * node + u32::from(upper);
                 }
                 Some(start)
             }
@@ -394,8 +397,7 @@ impl TagArray {
     pub fn find(&mut self, set: u32, tag: u64) -> Option<Slot> {
         let first = (set * self.ways) as usize;
         if self.hints.is_empty() {
-            let ways = &self.tags[first..first + self.ways as usize];
-            return ways.iter().position(|&held| held == tag).map(|way| (first + way) as Slot);
+            return self.find_unhinted(first, tag);
         }
         let hint = self.hint_of(tag);
         let slot = first + usize::from(self.hints[hint]);
@@ -413,21 +415,51 @@ impl TagArray {
         Some((first + way) as Slot)
     }
 
+    /// Fetches what [`TagArray::find`] will read of a set into the host's cache.
+    #[inline(always)]
+    pub fn prefetch(&self, set: u32) {
+        let first = (set * self.ways) as usize;
+        prefetch(&self.fingerprints, first);
+        for way in (0..self.ways.min(FINGERPRINTED_WAYS) as usize).step_by(HOST_LINE_TAGS) {
+            prefetch(&self.tags, first + way);
+        }
+    }
+
+    /// [`TagArray::find`] in the set whose first slot is `first`, where there are no hints.
+    #[inline]
+    fn find_unhinted(&self, first: usize, tag: u64) -> Option<Slot> {
+        let ways = &self.tags[first..first + self.ways as usize];
+        if self.fingerprints.is_empty() {
+            return ways.iter().position(|&held| held == tag).map(|way| (first + way) as Slot);
+        }
+        let group = self.fingerprints[first..].first_chunk()?;
+        let mut matches = matches(group, fingerprint(tag)) & ((1 << ways.len()) - 1);
+        while matches != 0 {
+            let way = matches.trailing_zeros() as usize;
+            if ways[way] == tag {
+                return Some((first + way) as Slot);
+            }
+            matches &= matches - 1;
+        }
+        None
+    }
+
     /// [`TagArray::find`] for who only looks: not even a hint changes.
     pub fn peek(&self, set: u32, tag: u64) -> Option<Slot> {
         let first = (set * self.ways) as usize;
+        if self.hints.is_empty() {
+            return self.find_unhinted(first, tag);
+        }
         let ways = &self.tags[first..first + self.ways as usize];
-        let hinted = self.hints.get(self.hint_of(tag)).map(|&way| usize::from(way));
-        let way = match hinted.filter(|&way| ways[way] == tag) {
-            Some(way) => way,
-            None => ways.iter().position(|&held| held == tag)?,
-        };
+        let hint = usize::from(self.hints[self.hint_of(tag)]);
+        let way =
+            if ways[hint] == tag { hint } else { ways.iter().position(|&held| held == tag)? };
         Some((first + way) as Slot)
     }
 
     #[inline]
     fn hint_of(&self, tag: u64) -> usize {
-        (tag.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.hint_shift) as usize
+        (tag.wrapping_mul(HASH_FACTOR) >> self.hint_shift) as usize
     }
 
     /// The tag in `slot`, if it holds one.
@@ -437,19 +469,13 @@ impl TagArray {
         (tag != EMPTY).then_some(tag)
     }
 
-    /// The replacement state by its kind; `None` for a tree of more than 64 ways.
+    /// What uses change; `None` if they change nothing.
     pub fn recency(&mut self) -> Option<Recency<'_>> {
-        Some(match &mut self.order {
-            Order::Random | Order::RoundRobin(_) => Recency::Unused(Untouched),
-            Order::Lru { clock, last_use } => Recency::Lru(LruRecency { clock, last_use }),
-            Order::TreePseudoLru { trees, paths } => {
-                if paths.is_empty() {
-                    return None;
-                }
-                let way_bits = self.ways.trailing_zeros();
-                Recency::Tree(TreeRecency { trees, paths, way_bits })
-            }
-        })
+        match &mut self.order {
+            Order::Random | Order::RoundRobin(_) => None,
+            Order::Lru(Uses { clock, last_use })
+            | Order::TreePseudoLru(Uses { clock, last_use }) => Some(Recency { clock, last_use }),
+        }
     }
 
     /// Records a use of `slot`.
@@ -457,25 +483,7 @@ impl TagArray {
     pub fn touch(&mut self, slot: Slot) {
         match &mut self.order {
             Order::Random | Order::RoundRobin(_) => {}
-            Order::Lru { clock, last_use } => {
-                *clock += 1;
-                last_use[slot as usize] = *clock;
-            }
-            Order::TreePseudoLru { trees, paths } => {
-                // The number of ways is a power of two.
-                let way_bits = self.ways.trailing_zeros();
-                let (set, way) = ((slot >> way_bits) as usize, slot & (self.ways - 1));
-                if let Some((path, away)) = paths.get(way as usize) {
-                    trees[set] = trees[set] & !path | away;
-                    return;
-                }
-                let words = tree_words(self.ways);
-                let tree = &mut trees[set * words..][..words];
-                for (node, bit) in tree_nodes(self.ways, way) {
-                    let (word, mask) = (&mut tree[node as usize / 64], 1 << (node % 64));
-                    *word = *word & !mask | (u64::from(bit) << (node % 64));
-                }
-            }
+            Order::Lru(uses) | Order::TreePseudoLru(uses) => uses.touch(slot),
         }
     }
 
@@ -512,7 +520,7 @@ impl TagArray {
         match &mut self.order {
             Order::Random => first + low + self.random.below(high - low),
             Order::RoundRobin(_) => unreachable!("handled above"),
-            Order::Lru { last_use, .. } => {
+            Order::Lru(Uses { last_use, .. }) => {
                 let mut oldest = first + low;
                 for slot in oldest + 1..first + high {
                     if last_use[slot as usize] < last_use[oldest as usize] {
@@ -521,21 +529,15 @@ impl TagArray {
                 }
                 oldest
             }
-            Order::TreePseudoLru { trees, .. } => {
+            Order::TreePseudoLru(uses) => {
                 // Follow the bits, except into a half that holds no way of the partition.
-                let words = tree_words(self.ways);
-                let tree = &trees[set as usize * words..][..words];
-                let (mut node, mut start, mut width) = (1, 0, self.ways);
+                let (mut start, mut width) = (0, self.ways);
                 while width > 1 {
                     width /= 2;
                     let middle = start + width;
-                    let upper = if middle >= high {
-                        false
-                    } else {
-                        middle <= low || tree[node as usize / 64] >> (node % 64) & 1 == 1
-                    };
+                    let upper =
+                        middle < high && (middle <= low || uses.points_up(first + start, width));
                     start += if upper { width } else { 0 };
-                    node = 2 * node + u32::from(upper);
                 }
                 first + start
             }
@@ -549,7 +551,9 @@ impl TagArray {
         if old == EMPTY {
             *self.occupied_with(slot) += 1;
         }
-        if !self.hints.is_empty() {
+        if !self.fingerprints.is_empty() {
+            self.fingerprints[slot as usize] = fingerprint(tag);
+        } else if !self.hints.is_empty() {
             let hint = self.hint_of(tag);
             self.hints[hint] = (slot % self.ways) as u16;
         }

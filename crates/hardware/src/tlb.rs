@@ -144,7 +144,7 @@ impl<P: Copy + Default> Tlb<P> {
         self.tags.touch(slot);
     }
 
-    /// The replacement state by its kind, if it has one ([`TagArray::recency`]).
+    /// What uses change ([`TagArray::recency`]).
     pub fn recency(&mut self) -> Option<Recency<'_>> {
         self.tags.recency()
     }

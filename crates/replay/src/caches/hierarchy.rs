@@ -177,6 +177,14 @@ impl Hierarchy {
                 }
                 break;
             }
+            if found == level {
+                // The host has to wait for the tags of large caches.
+                for &below in &self.path[side][level + 1..] {
+                    let below = &self.caches[below];
+                    below.cache.prefetch(below.address(at));
+                }
+            }
+            let here = &mut self.caches[self.path[side][found]];
             here.misses += 1;
             here.store_misses += u64::from(is_store);
             ledger.charge(role.miss(found, levels), self.miss_cycles[found]);

@@ -30,8 +30,8 @@ pub(crate) struct L0Filter {
     is_guarded: Box<[bool]>,
 }
 
-/// No line: lines are at least four bytes long, so numbers end well below it.
-const UNKNOWN: u64 = u64::MAX;
+/// No line: lines are at least two bytes long, so numbers end well below it.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 impl L0Filter {
     /// Knows nothing of a first level of `sets` sets (a power of two) with lines of `1 << shift` bytes,
@@ -190,7 +190,8 @@ impl<C: DirectMapped> Caches for Filtered<C> {
 }
 
 /// Invalidates those of `lines` that are in the page of `page_lines` lines whose first is `first`.
-fn invalidate(lines: &mut [u64], first: u64, page_lines: u64) {
+#[inline]
+pub(crate) fn invalidate(lines: &mut [u64], first: u64, page_lines: u64) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function is compiled for.

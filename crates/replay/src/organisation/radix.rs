@@ -6,9 +6,7 @@
 
 use std::collections::HashMap;
 
-use mmulab_hardware::{
-    GeometryError, Ledger, Partition, Random, Recency, Tlb, TlbEntry, TlbGeometry,
-};
+use mmulab_hardware::{GeometryError, Ledger, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine as machine;
 use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, LineCrossing};
@@ -19,7 +17,7 @@ use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
 use crate::frames::Frames;
-use crate::known_hits::{KnownHits, Passed};
+use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::large_pages::{LARGE_SHIFT, LargePages};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 
@@ -172,23 +170,6 @@ struct FirstLevel {
     known: Option<KnownHits>,
 }
 
-/// Calls a method with the kinds of replacement of pages and lines as its first arguments.
-macro_rules! with_kinds {
-    ($pages:expr, $lines:expr, $known:ident . $method:ident ( $($rest:expr),* )) => {
-        match ($pages, $lines) {
-            (Recency::Unused(pages), Recency::Unused(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Unused(pages), Recency::Lru(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Unused(pages), Recency::Tree(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Lru(pages), Recency::Unused(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Lru(pages), Recency::Lru(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Lru(pages), Recency::Tree(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Tree(pages), Recency::Unused(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Tree(pages), Recency::Lru(lines)) => $known.$method(pages, lines, $($rest),*),
-            (Recency::Tree(pages), Recency::Tree(lines)) => $known.$method(pages, lines, $($rest),*),
-        }
-    };
-}
-
 /// A 64-bit machine being driven by a program.
 ///
 /// The order of events is that of the 32-bit machines: for each instruction, its page is translated
@@ -297,10 +278,7 @@ impl RadixEngine {
                 first.tlb.main = first.tlb.array_for(smallest).map_or(0, |(_, number)| number);
                 let Some(array) = first.tlb.arrays.get_mut(first.tlb.main) else { continue };
                 let cache = caches.first_level(side);
-                if array.tlb.recency().is_some() && cache.hit_state().0.is_some() {
-                    first.known =
-                        KnownHits::new(cache.slots(), array.tlb.slots(), cache.line_shift());
-                }
+                first.known = KnownHits::new(cache.slots(), array.tlb.slots(), cache.line_shift());
             }
         }
         Ok(Self {
@@ -431,6 +409,7 @@ impl RadixEngine {
             }
             let Some(&number) = blocks.get(fetched) else { break };
             let block = &program.blocks[number as usize];
+            let own = &addresses[made..made + block.accesses as usize];
             // Mostly it is the first line that is not known, and the others are.
             if !self.is_known(Side::Instruction, block.first) {
                 self.reference(Role::Fetch, block.first, false);
@@ -438,8 +417,13 @@ impl RadixEngine {
                     continue;
                 }
                 self.fetched_line = Some(block.first >> self.caches.line_shift(Side::Instruction));
+            } else if crossings_left.first().is_none_or(|s| s.access as usize >= made + own.len())
+                && self.run_fetches_first(program, block, own)
+            {
+                fetched += 1;
+                made += own.len();
+                continue;
             }
-            let own = &addresses[made..made + block.accesses as usize];
             self.run_block(slice, block, own);
             fetched += 1;
             made += own.len();
@@ -454,16 +438,39 @@ impl RadixEngine {
     /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
     /// has room for all, whether each of their accesses writes.
     fn fetch_known(&mut self, program: &Program<u64>, blocks: &[u32], stores: &mut [u8]) -> Passed {
-        let none = Passed::default();
-        let [FirstLevel { tlb, known: Some(known), .. }, _] = &mut self.sides else { return none };
-        let (lines, _) = self.caches.first_level(Side::Instruction).hit_state();
-        let pages = tlb.arrays[tlb.main].tlb.recency();
-        let (Some(pages), Some(lines)) = (pages, lines) else { return none };
-        let passed = with_kinds!(pages, lines, known.fetch(program, blocks, stores));
+        let Some((known, state)) = self.known_hits(Side::Instruction) else {
+            return Passed::default();
+        };
+        let passed = known.fetch(state, program, blocks, stores);
         self.instructions += passed.instructions;
         // The line that was fetched last is another one now, and a known one need not be remembered.
         self.fetched_line = None;
         passed
+    }
+
+    /// Runs a block whose first line is known, all its fetches before its data references, of which none
+    /// spans lines; `false` if that might be told from the order of events.
+    ///
+    /// If the data references are known to hit and no fetch walks, because all are from the page of the
+    /// first, then the former touch nothing but the data side, and the latter all but that.
+    fn run_fetches_first(
+        &mut self,
+        program: &Program<u64>,
+        block: &StaticBlock<u64>,
+        addresses: &[u64],
+    ) -> bool {
+        let is_one_page = (block.first ^ block.last) >> SMALL_SHIFT == 0;
+        if !is_one_page || !addresses.iter().all(|&address| self.is_known(Side::Data, address)) {
+            return false;
+        }
+        let shift = self.caches.line_shift(Side::Instruction);
+        for line in block.first >> shift..=block.last >> shift {
+            self.reference(Role::Fetch, block.first.max(line << shift), false);
+        }
+        self.fetched_line = None;
+        self.instructions += u64::from(block.instructions);
+        self.load_and_store(addresses, program.stores(block));
+        true
     }
 
     /// Data references of which none spans lines.
@@ -480,11 +487,17 @@ impl RadixEngine {
 
     /// Data references up to the first that is not known to hit; how many these are.
     fn load_and_store_known(&mut self, addresses: &[u64], stores: &[u8]) -> usize {
-        let [_, FirstLevel { tlb, known: Some(known), .. }] = &mut self.sides else { return 0 };
-        let (lines, dirty) = self.caches.first_level(Side::Data).hit_state();
+        let Some((known, state)) = self.known_hits(Side::Data) else { return 0 };
+        known.load_and_store(state, addresses, stores)
+    }
+
+    /// What is known to hit the first level of a side, and what such hits change.
+    #[inline(always)]
+    fn known_hits(&mut self, side: Side) -> Option<(&KnownHits, HitState<'_>)> {
+        let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
         let pages = tlb.arrays[tlb.main].tlb.recency();
-        let (Some(pages), Some(lines)) = (pages, lines) else { return 0 };
-        with_kinds!(pages, lines, known.load_and_store(addresses, stores, dirty))
+        let (lines, dirty) = self.caches.first_level(side).hit_state();
+        Some((known.as_ref()?, HitState { pages, lines, dirty }))
     }
 
     /// Runs a block event by event.
