@@ -60,10 +60,10 @@ class Run:
     status: int | None
 
 
-def qemu(image, cpu, timeout=120, options=()):
+def qemu(image, cpu, timeout=120, options=(), board="versatilepb"):
     """Runs a bare-metal image on QEMU; its semihosting console is the output."""
     command = [
-        EMULATOR, "-M", "versatilepb", "-cpu", cpu, "-m", "128", "-display", "none",
+        EMULATOR, "-M", board, "-cpu", cpu, "-m", "128", "-display", "none",
         "-monitor", "none", "-serial", "null", "-parallel", "null", "-net", "none",
         "-audiodev", "none,id=silent", "-chardev", "stdio,id=console",
         "-semihosting-config", "enable=on,target=native,chardev=console", "-kernel", str(image),

@@ -46,6 +46,13 @@ def test_timers_interrupt_controller_and_uart_do_what_qemus_do(machine: str) -> 
     assert different == []
 
 
+def test_virt_devices_behave_as_on_qemu() -> None:
+    """GIC, generic timers and firmware calls, by four cores."""
+    lines, different = run.compare_virt("armv7a")
+    assert lines > 7000
+    assert different == []
+
+
 @pytest.mark.parametrize("seed", [1001, 1002], ids=["alignment checked", "unaligned"])
 def test_every_encoding_of_armv7_is_drawn(seed: int) -> None:
     """Each line of the tables, each size of exclusive access, and each new branch, many times."""

@@ -4,7 +4,7 @@
  * In the random part no counter runs and no interrupt is taken, so that nothing depends on time. The
  * UART sends zeros only, which the comparison leaves out of the console.
  */
-typedef unsigned int word;
+#include "print.h"
 
 enum {
     TIMER = 0x101e2000,
@@ -17,55 +17,6 @@ enum {
     ONE_SHOT = 0x01,
     STEPS = 6000,               /* of each device */
 };
-
-static char line[80], *end = line;
-
-static void put(const char *text)
-{
-    while (*text)
-        *end++ = *text++;
-}
-
-static void put_hex(word value, int digits)
-{
-    for (int digit = digits - 1; digit >= 0; digit--)
-        *end++ = "0123456789abcdef"[value >> (4 * digit) & 15];
-    *end++ = ' ';
-}
-
-static void flush(void)
-{
-    *end++ = '\n';
-    *end = 0;
-    register word r0 __asm__("r0") = 4;
-    register word r1 __asm__("r1") = (word)line;
-    __asm__ volatile("svc 0x123456" : "+r"(r0) : "r"(r1) : "memory", "lr");
-    end = line;
-}
-
-static word get(word address)
-{
-    return *(volatile word *)address;
-}
-
-static void set(word address, word value)
-{
-    *(volatile word *)address = value;
-}
-
-static word state = 1;
-
-/* Uniform in 0 .. limit - 1, by the upper bits of a linear congruential generator. */
-static word below(word limit)
-{
-    state = state * 1664525 + 1013904223;
-    return (state >> 16) % limit;
-}
-
-static word anything(void)
-{
-    return below(0x10000) << 16 | below(0x10000);
-}
 
 static void print_read(const char *device, word base, word offset)
 {

@@ -1,0 +1,40 @@
+@ Start of the program for the board `virt`: core 0 runs main, the others what it asks of them.
+
+        .arch   armv7-a
+        .arch_extension virt
+        .syntax unified
+        .arm
+        .section .vectors, "ax"
+        .global start
+start:
+        ldr     sp, =stacks + 1024
+        bl      main
+        mov     r4, r0
+        ldr     r1, =exit_block
+        ldr     r2, =0x20026
+        str     r2, [r1]
+        str     r4, [r1, #4]
+        mov     r0, #0x20
+        svc     0x123456
+        b       .
+
+        @ A core that was turned on: r0 is its number.
+        .global second_start
+second_start:
+        ldr     sp, =stacks + 1024
+        add     sp, sp, r0, lsl #10
+        bl      serve
+        b       .
+
+        @ word firmware(word function, word first, word second, word third)
+        .global firmware
+firmware:
+        hvc     #0
+        bx      lr
+        .ltorg
+
+        .section .bss
+exit_block:
+        .space  8
+        .balign 8
+stacks: .space  8 * 1024
