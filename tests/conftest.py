@@ -10,8 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from mmulab import Machine, machine_names
+
 ROOT = Path(__file__).resolve().parents[1]
 MMULAB = Path(sys.executable).with_name("mmulab")
+# The machines that have the board of QEMU's versatilepb, for which most guests are made.
+VERSATILEPB = [
+    name
+    for name in machine_names("system")
+    if Machine.load(name).get("board.kind") == "versatilepb"
+]
 
 
 @dataclass

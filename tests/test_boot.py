@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import MMULAB
+from conftest import MMULAB, VERSATILEPB
 from conftest import mmulab as run_mmulab
 
 import mmulab
@@ -55,7 +55,7 @@ def program(path, *, status: int = 0):
     return path
 
 
-@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+@pytest.mark.parametrize("machine", VERSATILEPB)
 def test_the_result_as_objects_and_tables(machine, tmp_path):
     result = mmulab.boot(program(tmp_path / "image"), machine)
     assert (result.exit, result.reason, result.console) == (0, "exit", "hi")

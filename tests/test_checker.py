@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, VERSATILEPB
 
 import mmulab
 from mmulab.papers.microkernel import boot
@@ -37,7 +37,7 @@ def same_but_for_the_checker(*runs: mmulab.BootResult) -> None:
     assert runs[0].console == runs[1].console
 
 
-@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+@pytest.mark.parametrize("machine", VERSATILEPB)
 def test_programs_of_caches_tlbs_and_faults_run_alike(machine: str) -> None:
     images: list[Path] = [
         guest_module("timing").program(machine),
@@ -49,7 +49,7 @@ def test_programs_of_caches_tlbs_and_faults_run_alike(machine: str) -> None:
         same_but_for_the_checker(without, checked)
 
 
-@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+@pytest.mark.parametrize("machine", VERSATILEPB)
 def test_a_kernel_with_timer_interrupts_runs_alike(machine: str) -> None:
     subprocess.run(["make", "--silent", "-C", ROOT / "guests" / "microkernel"], check=True)
     runs = [boot(machine, "flush", "periodic", check=check).result for check in (False, True)]

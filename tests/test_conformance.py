@@ -6,9 +6,7 @@ import random
 import sys
 
 import pytest
-from conftest import ROOT
-
-import mmulab
+from conftest import ROOT, VERSATILEPB
 
 sys.path.append(str(ROOT / "guests"))
 sys.path.append(str(ROOT / "guests" / "conformance"))
@@ -21,7 +19,7 @@ import run
 CASES = 4000
 
 
-@pytest.mark.parametrize("machine", [*mmulab.machine_names("system"), "armv7a"])
+@pytest.mark.parametrize("machine", [*VERSATILEPB, "armv7a"])
 def test_random_sequences_end_alike(machine: str) -> None:
     if machine not in oracle.CPU:
         pytest.skip(f"QEMU has no processor like {machine}")
@@ -30,7 +28,7 @@ def test_random_sequences_end_alike(machine: str) -> None:
     assert compared.differences == []
 
 
-@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+@pytest.mark.parametrize("machine", VERSATILEPB)
 def test_every_page_permission_domain_and_fault_is_as_on_qemu(machine: str) -> None:
     if machine not in oracle.CPU:
         pytest.skip(f"QEMU has no processor like {machine}")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, VERSATILEPB
 
 import mmulab
 
@@ -68,7 +68,7 @@ def test_instructions_take_what_the_manual_says(machine: str, name: str, documen
     assert round(cycles / count, 1) == documented
 
 
-@pytest.mark.parametrize("machine", mmulab.machine_names("system"))
+@pytest.mark.parametrize("machine", VERSATILEPB)
 def test_the_timeline_shows_what_the_guest_measured(machine: str, tmp_path: Path) -> None:
     timeline = tmp_path / "timeline.json"
     run = mmulab.boot(timing.program(machine), machine, timeline=timeline)

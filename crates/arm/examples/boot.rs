@@ -3,9 +3,9 @@
 
 use std::io::Write;
 
-use mmulab_arm::load;
-use mmulab_machine::Machine;
-use mmulab_system::{File, Host, Request};
+use mmulab_arm::{CacheKind, CoherentCaches, VirtualCaches, load};
+use mmulab_machine::{Machine, SystemMachine};
+use mmulab_system::{File, Host, Loaded, Request};
 
 struct Terminal;
 
@@ -26,11 +26,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let initrd = next().map(|name| File::read(name.as_ref())).transpose()?;
     let request = Request { image: Some(image), initrd, device_tree, append: next() };
     let loaded = load(&request, machine.ram())?;
-    let mut system = mmulab_arm::system::<mmulab_arm::VirtualCaches>(&machine)?;
+    match machine.coherence {
+        Some(_) => run::<CoherentCaches>(&machine, &loaded),
+        None => run::<VirtualCaches>(&machine, &loaded),
+    }
+}
+
+fn run<K: CacheKind>(
+    machine: &SystemMachine,
+    loaded: &Loaded,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut system = mmulab_arm::system::<K>(machine)?;
     if std::env::var_os("CHECK").is_some() {
         system.start_checking();
     }
-    system.load(&loaded);
+    system.load(loaded);
     let limit = std::env::var("LIMIT").ok().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
     let started = std::time::Instant::now();
     let stop = system.run(&mut Terminal, limit);

@@ -7,8 +7,10 @@
 
 use crate::caches::CacheKind;
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
-use mmulab_system::core::Side;
+use mmulab_system::coherence::Point;
+use mmulab_system::core::{Fault, Side};
 use mmulab_system::maintenance::LineOperation;
+use mmulab_system::memory::CoreMemory;
 
 use crate::cores::CoreDescription;
 use crate::cpu::{Bus, Cpu};
@@ -202,6 +204,14 @@ pub enum Operation {
     Line(LineOperation),
     /// The same by set and way.
     Slot(LineOperation),
+    /// Does something to the line of an address, as far as this point, on all cores (ARMv7).
+    LineTo(LineOperation, Point),
+    /// Does something to a set and way of the level that the value names, on this core (ARMv7).
+    SlotOfLevel(LineOperation),
+    /// Invalidates the instruction cache line of an address on all cores (ARMv7).
+    InvalidateSharedInstructionLine,
+    /// Does an operation on this core, and on all others (ARMv7 with the multiprocessing extensions).
+    Broadcast(&'static Operation),
     /// Cleans one dirty line, and gives in bit 30 whether there was none.
     TestAndClean {
         /// Invalidates the data cache once it is clean.
@@ -499,17 +509,20 @@ impl<K: CacheKind> Cpu<K> {
     }
 
     /// MCR; `false` is undefined.
+    ///
+    /// # Errors
+    /// It is maintenance of an address that has no translation.
     pub fn coprocessor_write(
         &mut self,
         bus: &mut Bus<K>,
         access: CoprocessorAccess,
         value: u32,
-    ) -> bool {
+    ) -> Result<bool, Fault> {
         match access.coprocessor() {
             15 => {}
             14 if self.core.has_debug_registers => {
                 self.note(access, Lack::Model);
-                return true;
+                return Ok(true);
             }
             14 if self.core.has_power_control => {
                 // c7: power mode; 1 is idle, until an interrupt (252480-006, 3.5.3).
@@ -518,16 +531,16 @@ impl<K: CacheKind> Cpu<K> {
                 } else {
                     self.note(access, Lack::Model);
                 }
-                return true;
+                return Ok(true);
             }
-            _ => return false,
+            _ => return Ok(false),
         }
         let encoding = Encoding::of(access);
         match self.cp15.find(encoding, true) {
-            Some(operation) => self.write(bus, operation, encoding, access, value),
+            Some(operation) => self.write(bus, operation, encoding, access, value)?,
             None => self.note_no_row(access),
         }
-        true
+        Ok(true)
     }
 
     fn write(
@@ -537,7 +550,7 @@ impl<K: CacheKind> Cpu<K> {
         encoding: Encoding,
         access: CoprocessorAccess,
         value: u32,
-    ) {
+    ) -> Result<(), Fault> {
         let memory = &mut self.memory;
         match operation {
             Operation::Control => self.write_control(bus, access, value),
@@ -587,13 +600,11 @@ impl<K: CacheKind> Cpu<K> {
                     memory.space_changed(false);
                 }
             }
-            Operation::InvalidateSharedTranslation { all_spaces } => {
-                let space = (!all_spaces).then_some(value as u16 & 0xff);
-                memory.invalidate_translation_of(bus, value & !0xfff, space);
-            }
-            Operation::InvalidateSpace => memory.invalidate_address_space(bus, value as u16 & 0xff),
-            Operation::InvalidateTranslations { instructions, data } => {
-                memory.invalidate_translations(bus, instructions, data);
+            Operation::InvalidateSharedTranslation { .. }
+            | Operation::InvalidateSpace
+            | Operation::InvalidateTranslations { .. } => maintain(memory, bus, operation, value),
+            Operation::Broadcast(operation) => {
+                memory.broadcast(bus, |memory, bus| maintain(memory, bus, *operation, value));
             }
             // These operations take the modified virtual address: the process ID is not applied.
             Operation::InvalidateTranslation { instructions, data } => {
@@ -612,6 +623,22 @@ impl<K: CacheKind> Cpu<K> {
             Operation::InvalidateData => memory.invalidate_data(bus),
             Operation::Line(operation) => memory.operate_on_line(bus, value, operation),
             Operation::Slot(operation) => memory.operate_on_slot(bus, value, operation),
+            Operation::LineTo(operation, point) if K::COHERENT => {
+                memory.operate_to(bus, value, operation, point)?;
+            }
+            Operation::LineTo(operation, _) => memory.operate_on_line(bus, value, operation),
+            // The level, from 0, is above the lowest bit (ARM DDI 0406C, B4.2.1).
+            Operation::SlotOfLevel(operation) => match value >> 1 & 7 {
+                0 => memory.operate_on_slot(bus, value, operation),
+                1 => memory.operate_on_level_2_slot(bus, value, operation),
+                _ => {}
+            },
+            Operation::InvalidateSharedInstructionLine => {
+                let physical = memory.physical_of(bus, value)?;
+                memory.broadcast(bus, |memory, _| {
+                    memory.invalidate_instruction_line_of(value, physical);
+                });
+            }
             Operation::AllocateLine => memory.allocate_line(bus, value),
             Operation::Drain => memory.drain_write_buffer(bus),
             Operation::Wait => self.wait_for_interrupt(),
@@ -668,6 +695,7 @@ impl<K: CacheKind> Cpu<K> {
             | Operation::Zero
             | Operation::TestAndClean { .. } => {}
         }
+        Ok(())
     }
 
     fn write_held(&mut self, register: Register, value: u32) {
@@ -813,6 +841,27 @@ impl<K: CacheKind> Cpu<K> {
         if self.core.clears_branch_buffer {
             self.clear_branch_buffer();
         }
+    }
+}
+
+/// Maintenance that a core does for itself, or for another that broadcasts it.
+fn maintain<K: CacheKind>(
+    memory: &mut CoreMemory<Cpu<K>>,
+    bus: &mut Bus<K>,
+    operation: Operation,
+    value: u32,
+) {
+    match operation {
+        Operation::InvalidateSharedTranslation { all_spaces } => {
+            let space = (!all_spaces).then_some(value as u16 & 0xff);
+            memory.invalidate_translation_of(bus, value & !0xfff, space);
+        }
+        Operation::InvalidateSpace => memory.invalidate_address_space(bus, value as u16 & 0xff),
+        Operation::InvalidateTranslations { instructions, data } => {
+            memory.invalidate_translations(bus, instructions, data);
+        }
+        Operation::InvalidateInstructions { data } => memory.invalidate_instructions(bus, data),
+        _ => debug_assert!(false, "{operation:?} is for one core"),
     }
 }
 

@@ -228,9 +228,11 @@ impl Mmu for ArmMmu {
     fn effective_type(&self, page: MemoryType, side: Side) -> MemoryType {
         match side {
             Side::Instruction if self.has(control::INSTRUCTION_CACHE) => {
-                // What a page says of stores does not concern fetches.
+                // What a page says of stores does not concern fetches, but a second level takes the
+                // lines of pages that are written back.
+                let shared = self.is_v7() && page.is_write_back();
                 let page = match page.is_cached() {
-                    true => MemoryType::write_through(),
+                    true => MemoryType::write_through().writing_back(shared),
                     false => MemoryType::STRONGLY_ORDERED,
                 };
                 page.filling((self.core.instruction_fills)(&self.registers))
@@ -257,6 +259,12 @@ impl Mmu for ArmMmu {
         let control = self.registers.sctlr
             & (control::MMU | control::DATA_CACHE | control::SYSTEM | control::ROM);
         u64::from(self.registers.dacr) << 32 | u64::from(control)
+    }
+
+    /// The inner cacheability of table base 0, IRGN (ARM DDI 0406C, B4.1.154). Kernels give both bases
+    /// the same.
+    fn walks_through_data_cache(&self) -> bool {
+        self.is_v7() && self.has(control::DATA_CACHE) && self.registers.ttbr & 0x41 != 0
     }
 
     fn walk(&self, address: u32, read: impl FnMut(u32) -> u32) -> Walk {

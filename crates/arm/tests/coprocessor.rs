@@ -201,7 +201,7 @@ fn no_write_is_swallowed_without_a_note() {
             let access = CoprocessorAccess::write(15, opcode_1, n, m, opcode_2);
             let noted = system.with_core(0, |cpu, bus| {
                 cpu.cp15.ignored = Default::default();
-                assert!(cpu.coprocessor_write(bus, access, 0));
+                assert_eq!(cpu.coprocessor_write(bus, access, 0), Ok(true));
                 !cpu.cp15.ignored.operations.is_empty()
             });
             let is = |field: &str, value: u32| field == "*" || field.parse() == Ok(value);

@@ -296,6 +296,8 @@ pub struct MaintenanceNames {
     pub invalidate_fetch_translation: &'static str,
     /// Writes a dirty line back.
     pub clean_line: &'static str,
+    /// Writes a line back as far as memory, where there is a second level.
+    pub clean_to_memory: &'static str,
     /// Drops a line of the data cache.
     pub invalidate_line: &'static str,
     /// Drops a line of the instruction cache.

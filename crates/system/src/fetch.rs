@@ -344,8 +344,8 @@ impl<C: Core> CoreMemory<C> {
         if !self.fetch.page_type.is_cached() {
             return Ok(self.fetch_uncached(bus, address, physical));
         }
-        let fills = self.fetch.page_type.fills();
-        Ok(self.instruction_line(bus, address, physical, fills))
+        let memory_type = self.fetch.page_type;
+        Ok(self.instruction_line(bus, address, physical, memory_type))
     }
 
     /// Brings a line into the instruction cache before it is executed, as for locking it down. A fault
@@ -353,26 +353,27 @@ impl<C: Core> CoreMemory<C> {
     pub(crate) fn prefetch_instructions(&mut self, bus: &mut Bus<C>, address: u32) {
         let Ok((physical, memory_type, _)) = self.translate_fetch(bus, address) else { return };
         if memory_type.is_cached() && bus.region(physical) == Region::Ram {
-            self.instruction_line(bus, address, physical, memory_type.fills());
+            self.instruction_line(bus, address, physical, memory_type);
         }
     }
 
-    /// The slot of a cacheable line, which comes in if it is not here and `fills`.
+    /// The slot of a cacheable line, which comes in if it is not here and its type lets it.
     fn instruction_line(
         &mut self,
         bus: &mut Bus<C>,
         address: u32,
         physical: u32,
-        fills: bool,
+        memory_type: MemoryType,
     ) -> usize {
         if let Some(slot) = self.fetch.find(address, physical) {
             return slot;
         }
-        if !fills {
+        if !memory_type.fills() {
             return self.fetch_uncached(bus, address, physical);
         }
         self.statistics.counters.icache_misses += 1;
-        let words = self.read_line(bus, physical, Cause::InstructionMiss);
+        let into_level_2 = memory_type.is_write_back();
+        let words = self.read_line(bus, physical, into_level_2, Cause::InstructionMiss);
         let slot = self.fetch.allocate(address, physical);
         self.fetch.install(slot, address, physical, words);
         self.observe(bus, |observer, core, _| observer.filled(core, Side::Instruction, slot));

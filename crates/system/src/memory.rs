@@ -588,11 +588,13 @@ impl<C: Core> CoreMemory<C> {
         self.charge(cause, cycles);
     }
 
-    /// Reads the line at `physical` from memory.
+    /// Reads the line at `physical` from memory, by way of the second level where there is one, which
+    /// takes it only if asked to.
     pub(crate) fn read_line<L: Line>(
         &mut self,
         bus: &mut Bus<C>,
         physical: u32,
+        into_level_2: bool,
         cause: Cause,
     ) -> L {
         let line = L::base(physical);
@@ -615,7 +617,7 @@ impl<C: Core> CoreMemory<C> {
             }
         }
         if C::COHERENT {
-            return self.read_below(bus, line, true, cause);
+            return self.read_below(bus, line, into_level_2, cause);
         }
         self.occupy_memory(bus, line, self.timing.line_fill_cycles, cause);
         bus.ram.line(line)
@@ -640,7 +642,7 @@ impl<C: Core> CoreMemory<C> {
         let tag = Self::by(C::DATA_TAG, address, physical);
         let (slot, leaving) = self.dcache.allocate(memory_type.is_in_mini(), index, tag);
         // The new line is wanted first; the dirty one that leaves waits in a buffer.
-        let words = self.read_line(bus, physical, cause);
+        let words = self.read_line(bus, physical, false, cause);
         if let Some(leaving) = leaving
             && leaving.dirty != 0
         {

@@ -441,7 +441,11 @@ impl<C: Core> System<C> {
             }
             return if several { Wait::NextCore } else { Wait::Again };
         }
-        let others_wait = self.cores_mut().all(|peer| peer.requests().is_waiting());
+        // One that an event was sent to goes on when its turn comes.
+        let others_wait = self.cores_mut().all(|peer| {
+            peer.requests().is_waiting()
+                && !(peer.requests().waiting_for_event && peer.memory().event)
+        });
         let others_have_events = self.bus.board.next_event().is_some();
         if !others_wait || others_have_events {
             core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);

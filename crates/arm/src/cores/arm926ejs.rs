@@ -58,6 +58,7 @@ pub static CORE: CoreDescription = CoreDescription {
         invalidate_data_translation: "invalidate the TLB entry (c8, c7, 1) or the TLB (c8, c7, 0)",
         invalidate_fetch_translation: "invalidate the TLB entry (c8, c7, 1) or the TLB (c8, c7, 0)",
         clean_line: rows::CLEAN_LINE_NAME,
+        clean_to_memory: "",
         invalidate_line: rows::INVALIDATE_LINE_NAME,
         invalidate_instructions: rows::INVALIDATE_INSTRUCTION_LINE_NAME,
         drain: rows::DRAIN_NAME,

@@ -1,6 +1,7 @@
 //! Cortex-A7 MPCore: Technical Reference Manual, ARM DDI 0464F.
 
 use mmulab_system::board;
+use mmulab_system::coherence::Point;
 use mmulab_system::core::{MaintenanceNames, MemoryType};
 use mmulab_system::maintenance::LineOperation;
 
@@ -60,31 +61,31 @@ const ROWS: &[Row] = &[
     Row::write(5, 1, 0, ANY, Nothing),
     Row::both(6, 0, 0, 0, Held(Register::FaultAddress)),
     Row::both(6, 0, 0, 2, Held(Register::InstructionFaultAddress)),
-    // Maintenance of caches; those of all cores and of this one are the same with one core.
+    // Maintenance of caches: by address it reaches all cores, by set and way this one (6.2, 6.3).
     Row::write(7, 0, 0, 4, Wait),
-    Row::write(7, 1, 0, 0, InvalidateInstructions { data: false }),
+    Row::write(7, 1, 0, 0, Broadcast(&InvalidateInstructions { data: false })),
     Row::write(7, 1, 0, 6, InvalidateBranchBuffer),
     Row::write(7, 5, 0, 0, InvalidateInstructions { data: false }),
-    Row::write(7, 5, 0, 1, InvalidateInstructionLine),
+    Row::write(7, 5, 0, 1, InvalidateSharedInstructionLine),
     // ISB, as an operation.
     Row::write(7, 5, 0, 4, Nothing),
     Row::write(7, 5, 0, 6, InvalidateBranchBuffer),
     Row::write(7, 5, 0, 7, InvalidateBranchBuffer),
-    Row::write(7, 6, 0, 1, Line(LineOperation::Invalidate)),
-    Row::write(7, 6, 0, 2, Slot(LineOperation::Invalidate)),
-    Row::write(7, 10, 0, 1, Line(LineOperation::Clean)),
-    Row::write(7, 10, 0, 2, Slot(LineOperation::Clean)),
+    Row::write(7, 6, 0, 1, LineTo(LineOperation::Invalidate, Point::Coherency)),
+    Row::write(7, 6, 0, 2, SlotOfLevel(LineOperation::Invalidate)),
+    Row::write(7, 10, 0, 1, LineTo(LineOperation::Clean, Point::Coherency)),
+    Row::write(7, 10, 0, 2, SlotOfLevel(LineOperation::Clean)),
     // DSB and DMB, as operations.
     Row::write(7, 10, 0, 4, Drain),
     Row::write(7, 10, 0, 5, Drain),
-    Row::write(7, 11, 0, 1, Line(LineOperation::Clean)),
-    Row::write(7, 14, 0, 1, Line(LineOperation::CleanAndInvalidate)),
-    Row::write(7, 14, 0, 2, Slot(LineOperation::CleanAndInvalidate)),
+    Row::write(7, 11, 0, 1, LineTo(LineOperation::Clean, Point::Unification)),
+    Row::write(7, 14, 0, 1, LineTo(LineOperation::CleanAndInvalidate, Point::Coherency)),
+    Row::write(7, 14, 0, 2, SlotOfLevel(LineOperation::CleanAndInvalidate)),
     // Maintenance of TLBs: of all cores, of instructions, of data, of both.
-    Row::write(8, 3, 0, 0, INVALIDATE_ALL),
-    Row::write(8, 3, 0, 1, BY_ADDRESS),
-    Row::write(8, 3, 0, 2, InvalidateSpace),
-    Row::write(8, 3, 0, 3, BY_ADDRESS_IN_ALL),
+    Row::write(8, 3, 0, 0, Broadcast(&INVALIDATE_ALL)),
+    Row::write(8, 3, 0, 1, Broadcast(&BY_ADDRESS)),
+    Row::write(8, 3, 0, 2, Broadcast(&InvalidateSpace)),
+    Row::write(8, 3, 0, 3, Broadcast(&BY_ADDRESS_IN_ALL)),
     Row::write(8, 5, 0, 0, INVALIDATE_ALL),
     Row::write(8, 5, 0, 1, BY_ADDRESS),
     Row::write(8, 5, 0, 2, InvalidateSpace),
@@ -153,6 +154,7 @@ pub static CORE: CoreDescription = CoreDescription {
         invalidate_data_translation: "invalidate the TLB entry (TLBIMVA), space (TLBIASID) or TLB (TLBIALL)",
         invalidate_fetch_translation: "invalidate the TLB entry (TLBIMVA), space (TLBIASID) or TLB (TLBIALL)",
         clean_line: "clean the data cache line (DCCMVAC or DCCMVAU)",
+        clean_to_memory: "clean the data cache line to the point of coherency (DCCMVAC)",
         invalidate_line: "invalidate the data cache line of {line} (DCIMVAC)",
         invalidate_instructions: "invalidate the instruction cache line of {line} (ICIMVAU)",
         drain: "DSB",

@@ -53,6 +53,7 @@ pub static CORE: CoreDescription = CoreDescription {
         invalidate_data_translation: rows::INVALIDATE_DATA_TRANSLATION_NAME,
         invalidate_fetch_translation: rows::INVALIDATE_FETCH_TRANSLATION_NAME,
         clean_line: rows::CLEAN_LINE_NAME,
+        clean_to_memory: "",
         invalidate_line: rows::INVALIDATE_LINE_NAME,
         invalidate_instructions: rows::INVALIDATE_INSTRUCTION_LINE_NAME,
         drain: rows::DRAIN_NAME,

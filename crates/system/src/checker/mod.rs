@@ -33,6 +33,8 @@ const MAX_REPORTS: usize = 1000;
 enum Newer {
     /// In memory: the copy that was used is old.
     Memory,
+    /// In the second level.
+    SecondLevel,
     /// In a dirty line with this modified virtual address.
     DirtyLine(u32),
     /// In a dirty line of another core: which core, and the line's address there.
@@ -403,8 +405,11 @@ impl Checker {
                 return Newer::BufferElsewhere(peer.number);
             }
         }
-        if bus.word_below(physical) == Some(newest) {
+        if bus.ram.get(physical) == Some(newest) {
             return Newer::Memory;
+        }
+        if bus.word_below(physical) == Some(newest) {
+            return Newer::SecondLevel;
         }
         self.lost.get(&(physical & !(LOST_BYTES - 1))).copied().unwrap_or(Newer::Unknown)
     }
@@ -430,6 +435,13 @@ impl Checker {
         let (clean, drain) = (names.clean_line, names.drain);
         let (place, missing) = match newer {
             Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
+            // Which is enough for whoever reads below the first level.
+            Newer::SecondLevel if !drop.is_empty() => {
+                ("is in the second level".to_owned(), drop.to_owned())
+            }
+            Newer::SecondLevel => {
+                ("is in the second level".to_owned(), names.clean_to_memory.to_owned())
+            }
             Newer::DirtyLine(tag) => (
                 format!("is in the dirty line {tag:#010x}"),
                 if drop.is_empty() {
@@ -679,6 +691,7 @@ impl<C: Core> Observer<C> for Checker {
             (
                 Source::DataCache,
                 Newer::Memory
+                | Newer::SecondLevel
                 | Newer::DirtyLine(_)
                 | Newer::Buffer
                 | Newer::DirtyElsewhere(..)

@@ -14,6 +14,12 @@ fn loaded<K: CacheKind, const BYTES: u32>(
     address: u32,
 ) -> Result<(u32, u32), Fault> {
     cpu.memory.check_strict_alignment(address, BYTES)?;
+    if K::COHERENT {
+        // The line is watched from here on.
+        let low = cpu.memory.load_exclusive(bus, address, BYTES.min(4))?;
+        let high = if BYTES < 8 { 0 } else { cpu.memory.load_word(bus, address + 4)? };
+        return Ok((low, high));
+    }
     Ok(match BYTES {
         1 => (cpu.memory.load_byte(bus, address)?, 0),
         2 => (cpu.memory.load_half(bus, address)?, 0),
@@ -58,6 +64,13 @@ fn stored<K: CacheKind, const BYTES: u32>(
         return Ok(false);
     }
     let value = cpu.register(op.rm());
+    if K::COHERENT {
+        let done = cpu.memory.store_exclusive(bus, address, BYTES.min(4), value)?;
+        if done && BYTES == 8 {
+            cpu.memory.store_word(bus, address + 4, cpu.register(op.rs()))?;
+        }
+        return Ok(done);
+    }
     match BYTES {
         1 => cpu.memory.store_byte(bus, address, value)?,
         2 => cpu.memory.store_half(bus, address, value)?,
@@ -71,8 +84,9 @@ fn stored<K: CacheKind, const BYTES: u32>(
     Ok(true)
 }
 
-/// STREX, STREXB, STREXH, STREXD: Rd is 0 if the store was done. The monitor is the core's own: it tells
-/// apart addresses and sizes, which is the finest that the architecture permits.
+/// STREX, STREXB, STREXH, STREXD: Rd is 0 if the store was done. The core's own monitor tells apart
+/// addresses and sizes, which is the finest that the architecture permits; where caches are coherent,
+/// the line must also not have been stored to by others.
 pub fn store<K: CacheKind, const BYTES: u32>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
@@ -91,6 +105,7 @@ pub fn store<K: CacheKind, const BYTES: u32>(
 /// CLREX.
 pub fn clear<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
     cpu.exclusive = None;
+    cpu.memory.clear_exclusive();
     Flow::Next
 }
 

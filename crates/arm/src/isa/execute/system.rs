@@ -130,7 +130,11 @@ pub fn coprocessor_write<K: CacheKind>(
         return cpu.undefined();
     }
     let value = cpu.register(op.rd());
-    if cpu.coprocessor_write(bus, op.into(), value) { Flow::Synchronise } else { cpu.undefined() }
+    match cpu.coprocessor_write(bus, op.into(), value) {
+        Ok(true) => Flow::Synchronise,
+        Ok(false) => cpu.undefined(),
+        Err(fault) => cpu.data_abort(fault),
+    }
 }
 
 /// Anything that the core does not have.

@@ -31,14 +31,18 @@ pub fn wait_for_interrupt<K: CacheKind>(
     Flow::Synchronise
 }
 
-/// WFE: an event may come at any time, and here it comes at once, once the other cores have had a turn.
-pub fn wait_for_event<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
+/// WFE. With no other core that could send one, the event comes at once: it may at any time.
+pub fn wait_for_event<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOperands) -> Flow {
+    if bus.core_count() > 1 && !cpu.memory.take_event() {
+        cpu.requests.waiting_for_event = true;
+    }
     cpu.memory.request_exit();
     Flow::Synchronise
 }
 
 /// SEV.
-pub fn send_event<K: CacheKind>(_: &mut Cpu<K>, _: &mut Bus<K>, _: PackedOperands) -> Flow {
+pub fn send_event<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOperands) -> Flow {
+    cpu.memory.send_event(bus);
     Flow::Next
 }
 

@@ -1,0 +1,140 @@
+"""Runs the programs on several Cortex-A7 beside QEMU, and those that leave something out under the checker.
+
+    run.py [NAME...]          all, or those named; one line each
+
+Each program must print on our machine what it prints on QEMU; each bug must be reported with its cause and
+place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
+"""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import oracle
+
+import mmulab
+
+MACHINE = "cortex-a7"
+FLAGS = ["-mcpu=cortex-a7", "-marm", "-O1", "-Wno-parentheses"]
+LIMIT = 5_000_000
+CORES = (1, 4)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A program that leaves something out, and the report it must give."""
+
+    name: str
+    kind: str
+    access: str
+    location: str  # function that the report's PC is in, or the address of code without a symbol
+    since: str  # function that made something stale
+    core: int  # which noticed it
+    missing: str  # a part of what is reported as missing
+
+
+PAGE_A = 0x40200000
+BUGS = [
+    Bug("invalidate_here_only", "stale-tlb-entry", "load", "use", "set_entry", 1, "TLBIMVA"),
+    Bug("reuse_space", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
+    Bug("global_survives", "stale-tlb-entry", "load", "use", "first", 0, "TLBIMVA"),
+    Bug("space_after_table", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
+    Bug("code_stale_elsewhere", "stale-instruction", "fetch", hex(PAGE_A), "put", 1, "ICIMVAU"),
+    Bug("code_line_step", "stale-instruction", "fetch", hex(PAGE_A + 32), "put", 0, "ICIMVAU"),
+    Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "DCCMVAC"),
+    Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "DCCMVAC"),
+]
+
+
+def build(name, source, flags=()):
+    """Compiles a program; gives the image."""
+    sources = [HERE / "start.S", HERE / "machine.c", HERE / source]
+    return oracle.compile(f"multicore-{name}", sources, [*FLAGS, *flags], HERE / "link.ld")
+
+
+def on_qemu(image, cores):
+    """What a program prints on QEMU."""
+    command = [
+        oracle.EMULATOR, "-M", "virt", "-cpu", "cortex-a7", "-smp", str(cores), "-m", "256",
+        "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
+        "-kernel", str(image),
+    ]  # fmt: skip
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+    return done.stdout.decode(errors="replace")
+
+
+def machine(cores):
+    """The machine with a number of cores."""
+    return mmulab.Machine.load(MACHINE).with_changes({"cores": str(cores)})
+
+
+def compare_counter(cores):
+    """None if the counting program prints the same here and on QEMU, else what is wrong."""
+    image = build("counter", "counter.c")
+    theirs = on_qemu(image, cores)
+    run = mmulab.boot(image, machine(cores), check=True, max_instructions=LIMIT)
+    if run.console != theirs:
+        return f"QEMU prints {theirs!r}, {MACHINE} {run.console!r} ({run.end})"
+    if run.reports:
+        return f"reported: {run.reports[0]['text']}"
+    return None
+
+
+def named(location, function):
+    """Whether a location, as "0x1234 (function+8, file:line)", lies in the function."""
+    return any(word.split("+")[0].strip("()<>,") == function for word in location.split())
+
+
+def fits(report, bug):
+    """Whether a report names the bug's cause and place."""
+    if bug.location.startswith("0x"):
+        placed = report["pc"] == int(bug.location, 16)
+    else:
+        placed = named(report["pc_location"], bug.location)
+    return (
+        (report["kind"], report["access"], report["core"]) == (bug.kind, bug.access, bug.core)
+        and placed
+        and named(report["since_location"], bug.since)
+        and bug.missing in report["missing"]
+    )
+
+
+def judge(bug):
+    """None if all is as it must be, else what is wrong, in words."""
+    runs = {}
+    for correct in (True, False):
+        flags = ["-DCORRECT"] if correct else []
+        image = build(f"{bug.name}{'-correct' if correct else ''}", f"bugs/{bug.name}.c", flags)
+        runs[correct] = mmulab.boot(image, machine(2), check=True, max_instructions=LIMIT)
+    if runs[True].exit != 0 or runs[True].console:
+        return f"the twin does not end well: {runs[True].end} {runs[True].console}"
+    if runs[True].reports:
+        return f"the twin is reported: {runs[True].reports[0]['text']}"
+    if not runs[False].reports:
+        return f"not reported ({runs[False].end})"
+    if not any(fits(report, bug) for report in runs[False].reports):
+        texts = " | ".join(report["text"] for report in runs[False].reports[:3])
+        return f"reported otherwise: {texts}"
+    return None
+
+
+def main():
+    wanted = sys.argv[1:]
+    bad = 0
+    jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
+    jobs += [(bug.name, judge, bug) for bug in BUGS]
+    for name, check, subject in jobs:
+        if wanted and name.split()[0] not in wanted:
+            continue
+        wrong = check(subject)
+        bad += wrong is not None
+        print(f"{'ok ' if wrong is None else 'BAD'} {name}", wrong or "", flush=True)
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()
