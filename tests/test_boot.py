@@ -109,6 +109,30 @@ def test_a_change_to_the_machine_costs_what_it_says(tmp_path):
     assert mmulab.boot(image, slow).cycles > mmulab.boot(image, "arm926ej-s").cycles
 
 
+def test_the_range_of_a_boot_is_what_the_changed_machines_give(tmp_path):
+    image = program(tmp_path / "image")
+    plain = mmulab.boot(image, "ixp425")
+    assert plain.data["guesses"] == [] and plain.cycles_range == (plain.cycles, plain.cycles)
+    result = mmulab.boot(image, "ixp425", guesses=True)
+    assert {**result.data, "guesses": []} == plain.data
+    assert len(result.data["guesses"]) == len(mmulab.Machine.load("ixp425").alternatives()) > 5
+    every = [plain.cycles]
+    for guess in result.data["guesses"]:
+        alone = mmulab.boot(image, mmulab.Machine.load("ixp425").with_changes(guess["set"]))
+        assert (alone.cycles, alone.instructions) == (guess["cycles"], guess["instructions"])
+        every.append(alone.cycles)
+    assert result.cycles_range == (min(every), max(every))
+    assert min(every) < plain.cycles < max(every)
+
+
+def test_a_boot_tells_of_guesses_and_shows_them_when_asked(tmp_path, capfd):
+    image = str(program(tmp_path / "image"))
+    plain = run_mmulab("boot", image, "-m", "ixp425", "--format", "table")
+    assert "values of ixp425 are guesses; --guesses shows what they do" in plain.errors
+    shown = run_mmulab("boot", image, "-m", "ixp425", "--guesses", "--format", "table")
+    assert "memory.line_fill_cycles=120" in shown.output and "--guesses" not in shown.errors
+
+
 def test_the_instruction_limit_is_exact(tmp_path):
     result = mmulab.boot(program(tmp_path / "image"), "ixp425", max_instructions=11)
     assert (result.instructions, result.reason, result.exit) == (11, "limit", None)

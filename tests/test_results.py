@@ -208,6 +208,30 @@ def test_the_range_of_a_guess_is_what_the_changed_machines_give(trace, results):
     assert len(machine.alternatives()) == len(row.data["guesses"]) - 2
 
 
+def test_a_sweep_has_the_same_range_when_asked(trace, results):
+    study = mmulab.Study(
+        traces=[trace], machines=["cortex-a55", "x86-64"], vary=[{"l1d.latency_cycles": [0, 1]}]
+    )
+    ranges = [f"translation_share_at_10_cycles{end}" for end in ("", "_lowest", "_highest")]
+    plain = mmulab.sweep(study)
+    assert plain[ranges[1]].null_count == plain.num_rows == 4
+    asked = mmulab.sweep(study, guesses=True)
+    assert asked.schema == plain.schema
+    assert (
+        asked.drop_columns(ranges[1:])
+        .select([*ranges[:1], "cycles"])
+        .equals(plain.select([*ranges[:1], "cycles"]))
+    )
+    row = results["cortex-a55"]
+    own = mmulab.Machine.load("cortex-a55").get("l1d.latency_cycles")
+    [same] = [
+        one
+        for one in asked.to_pylist()
+        if one["machine"] == "cortex-a55" and one["l1d.latency_cycles"] == own
+    ]
+    assert (same[ranges[1]], same[ranges[2]]) == row.translation_share_range(10)
+
+
 def test_every_summary_shows_the_range(trace, tmp_path):
     shown = command("replay", trace, "cortex-a55", "--format", "table").output
     [row] = json.loads(command("replay", trace, "cortex-a55", "-o", "/dev/stdout").output)

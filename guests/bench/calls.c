@@ -269,6 +269,25 @@ static void waiting(u32 name)
 	quick(name);
 }
 
+// A thread begins with nothing of whoever had its record before.
+static volatile u32 first_registers[12]; // written in assembly
+static __attribute__((used)) void registers_end(void)
+{
+	thread_destroy(self());
+}
+__attribute__((naked)) static void registers_store(u32 argument)
+{
+	(void)argument;
+	__asm__ volatile("ldr r0, 1f\n\tstmia r0, {r1-r12}\n\tb registers_end\n1:\t.word first_registers");
+}
+__attribute__((naked)) static void registers_fill(u32 argument)
+{
+	(void)argument;
+	__asm__ volatile("mvn r1, #0\n\tmov r2, r1\n\tmov r3, r1\n\tmov r5, r1\n\tmov r6, r1\n\tmov r7, r1\n\t"
+			 "mov r8, r1\n\tmov r9, r1\n\tmov r10, r1\n\tmov r11, r1\n\tmov r12, %0\n"
+			 "1:\n\tswi 0\n\tb 1b" ::"i"(CALL_YIELD));
+}
+
 // A thread's id is not given again with its record, and there are as many threads as records.
 static void many_threads(void)
 {
@@ -282,6 +301,15 @@ static void many_threads(void)
 	thread_destroy(gone);
 	ids[count / 2] = thread(quick, 0, 'a', 0); // there is only that record
 	check(!is_error(ids[count / 2]) && ids[count / 2] != gone, "a destroyed thread's id is another's");
+	thread_destroy(ids[count / 2]);
+	gone = thread(registers_fill, 1, 0, PRIORITY);
+	let_others_run();
+	thread_destroy(gone);
+	thread(registers_store, 0, 0, PRIORITY);
+	let_others_run();
+	for (u32 i = 0; i < 12; i++)
+		check(!first_registers[i], "a register of a new thread");
+	ids[count / 2] = thread(quick, 0, 'a', 0);
 	for (u32 i = 0; i < count; i++)
 		check(thread_destroy(ids[i]) == 0, "one of many threads");
 }
@@ -363,6 +391,15 @@ static void sharing(void)
 	check(copy(a, LOW_AT, c, OTHER_AT, 2) == 0, "a shared page is copied");
 	check(writes(&first, LOW_AT, 5) && writes(&third, OTHER_AT, 6), "the copy and the page");
 	check(reads(&third, OTHER_AT, 6) && reads(&first, LOW_AT, 5) && reads(&third, LOW_AT, 5), "are two");
+	// Its own page, which it has written to: the sharer sees what it writes next.
+	volatile u32 *own = (volatile u32 *)OTHER_AT;
+	map(0, OTHER_AT, 1, READ_WRITE);
+	*own = 1;
+	check(share(0, OTHER_AT, b, LOW_AT, 1, READ_WRITE) == 0, "one's own page is shared");
+	*own = 2;
+	check(reads(&second, LOW_AT, 2) && writes(&second, LOW_AT, 3) && *own == 3, "and written by both");
+	unmap(0, OTHER_AT, 1);
+	unmap(b, LOW_AT, 1);
 	unmap(a, LOW_AT, 1);
 	check(!reads(&first, LOW_AT, 5), "unmapped");
 	check(reads(&second, OTHER_AT, 5) && reads(&third, LOW_AT, 5), "the others keep it");
@@ -496,6 +533,35 @@ static void own_slot(struct process *process)
 	check(found == 0 || found == 12, "what is in the slots");
 }
 
+// Two spaces with one PID share pages, as the 64th and the first of the processes here under FASS; then one of them
+// moves to another slot, and the pages have two addresses.
+static void moved_sharer(void)
+{
+	struct message m = { { 0 } };
+	u32 count = 0;
+	agent_start(&first, agent);
+	while (count < 64 && process_start(&processes[count], agent, root_thread, PRIORITY, root_thread))
+		count++;
+	for (u32 i = 0; count == 64 && i < count; i++) {
+		struct process *other = &processes[i];
+		ipc_receive(other->thread, &m);
+		if (i < 60)
+			continue; // those with other PIDs
+		map(first.space, LOW_AT, 2, READ_WRITE);
+		check(share(first.space, LOW_AT, other->space, LOW_AT, 2, READ_WRITE) == 0, "two pages are shared");
+		check(writes(&first, LOW_AT, i) && writes(&first, LOW_AT + PAGE_BYTES, i), "and written");
+		check(reads(other, LOW_AT, i) && reads(other, LOW_AT + PAGE_BYTES, i), "and read");
+		for (u32 slot = 1; slot < 8; slot++)
+			if (map(other->space, slot << 25, 1, READ_WRITE) < 0)
+				break; // guaranteed FCSE refuses
+		check(writes(&first, LOW_AT, i + 1) && writes(&first, LOW_AT + PAGE_BYTES, i + 1), "and written again");
+		check(reads(other, LOW_AT, i + 1) && reads(other, LOW_AT + PAGE_BYTES, i + 1), "and read where they moved");
+	}
+	while (count)
+		process_end(&processes[--count]);
+	process_end(&first);
+}
+
 u32 calls(void)
 {
 	root_thread = self();
@@ -519,6 +585,7 @@ u32 calls(void)
 	own_slot(&first);
 	own_slot(&second);
 	own_slot(&third);
+	moved_sharer();
 	print("calls: %u errors\n", errors);
 	return errors;
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import select
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
@@ -17,6 +18,7 @@ from mmulab import _engine
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
 from mmulab.provenance import file_provenance, machine_provenance
+from mmulab.replaying import ProgressCallback
 
 STANDARD_INPUT = 0
 ESCAPE_KEY = 0x1D
@@ -143,6 +145,13 @@ class BootResult:
         return self.data["cycles"]
 
     @property
+    def cycles_range(self) -> tuple[int, int]:
+        """The least and the most that `cycles` would be if one guess of the machine's file were another
+        value of its range; the same twice without `guesses`."""
+        every = [self.cycles, *(guess["cycles"] for guess in self.data["guesses"])]
+        return min(every), max(every)
+
+    @property
     def mips(self) -> float:
         """Million instructions simulated a second."""
         return self.instructions / self.seconds / 1e6 if self.seconds else 0.0
@@ -203,12 +212,14 @@ def boot(
     symbols: str | os.PathLike[str] | None = None,
     console: Console | None = None,
     typed: str = "",
+    guesses: bool = False,
 ) -> BootResult:
     """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
 
     The guest's output is kept in the result, unless a `console` takes it; `typed` is typed on its
     serial line. `check` turns the staleness checker on. `symbols` is an ELF file that names the
-    addresses of an image without symbols. The run ends when the guest does, at `max_instructions`,
+    addresses of an image without symbols. With `guesses` the run is repeated for each other value that
+    the machine's file gives for what it guesses. The run ends when the guest does, at `max_instructions`,
     or with Ctrl-C, always with a result.
 
     Raises `MachineError`, `InputError`.
@@ -243,8 +254,43 @@ def boot(
         "append": append,
         "max_instructions": max_instructions,
     }
+    data["guesses"] = []
     text = console.text if isinstance(console, Transcript) else transcript.text
-    return BootResult(data, text, seconds)
+    result = BootResult(data, text, seconds)
+    if not guesses:
+        return result
+    again = functools.partial(
+        boot,
+        image,
+        initrd=initrd,
+        dtb=dtb,
+        append=append,
+        max_instructions=max_instructions,
+        typed=typed,
+    )
+    return with_guesses(result, loaded, again)
+
+
+def with_guesses(
+    result: BootResult,
+    machine: Machine,
+    again: Callable[[Machine], BootResult],
+    progress: ProgressCallback | None = None,
+) -> BootResult:
+    """The result with what each other value of the machine's guesses makes of its cycles.
+
+    `again` boots the same on another machine; `progress` is told how many boots are done.
+    """
+    others = machine.alternatives()
+    rows = []
+    for done, other in enumerate(others):
+        if progress:
+            progress(done, len(others))
+        run = again(other)
+        rows.append(
+            {"set": dict(other.changes), "instructions": run.instructions, "cycles": run.cycles}
+        )
+    return dataclasses.replace(result, data={**result.data, "guesses": rows})
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import shlex
 import sys
@@ -312,6 +313,13 @@ def sweep(
             help="Run on a Dask cluster; dask://local starts workers on this computer.",
         ),
     ] = None,
+    guesses: Annotated[
+        bool,
+        typer.Option(
+            "--guesses",
+            help="Also try the other values of the machines' guesses, for the range of each share.",
+        ),
+    ] = False,
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
@@ -335,7 +343,12 @@ def sweep(
     try:
         with progress("Sweeping") as report:
             table = mmulab.sweep(
-                described, output if is_parquet else None, threads=threads, on=on, progress=report
+                described,
+                output if is_parquet else None,
+                threads=threads,
+                on=on,
+                guesses=guesses,
+                progress=report,
             )
     except KeyboardInterrupt as error:
         if is_parquet:
@@ -529,6 +542,13 @@ def boot(
             "--symbols", metavar="ELF", help="ELF file with the symbols of an image that has none."
         ),
     ] = None,
+    guesses: Annotated[
+        bool,
+        typer.Option(
+            "--guesses",
+            help="Boot again for each other value of the machine's guesses, and show the range.",
+        ),
+    ] = False,
     max_instructions: LimitOption = None,
     format: FormatOption = None,
     output: OutputOption = None,
@@ -541,7 +561,7 @@ def boot(
     console goes to stderr. Exit status 1 says that the guest failed or the checker reported, 130
     that Ctrl-C or Ctrl-] ended the run; the result is given then, too.
     """
-    from mmulab.boot import terminal
+    from mmulab.boot import terminal, with_guesses
 
     result_takes_stdout = output is None and (
         not sys.stdout.isatty() or format not in (None, Format.table)
@@ -565,11 +585,25 @@ def boot(
             console=console,
         )
     interrupted = result.reason == "interrupted"
+    notes = [*result.data["notes"], result.end]
+    if guesses and not interrupted:
+        again = functools.partial(
+            mmulab.boot,
+            image,
+            initrd=initrd,
+            dtb=dtb,
+            append=append,
+            max_instructions=max_instructions,
+        )
+        with progress("Booting with other values of the guesses", "boots") as report:
+            result = with_guesses(result, chosen, again, report)
+    elif count := len(chosen.values().get("guesses", [])):
+        notes.append(f"{count} values of {chosen.name} are guesses; --guesses shows what they do")
     Result(
         data=result.data,
         table=lambda: result.table,
         view=lambda: views.boot(result),
-        notes=[*result.data["notes"], result.end],
+        notes=notes,
         status=Interrupted.exit_status if interrupted else 0 if result.succeeded else 1,
     ).emit(format, output)
 

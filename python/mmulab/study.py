@@ -145,6 +145,12 @@ class Configuration:
     point: dict[str, Value]
     """The values that vary."""
 
+    def alternatives(self) -> list[Configuration]:
+        """The same point, each with another value of one guess of the machine's file."""
+        return [
+            Configuration(other, self.label, self.point) for other in self.machine.alternatives()
+        ]
+
 
 def _is_list_of_text(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
@@ -177,12 +183,14 @@ def sweep(
     *,
     threads: int = 0,
     on: str | None = None,
+    guesses: bool = False,
     progress: ProgressCallback | None = None,
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
 
-    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`; guesses are not
-    varied. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
+    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`. With `guesses`
+    each configuration is also tried with the other values that its machine's file gives for what it
+    guesses, for the lowest and highest shares of translation; else these columns are empty. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
     whole is written, so that a killed sweep continues where it stopped. Rows, and the bytes of the
     file, depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
     cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
@@ -196,7 +204,9 @@ def sweep(
     whole_number("seed", study.seed)
     if not study.traces:
         raise StudyError("traces: none given; name one in the study or after it")
-    configurations = study.configurations()
+    points = study.configurations()
+    families = [[one, *(one.alternatives() if guesses else [])] for one in points]
+    configurations = [one for family in families for one in family]
     units = _engine.sweep_units([one.machine._engine for one in configurations])
     sources = [trace_provenance(trace) for trace in study.traces]
     traces = [
@@ -212,13 +222,25 @@ def sweep(
         _run(waiting, parts, threads or os.cpu_count() or 1, progress)
     else:
         _run_on_cluster(on, waiting, parts, progress)
-    rows = [row for trace in traces for row in _in_order(jobs, trace, parts)]
-    table = pa.Table.from_pylist(rows, schema=_schema(rows, configurations))
+    rows = []
+    for trace in traces:
+        every = iter(_in_order(jobs, trace, parts))
+        rows += [_with_range([next(every) for _ in family]) for family in families]
+    table = pa.Table.from_pylist(rows, schema=_schema(rows, points))
     if output is not None:
         with replacing(output) as file:
             pa.parquet.write_table(table, file, compression="zstd")
         parts.forget()
     return table
+
+
+def _with_range(family: list[dict[str, Any]]) -> dict[str, Any]:
+    """The row of a configuration, with the range of its and its alternatives' shares of translation."""
+    own, *others = family
+    for name in [name for name in own if name.startswith("translation_share_at_") and others]:
+        shares = [one[name] for one in family]
+        own[f"{name}_lowest"], own[f"{name}_highest"] = min(shares), max(shares)
+    return own
 
 
 def _schema(rows: list[dict[str, Any]], configurations: list[Configuration]) -> pa.Schema:

@@ -365,9 +365,26 @@ def boot(result: BootResult) -> RenderableType:
     parts.append(
         Text(", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in events.items()))
     )
+    if data["guesses"]:
+        parts.append(_boot_guesses(result))
     if data["checker"]["enabled"]:
         parts.append(_boot_reports(result))
     return Group(*parts)
+
+
+def _boot_guesses(result: BootResult) -> RenderableType:
+    """What each other value of a guess makes of the cycles, those that change them most first."""
+    lowest, highest = (f"{cycles:,}" for cycles in result.cycles_range)
+    table = _table(f"With other values of the machine's guesses: {lowest} to {highest} cycles")
+    table.add_column("value", overflow="fold")
+    table.add_column("cycles", justify="right")
+    table.add_column("change", justify="right")
+    for guess in sorted(
+        result.data["guesses"], key=lambda one: -abs(one["cycles"] - result.cycles)
+    ):
+        change = guess["cycles"] / result.cycles - 1
+        table.add_row(guess_text(guess), f"{guess['cycles']:,}", f"{change:+.2%}")
+    return table
 
 
 def _boot_causes(data: dict[str, Any]) -> RenderableType:
@@ -436,7 +453,9 @@ def sweep(table: pa.Table) -> RenderableType:
     names = [name for name in table.column_names[:first] if name != "trace"]
     if len(table["trace"].unique()) > 1:
         names = ["trace", *names]
-    shown = [*names, "cpi", "mcpi", "vmcpi", "mean_free_path"]
+    ranges = [name for name in table.column_names if name.endswith(("_lowest", "_highest"))]
+    ranges = [name for name in ranges[:2] if table[name].null_count < table.num_rows]
+    shown = [*names, "cpi", "mcpi", "vmcpi", "mean_free_path", *ranges]
     drawn = _table(f"{table.num_rows:,} configurations")
     drawn.padding = 0
     for name in shown:

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, MemoryShape, Platform,
+    BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, Guess, MemoryShape, Platform,
     TlbShape,
 };
 
@@ -52,6 +52,9 @@ pub struct SystemMachine {
     pub buffers: BufferShape,
     /// Memory and what stands on the bus.
     pub memory: MemoryShape,
+    /// Other values that are as likely as those which this file guesses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<Guess>,
 }
 
 /// The core's architecture and the parts of it that differ from core to core.

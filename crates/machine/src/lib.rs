@@ -121,11 +121,18 @@ impl Machine {
         })
     }
 
+    /// Other values that are as likely as those which the file guesses.
+    pub fn guesses(&self) -> &[Guess] {
+        match self {
+            Machine::Replay(machine) => &machine.guesses,
+            Machine::System(machine) => &machine.guesses,
+        }
+    }
+
     /// Whether every alternative to a guess names a value of this machine and makes a machine.
     fn check_guesses(&self) -> Result<(), ConfigurationError> {
-        let Machine::Replay(machine) = self else { return Ok(()) };
         let refuse = |what: String| ConfigurationError::new("guesses", what);
-        for guess in &machine.guesses {
+        for guess in self.guesses() {
             let Some(steps) = guess.values().map(Vec::len).next() else {
                 return Err(refuse("a table is empty; name a value and its alternatives".into()));
             };
