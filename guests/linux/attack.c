@@ -2,7 +2,8 @@
  *
  *   attack [VICTIMS]
  *
- * VICTIMS processes keep a secret at an address that the attacker knows, and run in turns with it.
+ * VICTIMS processes keep a secret at an address that the attacker knows, and one in a file that only they
+ * have mapped, all at the same address, where they can; and they run in turns with it.
  * The attacker reads and writes that address as it would appear in the slot of every process
  * identifier, everything else between 32 MB and the kernel in steps, the kernel's memory, and the
  * places of victims that have just died. It may find its own memory (its own slot shows it a second
@@ -21,6 +22,8 @@
 enum { SECRET = 0x5ec2e700, MINE = 0x0a77ac4e, SLOT_BITS = 25, SLOTS = 96, MOST = 90 };
 
 #define KERNEL 0xc0000000ul
+/* Where the victims have their file, a place that no scheme relocates. */
+#define SHARED 0xa8000000ul
 
 static sigjmp_buf back;
 static volatile unsigned place[2048] __attribute__((aligned(4096))); /* the same address in all */
@@ -124,6 +127,17 @@ static void try_all(unsigned long step)
     }
 }
 
+/* What the victims share among them is none of the attacker's. */
+static void try_shared(void)
+{
+    unsigned word;
+
+    if (can_read(SHARED, &word))
+        report("read of what others share at", SHARED, word);
+    if (can_write(SHARED, 0))
+        report("write of what others share at", SHARED, 0);
+}
+
 static void try_kernel(void)
 {
     static const unsigned long places[] = {KERNEL, KERNEL + 0x8000, KERNEL + 0x4000, 0xffff0000ul};
@@ -139,8 +153,10 @@ static void try_kernel(void)
     }
 }
 
-_Noreturn static void be_victim(int turn, int report_to)
+_Noreturn static void be_victim(int turn, int report_to, int file)
 {
+    volatile unsigned *shared =
+        mmap((void *)SHARED, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
     unsigned secret = SECRET + turn;
     int bad = 0;
     char ready = 0;
@@ -159,6 +175,10 @@ _Noreturn static void be_victim(int turn, int report_to)
             printf("attack: a victim's memory was changed\n");
             _exit(1);
         }
+        if (shared != MAP_FAILED && shared[0] != SECRET) {
+            printf("attack: what the victims share was changed\n");
+            _exit(1);
+        }
         usleep(1000);
     }
 }
@@ -166,11 +186,14 @@ _Noreturn static void be_victim(int turn, int report_to)
 int main(int argc, char **argv)
 {
     int victims = argc > 1 ? atoi(argv[1]) : 4, ready[2];
+    FILE *file = tmpfile();
+    const unsigned secret = SECRET;
     pid_t children[MOST];
     char byte;
     struct sigaction action = {.sa_handler = caught};
 
-    if (victims < 1 || victims > MOST || pipe(ready))
+    if (victims < 1 || victims > MOST || pipe(ready) || !file || ftruncate(fileno(file), 4096)
+        || pwrite(fileno(file), &secret, sizeof secret, 0) != sizeof secret)
         return 2;
     sigaction(SIGSEGV, &action, 0);
     sigaction(SIGBUS, &action, 0);
@@ -182,7 +205,7 @@ int main(int argc, char **argv)
         }
         if (!children[victim]) {
             signal(SIGSEGV, SIG_DFL);
-            be_victim(victim, ready[1]);
+            be_victim(victim, ready[1], fileno(file));
         }
         if (read(ready[0], &byte, 1) != 1)
             return 2;
@@ -192,6 +215,7 @@ int main(int argc, char **argv)
     try_kernel();
     for (int round = 0; round < 3; round++) {
         try_slots();
+        try_shared();
         usleep(3000);
     }
     try_all(1 << 20);

@@ -10,7 +10,9 @@
  * The protocols are those of lmbench 3 (lat_ctx: Staelin, "lmbench3: measuring scalability", and
  * McVoy and Staelin, USENIX 1996, section 6.6) and of Wiggins et al. 2003, section 4.2; the code
  * is not. Times are medians of REPETITIONS, in microseconds, one line for each result. The variable
- * LAT_HOPS says how many switches a repetition of `ctx` makes, 2000 if it is not set.
+ * LAT_HOPS says how many switches a repetition of `ctx` makes, 2000 if it is not set. With LAT_PHASES set,
+ * cycles belong to phase 3 while one process does all of the pipes' work, and to phase 4 while it is passed
+ * around (the simulator's instrumentation device, docs/board.md).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,6 +45,20 @@ static double now_us(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
+}
+
+static void begin_phase(unsigned phase)
+{
+    enum { DEVICE = 0x101ff000, PHASE = 0x18 / 4 };
+    static volatile unsigned *device;
+
+    if (!getenv("LAT_PHASES"))
+        return;
+    if (!device)
+        device = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open("/dev/mem", O_RDWR | O_SYNC), DEVICE);
+    if (device == MAP_FAILED)
+        fail("phase");
+    device[PHASE] = phase;
 }
 
 static int ascending(const void *a, const void *b)
@@ -147,7 +163,9 @@ static void ring_of(int kilobytes, int processes)
     for (int index = 0; index < processes; index++)
         if (pipe(ring.pipes[index]))
             fail("pipe");
+    begin_phase(3);
     overhead = measure(laps_alone, &ring, rounds) / processes;
+    begin_phase(1);
     for (int child = 1; child < processes; child++) {
         children[child - 1] = fork();
         if (children[child - 1] < 0) {
@@ -168,7 +186,9 @@ static void ring_of(int kilobytes, int processes)
             }
         }
     }
+    begin_phase(4);
     lap = measure(laps, &ring, rounds) / processes;
+    begin_phase(1);
     reap(children, processes - 1);
     for (int index = 0; index < processes; index++) {
         close(ring.pipes[index][0]);

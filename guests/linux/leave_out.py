@@ -3,7 +3,7 @@
     leave_out.py [--list] [NAME...]
 
 Boots the kernel of `make linux-spaces-test` once for each name and each scheme that it concerns, with
-the checker, and runs the stress and the attack; prints a Markdown table. "Noticed by" is the checker (the kinds
+the checker, and runs `meet`, `stress` and `attack`; prints a Markdown table. "Noticed by" is the checker (the kinds
 of its reports), the program (a wrong value, an attack that succeeds, a guest that does not end), the
 kernel's own messages, or the cost (more than a tenth more instructions).
 """
@@ -20,6 +20,7 @@ import run
 
 FCSE = ("fcse-guaranteed", "fcse-best-effort")
 ALL = (*FCSE, "fass")
+SHARED = ("fass-shared",)
 # What can be left out, and in which schemes it is done at all.
 NAMES = {
     "fork_tlb": ALL, "fork_cache": ALL, "exit_cache": ALL, "range_address": ALL, "page_address": ALL,
@@ -32,11 +33,14 @@ NAMES = {
     "mixed_up": ("fcse-best-effort",), "large": ("fcse-best-effort",), "last_user": FCSE,
     "grow_cache": ("fcse-best-effort",), "grow_load": ("fcse-best-effort",), "recycle_tlb": ("fass",),
     "recycle_slots": ("fass",), "collision_cache": ("fass",), "collision_tlb": ("fass",),
-    "directory_clean": ("fass",), "tlb_owner": ("fass",), "other_domains": ("fass",),
+    "directory_clean": ("fass",), "other_domains": ("fass",),
     "kernel_as_client": ("fass",), "forget_table": ("fass",), "end_of_domain": ("fass",),
-    "end_of_lines": ("fass",),
+    "end_of_lines": ("fass",), "region_lines": SHARED, "region_tlb_owner": SHARED, "region_entries": SHARED,
+    "region_clean": SHARED, "region_invalidate": SHARED, "region_alone": SHARED, "region_end": SHARED,
+    "region_file": SHARED, "region_permissions": SHARED, "region_leave": SHARED, "region_fork": SHARED,
+    "region_lender": SHARED, "region_lines_of_others": SHARED,
 }  # fmt: skip
-COMMAND = "stress limits; stress 8 20 5 && attack 16"
+COMMAND = "stress limits; meet && stress 8 20 5 && attack 16"
 LIMIT = 300_000_000
 KERNEL_SAYS = re.compile(
     r"(BUG: .{0,60}|Oops|Unhandled fault|WARNING: .{0,60}|non-zero pgtables_bytes)"
@@ -65,7 +69,7 @@ def noticed(result, usual):
             kinds[report["kind"]] = kinds.get(report["kind"], 0) + 1
     if kinds:
         found.append("checker: " + ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())))
-    said = re.findall(r"^((?:stress|attack): .*)$", result.console, re.M)
+    said = re.findall(r"^((?:meet|stress|attack): .*)$", result.console, re.M)
     wrong = [line for line in said if "instead of" in line or "0x" in line]
     if wrong:
         found.append(f"program: {wrong[0]}")
@@ -93,7 +97,7 @@ def main():
         print("\n".join(NAMES))
         return
     usual = {}
-    for scheme in ALL:
+    for scheme in (*ALL, *SHARED):
         result = boot(scheme)
         said = re.findall(r"^(stress: a mapping .*)$", result.console, re.M)
         usual[scheme] = {"instructions": result.instructions, "limits": said}

@@ -38,7 +38,7 @@ WITH_SPACES = {
     "at91rm9200": "kernel-spaces-multi",
     "sa1100": "kernel-spaces-v4",
 }
-SCHEMES = ("off", "fcse-guaranteed", "fcse-best-effort", "fass")
+SCHEMES = ("off", "fcse-guaranteed", "fcse-best-effort", "fass", "fass-shared")
 # The initial RAM disk: Debian's programs where they run, else those that we compile for ARMv4.
 INITRD = {"at91rm9200": "initrd-v4.cpio", "sa1100": "initrd-v4.cpio"}
 

@@ -8,28 +8,18 @@
  * read() and write(), threads, signals, ptrace, exec, code that is written and run. Ends with status
  * 0 if every value was the expected one.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+#define PROGRAM "stress"
+#include "expect.h"
+
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { PAGE = 4096, WORDS = PAGE / 4, MOST_PAGES = 16, CACHEFLUSH = 0x0f0002, LARGE = 40 << 20 };
+enum { MOST_PAGES = 16, CACHEFLUSH = 0x0f0002, LARGE = 40 << 20 };
 
 static uint32_t state;
-static int worker;
 
 static uint32_t draw(uint32_t below)
 {
@@ -37,74 +27,6 @@ static uint32_t draw(uint32_t below)
     state ^= state >> 17;
     state ^= state << 5;
     return state % below;
-}
-
-_Noreturn static void wrong(const char *what, const volatile void *at, unsigned have, unsigned want)
-{
-    printf("stress: worker %d, %s at %p: 0x%08x instead of 0x%08x\n", worker, what, at, have, want);
-    _exit(1);
-}
-
-_Noreturn static void fail(const char *what)
-{
-    printf("stress: worker %d, %s: %s\n", worker, what, strerror(errno));
-    _exit(1);
-}
-
-static void expect(const char *what, const volatile uint32_t *at, uint32_t want)
-{
-    uint32_t have = *at;
-
-    if (have != want)
-        wrong(what, at, have, want);
-}
-
-static void wait_for(pid_t child, const char *what)
-{
-    int status;
-
-    if (waitpid(child, &status, 0) != child)
-        fail(what);
-    if (status)
-        wrong(what, 0, status, 0);
-}
-
-static void fill(volatile uint32_t *at, int pages, uint32_t seed)
-{
-    for (int word = 0; word < pages * WORDS; word += 7)
-        at[word] = seed + word;
-}
-
-static void verify(const char *what, const volatile uint32_t *at, int pages, uint32_t seed)
-{
-    for (int word = 0; word < pages * WORDS; word += 7)
-        expect(what, at + word, seed + word);
-}
-
-static volatile uint32_t *map(int pages, int flags, int file)
-{
-    void *at = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, flags, file, 0);
-
-    if (at == MAP_FAILED)
-        fail("mmap");
-    return at;
-}
-
-static void unmap(volatile uint32_t *at, int pages)
-{
-    if (munmap((void *)at, pages * PAGE))
-        fail("munmap");
-}
-
-static int scratch_file(int pages)
-{
-    char name[32] = "/tmp/stress-XXXXXX";
-    int file = mkstemp(name);
-
-    if (file < 0 || ftruncate(file, pages * PAGE))
-        fail("file");
-    unlink(name);
-    return file;
 }
 
 /* ---- what a round may do -------------------------------------------------------------------- */
@@ -162,13 +84,6 @@ static void move_and_protect(void)
     unmap(moved + half * WORDS, 2 * pages - half);
     verify("memory beside what was unmapped", moved, half, seed);
     unmap(moved, half);
-}
-
-static sigjmp_buf back;
-
-static void caught(int signal)
-{
-    siglongjmp(back, signal);
 }
 
 /* What was taken away faults, and nothing of what was there before is seen when it returns. */

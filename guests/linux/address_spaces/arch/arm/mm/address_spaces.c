@@ -21,8 +21,6 @@
 
 /* Left free above the stack for the page with signal handlers' return code. */
 #define ABOVE_STACK	SZ_64K
-/* FASS: where mappings go for which the low 32 MB are too small. Below lie the slots of all PIDs. */
-#define FASS_HIGH	0x80000000UL
 #define FASS_PIDS	64
 
 enum address_spaces address_spaces __ro_after_init = SPACES_OFF;
@@ -54,11 +52,12 @@ static int __init choose_address_spaces(char *name)
 		[SPACES_FCSE_GUARANTEED] = "fcse-guaranteed",
 		[SPACES_FCSE_BEST_EFFORT] = "fcse-best-effort",
 		[SPACES_FASS] = "fass",
+		[SPACES_FASS_SHARED] = "fass-shared",
 	};
 	int scheme = match_string(names, ARRAY_SIZE(names), name);
 
 	if (scheme < 0) {
-		pr_err("address_spaces=%s: must be off, fcse-guaranteed, fcse-best-effort or fass\n", name);
+		pr_err("address_spaces=%s: must be off, fcse-guaranteed, fcse-best-effort, fass or fass-shared\n", name);
 		return -EINVAL;
 	}
 	if (scheme == SPACES_OFF)
@@ -128,6 +127,9 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 	mm->context.spread = false;
 	mm->context.domain = 0;
 	mm->context.slots = 0;
+	mm->context.regions = 0;
+	mm->context.region_pages = 0;
+	mm->context.region_domains = 0;
 	if (address_spaces == SPACES_OFF)
 		return 0;
 	preempt_disable();
@@ -140,7 +142,7 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 	if (refused)
 		return -EAGAIN;
 	mm->context.pid = (unsigned long)pid << PID_SHIFT;
-	if (address_spaces != SPACES_FASS)
+	if (!spaces_are_fass())
 		mm->context.table_base = mm->context.pid;
 	return 0;
 }
@@ -167,7 +169,7 @@ void space_destroy(struct mm_struct *mm)
 	preempt_disable();
 	/* Every page was counted when it came and when it went. */
 	WARN_ON_ONCE(mm->context.high_pages || mm->context.shared_dirty);
-	if (address_spaces != SPACES_FASS)
+	if (!spaces_are_fass())
 		fcse_destroy(mm);
 	pid_users[mm->context.pid >> PID_SHIFT]--;
 	preempt_enable();
@@ -177,7 +179,7 @@ void space_destroy(struct mm_struct *mm)
 
 void space_switch(struct mm_struct *next)
 {
-	if (address_spaces == SPACES_FASS)
+	if (spaces_are_fass())
 		fass_switch(next);
 	else
 		fcse_switch(next);
@@ -186,8 +188,14 @@ void space_switch(struct mm_struct *next)
 /* A switch that was put off until interrupts are enabled, since it has to flush. */
 void space_switch_pending(struct mm_struct *mm)
 {
-	fcse_flush_if_needed(mm);
-	fcse_load(mm);
+	preempt_disable();
+	/* Another switch to this space may have been in between. */
+	if (mm->context.switch_pending) {
+		mm->context.switch_pending = 0;
+		fcse_flush_if_needed(mm);
+		fcse_load(mm);
+	}
+	preempt_enable_no_resched();
 }
 
 bool space_may_have_lines(struct mm_struct *mm)
@@ -212,6 +220,8 @@ void space_flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsi
 {
 	struct mm_struct *mm = vma->vm_mm;
 
+	if (mm->context.regions)
+		regions_invalidate(mm, start, end);
 	if (!cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm)))
 		return;
 	/* Several mappings at once, relocated ones and others. */
@@ -228,13 +238,13 @@ EXPORT_SYMBOL(space_flush_tlb_range);
 
 void space_forget_table(struct mm_struct *mm, unsigned long addr)
 {
-	if (address_spaces == SPACES_FASS)
+	if (spaces_are_fass())
 		fass_forget_table(mm, addr);
 }
 
 void space_free_tables(struct mm_struct *mm)
 {
-	if (address_spaces == SPACES_FASS)
+	if (spaces_are_fass())
 		fass_free_tables(mm);
 }
 
@@ -262,7 +272,7 @@ unsigned long space_fault_address(unsigned long addr)
 
 bool space_fault(unsigned long addr, unsigned int status)
 {
-	return address_spaces == SPACES_FASS && fass_fault(addr, status);
+	return spaces_are_fass() && fass_fault(addr, status);
 }
 
 /* ---- where mappings go --------------------------------------------------------------------- */
@@ -276,6 +286,7 @@ static bool may_be_at(unsigned long addr, unsigned long len)
 	case SPACES_FCSE_BEST_EFFORT:
 		return len <= TASK_SIZE && addr <= TASK_SIZE - len;
 	case SPACES_FASS:
+	case SPACES_FASS_SHARED:
 		return addr >= FASS_HIGH && len <= TASK_SIZE && addr <= TASK_SIZE - len;
 	default:
 		return false;
@@ -307,7 +318,10 @@ static unsigned long free_place(struct mm_struct *mm, unsigned long len)
 	if (address_spaces == SPACES_FCSE_BEST_EFFORT)
 		return search(SPACE_LOW_SIZE, TASK_SIZE, len, false);
 	/* Spaces that use the same slots flush each other out: begin at different ones. */
-	addr = search(FASS_HIGH + (mm->context.pid >> 1), TASK_SIZE, len, false);
+	if (address_spaces == SPACES_FASS_SHARED)
+		addr = search(FASS_HIGH + (mm->context.pid >> 2), FASS_SHARED, len, false);
+	else
+		addr = search(FASS_HIGH + (mm->context.pid >> 1), TASK_SIZE, len, false);
 	if (IS_ERR_VALUE(addr))
 		addr = search(FASS_HIGH, TASK_SIZE, len, false);
 	return addr;
@@ -315,7 +329,7 @@ static unsigned long free_place(struct mm_struct *mm, unsigned long len)
 
 /* In place of both arch_get_unmapped_area(); what asks for a fixed place comes here too. */
 unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigned long len,
-				  unsigned long flags)
+				  unsigned long pgoff, unsigned long flags, unsigned long vm_flags)
 {
 	struct mm_struct *mm = current->mm;
 
@@ -324,6 +338,16 @@ unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigne
 			return -ENOMEM;
 	} else {
 		struct vm_area_struct *vma;
+
+		/* What others may share has to be where they have it. */
+		if (address_spaces == SPACES_FASS_SHARED && filp && len <= PGDIR_SIZE &&
+		    (flags & MAP_SHARED)) {
+			unsigned long place = regions_place(filp, pgoff, vm_flags & VM_WRITE);
+
+			vma = find_vma(mm, place);
+			if (!vma || vma->vm_start >= place + PGDIR_SIZE)
+				return place;
+		}
 
 		/* A wish is granted in the low 32 MB only: others cost more, or are not allowed. */
 		addr = PAGE_ALIGN(addr);
@@ -341,5 +365,8 @@ unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigne
 
 unsigned long arch_randomize_brk(struct mm_struct *mm)
 {
+	/* A program whose text is high, to be shared, keeps its heap low, as its data is. */
+	if (spaces_are_fass() && mm->brk >= FASS_HIGH)
+		return randomize_page(SZ_4M, SZ_1M);
 	return randomize_page(mm->brk, address_spaces == SPACES_OFF ? SZ_32M : SZ_1M);
 }

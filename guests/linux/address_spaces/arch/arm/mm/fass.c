@@ -38,13 +38,14 @@
 #define NO_SLOT		0xffff
 
 struct domain {
-	struct mm_struct *mm;	/* NULL: free */
+	struct mm_struct *mm;	/* NULL: free, or a region's */
+	bool region;		/* spaces share it; it is not taken away */
 	u16 first;		/* slots that it has, linked by `next` */
 };
 
 /* Together, since a domain is recycled with a cache that has little of all this. */
 struct slot {
-	struct mm_struct *mm;	/* whose lines may be at these MVAs */
+	const void *holder;	/* the space or region whose lines may be at these MVAs */
 	u16 next;
 	u8 domain;		/* 0: the slot is empty */
 };
@@ -89,9 +90,14 @@ static void empty_domain(struct domain *domain)
 	for (slot = domain->first; slot != NO_SLOT; slot = slots[slot].next)
 		empty_entry(slot);
 	domain->first = NO_SLOT;
-	domain->mm->context.domain = 0;
-	cpumask_clear_cpu(smp_processor_id(), mm_cpumask(domain->mm));
+	if (domain->mm) {
+		domain->mm->context.domain = 0;
+		/* The entries of regions are also those of all their sharers. */
+		if (!domain->mm->context.regions)
+			cpumask_clear_cpu(smp_processor_id(), mm_cpumask(domain->mm));
+	}
 	domain->mm = NULL;
+	domain->region = false;
 	local_flush_tlb_all();
 }
 
@@ -101,32 +107,32 @@ static bool is_of_pid(struct mm_struct *mm, unsigned int slot)
 	return (slot << PGDIR_SHIFT) >> PID_SHIFT == mm->context.pid >> PID_SHIFT;
 }
 
-/* Whether lines of another space may be at the MVAs of a slot. */
-static bool has_lines_of_other(struct mm_struct *mm, unsigned int slot)
+/* Whether lines of another space, or of a region, may be at the MVAs of a slot. */
+static bool has_lines_of_other(const void *holder, unsigned int slot)
 {
-	struct mm_struct *other = slots[slot].mm;
+	const void *other = slots[slot].holder;
 
-	return other && other != mm && space_may_have_lines(other);
+	return other && other != holder &&
+	       (is_region(other) || space_may_have_lines((struct mm_struct *)other));
 }
 
-/* Copies a pair of entries of the space's own directory; false if it is there already, or empty. */
-static bool load(struct mm_struct *mm, unsigned long addr)
+/* Writes a pair of entries for a space or region; false if they are there already. */
+bool fass_put(unsigned int slot, unsigned int domain, pmdval_t first, pmdval_t second,
+	      const void *holder)
 {
-	pmd_t *own = pmd_off(mm, addr);
-	unsigned int slot = space_mva(mm, addr) >> PGDIR_SHIFT;
 	pmd_t *entry = directory_entry(slot);
-	pmdval_t domain = PMD_DOMAIN(mm->context.domain);
-	pmdval_t first = (pmd_val(own[0]) & ~PMD_DOMAIN_MASK) | domain;
 	bool was_valid = slots[slot].domain;
 
-	if (!pmd_val(own[0]) || pmd_val(entry[0]) == first)
+	first = (first & ~PMD_DOMAIN_MASK) | PMD_DOMAIN(domain);
+	second = (second & ~PMD_DOMAIN_MASK) | PMD_DOMAIN(domain);
+	if (pmd_val(entry[0]) == first)
 		return false;
-	if (has_lines_of_other(mm, slot))
+	if (has_lines_of_other(holder, slot))
 		space_flush_cache();
 	if (was_valid)
 		unlink_slot(slot);
 	entry[0] = __pmd(first);
-	entry[1] = __pmd((pmd_val(own[1]) & ~PMD_DOMAIN_MASK) | domain);
+	entry[1] = __pmd(second);
 	flush_pmd_entry(entry);
 	/*
 	 * A walk fills the TLB before the domain is checked (ARM DDI 0100I, B4.3), so that an access
@@ -134,10 +140,22 @@ static bool load(struct mm_struct *mm, unsigned long addr)
 	 */
 	if (was_valid)
 		local_flush_tlb_all();
-	slots[slot].mm = mm;
-	slots[slot].domain = mm->context.domain;
-	slots[slot].next = domains[mm->context.domain].first;
-	domains[mm->context.domain].first = slot;
+	slots[slot].holder = holder;
+	slots[slot].domain = domain;
+	slots[slot].next = domains[domain].first;
+	domains[domain].first = slot;
+	return true;
+}
+
+/* Copies a pair of entries of the space's own directory; false if it is there already, or empty. */
+static bool load(struct mm_struct *mm, unsigned long addr)
+{
+	pmd_t *own = pmd_off(mm, addr);
+	unsigned int slot = space_mva(mm, addr) >> PGDIR_SHIFT;
+
+	if (!pmd_val(own[0]) ||
+	    !fass_put(slot, mm->context.domain, pmd_val(own[0]), pmd_val(own[1]), mm))
+		return false;
 	if (!is_of_pid(mm, slot))
 		mm->context.spread = true;
 	return true;
@@ -165,7 +183,8 @@ static void load_remembered(struct mm_struct *mm)
 		unsigned long addr = (unsigned long)mm->context.slot[i] << PGDIR_SHIFT;
 
 		/* Where lines of another would have to go, wait until the slot is used. */
-		if (!has_lines_of_other(mm, space_mva(mm, addr) >> PGDIR_SHIFT))
+		if (!region_of(mm, addr) &&
+		    !has_lines_of_other(mm, space_mva(mm, addr) >> PGDIR_SHIFT))
 			load(mm, addr);
 	}
 }
@@ -179,15 +198,47 @@ static unsigned int give_domain(void)
 	unsigned int domain;
 
 	for (domain = 0; domain < DOMAINS; domain++)
-		if ((USER_DOMAINS & BIT(domain)) && !domains[domain].mm)
+		if ((USER_DOMAINS & BIT(domain)) && !domains[domain].mm && !domains[domain].region)
 			return domain;
 	do {
 		/* A shift register of 16 bits with the longest period. */
 		victim = (victim >> 1) ^ (victim & 1 ? 0xb400 : 0);
 		domain = victim & (DOMAINS - 1);
-	} while (!(USER_DOMAINS & BIT(domain)) || domains[domain].mm == space_loaded);
+	} while (!(USER_DOMAINS & BIT(domain)) || domains[domain].mm == space_loaded ||
+		 domains[domain].region);
 	empty_domain(&domains[domain]);
 	return domain;
+}
+
+unsigned int fass_give_domain_to_region(void)
+{
+	unsigned int domain = give_domain();
+
+	domains[domain].region = true;
+	return domain;
+}
+
+void fass_take_domain_of_region(unsigned int domain)
+{
+	empty_domain(&domains[domain]);
+}
+
+/* What a space has in a slot goes before a region comes, and a region's lines are gone after it. */
+void fass_empty_slot(unsigned int slot)
+{
+	if (slots[slot].domain) {
+		unlink_slot(slot);
+		local_flush_tlb_all();
+	}
+	if (slots[slot].holder && is_region(slots[slot].holder))
+		slots[slot].holder = NULL;
+}
+
+/* The kernel's domains, the space's own and those of the regions that it shares. */
+void fass_write_domains(struct mm_struct *mm)
+{
+	set_domain(DACR_SPACES | mm->context.region_domains |
+		   (mm == &init_mm ? 0 : domain_val(mm->context.domain, DOMAIN_CLIENT)));
 }
 
 void fass_switch(struct mm_struct *next)
@@ -202,10 +253,8 @@ void fass_switch(struct mm_struct *next)
 		next->context.domain = domain;
 		load_remembered(next);
 	}
-	cpumask_set_cpu(smp_processor_id(), mm_cpumask(next));
 	write_pid(next->context.pid);
-	set_domain(DACR_SPACES | (next == &init_mm ? 0 :
-				  domain_val(next->context.domain, DOMAIN_CLIENT)));
+	fass_write_domains(next);
 	space_runs(next);
 	local_irq_restore(flags);
 }
@@ -213,11 +262,15 @@ void fass_switch(struct mm_struct *next)
 bool fass_fault(unsigned long addr, unsigned int status)
 {
 	struct mm_struct *mm = current->mm;
+	struct region *region;
 
 	/* Translation and domain faults of sections and pages. */
 	if (!mm || addr >= TASK_SIZE || mm != space_loaded ||
 	    (status != 5 && status != 7 && status != 9 && status != 11))
 		return false;
+	region = region_of(mm, addr);
+	if (region)
+		return regions_load(region, mm, addr);
 	if (!load(mm, addr))
 		return false;
 	remember(mm, addr);
@@ -250,7 +303,7 @@ void fass_free_tables(struct mm_struct *mm)
 		end = slot + (SPACE_LOW_SIZE >> PGDIR_SHIFT);
 	}
 	for (; slot < end; slot++)
-		if (slots[slot].mm == mm)
-			slots[slot].mm = NULL;
+		if (slots[slot].holder == mm)
+			slots[slot].holder = NULL;
 	local_irq_restore(flags);
 }

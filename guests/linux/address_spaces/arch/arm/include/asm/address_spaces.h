@@ -26,9 +26,11 @@ enum address_spaces {
 	SPACES_FCSE_GUARANTEED,		/* 32 MB for each process, as many as there are identifiers */
 	SPACES_FCSE_BEST_EFFORT,	/* no limits; flushes when two spaces may have met in the cache */
 	SPACES_FASS,			/* one page directory; domains tell spaces apart in the TLB */
+	SPACES_FASS_SHARED,		/* the same, with domains for memory that spaces share */
 };
 
 extern enum address_spaces address_spaces;
+#define spaces_are_fass()	(address_spaces >= SPACES_FASS)
 extern unsigned long spaces_stack_top;
 extern bool spaces_invalidate_whole_tlb;
 
@@ -60,11 +62,16 @@ bool space_may_have_lines(struct mm_struct *mm);
 void space_flush_cache(void);
 void space_forget_table(struct mm_struct *mm, unsigned long addr);
 void space_free_tables(struct mm_struct *mm);
+void regions_forked(struct mm_struct *parent, struct mm_struct *child);
+void regions_leave(struct mm_struct *mm, unsigned long start, unsigned long end);
+void regions_page_mapped(struct vm_area_struct *vma, unsigned long addr);
+void regions_invalidate(struct mm_struct *mm, unsigned long start, unsigned long end);
+void regions_take_back(struct mm_struct *mm);
 bool space_fault(unsigned long addr, unsigned int status);
 unsigned long space_fault_address(unsigned long addr);
 void space_leave_all(void);
 unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigned long len,
-				  unsigned long flags);
+				  unsigned long pgoff, unsigned long flags, unsigned long vm_flags);
 
 #endif /* __ASSEMBLY__ */
 

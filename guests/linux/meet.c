@@ -1,0 +1,438 @@
+/* meet: processes that take turns and meet: at the same address, on the same page, in the same file.
+ *
+ *   meet [NAME...]      all parts, or those that are named
+ *
+ * Each part brings about what a kernel that keeps cache lines and TLB entries over a switch could mix
+ * up, and checks every value. Mappings that a scheme refuses are left out, silently, as it may refuse
+ * them. Ends with status 0 if every value was the expected one.
+ */
+#define PROGRAM "meet"
+#include "expect.h"
+
+#include <sys/ptrace.h>
+
+enum { MOST = 6 };
+
+/* Above 2 GB, where nothing is relocated, and each in a slot of its own (2 MB). */
+#define PLACE       0x90000000ul
+#define FILE_PLACE  0xa8000000ul
+
+/* N processes do their parts one after the other, ROUNDS times; every one of them has to end well. */
+static void in_turns(int processes, int rounds, void (*part)(int round))
+{
+    int turn[MOST][2];
+    pid_t children[MOST];
+    char byte = 0;
+
+    fflush(stdout);
+    for (int index = 0; index < processes; index++)
+        if (pipe(turn[index]))
+            fail("pipe");
+    for (worker = 0; worker < processes; worker++) {
+        children[worker] = fork();
+        if (children[worker] < 0)
+            fail("fork");
+        if (!children[worker]) {
+            for (int round = 0; round < rounds; round++) {
+                if (read(turn[worker][0], &byte, 1) != 1)
+                    fail("turn");
+                part(round);
+                if (write(turn[(worker + 1) % processes][1], &byte, 1) != 1)
+                    fail("turn");
+            }
+            _exit(0);
+        }
+    }
+    if (write(turn[0][1], &byte, 1) != 1)
+        fail("turn");
+    for (worker = 0; worker < processes; worker++)
+        wait_for(children[worker], "process that takes turns");
+    for (int index = 0; index < processes; index++) {
+        close(turn[index][0]);
+        close(turn[index][1]);
+    }
+}
+
+/* A mapping at a place, or NULL where the scheme refuses it. */
+static volatile uint32_t *map_at(unsigned long place, int pages, int protection, int flags, int file)
+{
+    void *at = mmap((void *)place, pages * PAGE, protection, flags | MAP_FIXED, file, 0);
+
+    if (at == MAP_FAILED && errno == ENOMEM)
+        return 0;
+    if (at == MAP_FAILED)
+        fail("mmap");
+    return at;
+}
+
+static int is_readable(const volatile uint32_t *at)
+{
+    struct sigaction action = {.sa_handler = caught};
+
+    sigaction(SIGSEGV, &action, 0);
+    sigaction(SIGBUS, &action, 0);
+    if (sigsetjmp(back, 1))
+        return 0;
+    (void)*at;
+    return 1;
+}
+
+static int is_writable(volatile uint32_t *at, uint32_t word)
+{
+    struct sigaction action = {.sa_handler = caught};
+
+    sigaction(SIGSEGV, &action, 0);
+    sigaction(SIGBUS, &action, 0);
+    if (sigsetjmp(back, 1))
+        return 0;
+    *at = word;
+    return 1;
+}
+
+/* ---- memory of its own at the same address in all -------------------------------------------- */
+
+static void same_place_turn(int round)
+{
+    static volatile uint32_t *at;
+
+    if (!round)
+        at = map_at(PLACE, 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!at)
+        return;
+    if (round)
+        verify("memory at the same address in all", at, 2, worker * 0x1000000 + round - 1);
+    fill(at, 2, worker * 0x1000000 + round);
+}
+
+static void same_place(void)
+{
+    in_turns(4, 6, same_place_turn);
+}
+
+/* ---- tables that are freed and used again ----------------------------------------------------- */
+
+static void tables_go(void)
+{
+    enum { TABLES = 4, SIZE = TABLES << 21 };
+    uint8_t *at = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pid_t children[TABLES];
+    int ready[2];
+    char byte = 0;
+
+    if (at == MAP_FAILED || pipe(ready))
+        fail("mmap");
+    for (int table = 0; table < TABLES; table++)
+        at[table << 21] = table;
+    if (munmap(at, SIZE))
+        fail("munmap");
+    for (int child = 0; child < TABLES; child++) { /* whose tables these pages are now */
+        children[child] = fork();
+        if (!children[child]) {
+            if (write(ready[1], &byte, 1) != 1)
+                fail("ready");
+            pause();
+        }
+        if (read(ready[0], &byte, 1) != 1)
+            fail("ready");
+    }
+    for (int page = 0; page < SIZE / PAGE; page++)
+        if (is_readable((volatile uint32_t *)(at + page * PAGE)))
+            wrong("read of memory whose tables were freed", at + page * PAGE, 1, 0);
+    for (int child = 0; child < TABLES; child++) {
+        kill(children[child], SIGKILL);
+        waitpid(children[child], 0, 0);
+    }
+}
+
+/* ---- a process as large as all slots ---------------------------------------------------------- */
+
+static volatile uint32_t mine[WORDS] __attribute__((aligned(4096)));
+
+static void over_others_turn(int round)
+{
+    enum { SLOT_BITS = 25, SLOTS = 88 };
+    static volatile uint32_t *in_slot[SLOTS];
+
+    for (unsigned long slot = 1; !worker && slot < SLOTS; slot++) {
+        if (!round)
+            in_slot[slot] = map_at(slot << SLOT_BITS | (unsigned long)mine, 1, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (!in_slot[slot])
+            continue;
+        /* a line of its own for each, so that they stay in the cache together */
+        if (round)
+            expect("memory of a large process", in_slot[slot] + slot * 8, slot + round - 1);
+        in_slot[slot][slot * 8] = slot + round;
+    }
+    for (int word = 0; word < WORDS; word += 8) {
+        if (round)
+            expect("memory beside a large process", mine + word, worker * 0x10000 + round - 1);
+        mine[word] = worker * 0x10000 + round;
+    }
+}
+
+static void over_others(void)
+{
+    in_turns(4, 4, over_others_turn);
+}
+
+/* ---- a file, read by mapping and written by others -------------------------------------------- */
+
+static int file;
+
+static void file_of_others_turn(int round)
+{
+    static volatile uint32_t *at;
+    static uint32_t words[WORDS];
+
+    if (worker == 0) {
+        fill(words, 1, round << 16);
+        if (pwrite(file, words, PAGE, 0) != PAGE)
+            fail("write");
+    } else {
+        if (!round)
+            at = mmap(0, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+        if (at == MAP_FAILED)
+            fail("mmap");
+        verify("private mapping after another wrote its file", at, 1, round << 16);
+    }
+}
+
+static void file_of_others(void)
+{
+    file = scratch_file(1);
+    in_turns(3, 10, file_of_others_turn);
+    close(file);
+}
+
+/* ---- shared memory, written by a tracer ------------------------------------------------------- */
+
+static void traced_share(void)
+{
+    enum { STEP = 32 };
+    volatile uint32_t *at = map(1, MAP_SHARED | MAP_ANONYMOUS, -1);
+    pid_t child = fork();
+    int status;
+
+    if (child < 0)
+        fail("fork");
+    if (!child) {
+        if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+            fail("ptrace");
+        for (uint32_t turn = 0; turn < 4; turn++) {
+            for (int word = 0; word < WORDS; word += STEP)
+                expect("shared memory after its tracer wrote it", at + word, turn);
+            raise(SIGSTOP);
+        }
+        _exit(0);
+    }
+    for (uintptr_t turn = 1; turn < 5; turn++) {
+        if (waitpid(child, &status, 0) != child)
+            fail("wait");
+        if (!WIFSTOPPED(status))
+            wrong("traced process", 0, status, 0);
+        for (int word = 0; word < WORDS; word += STEP)
+            if (ptrace(PTRACE_POKEDATA, child, (void *)(at + word), (void *)turn))
+                fail("poke");
+        ptrace(PTRACE_CONT, child, 0, 0);
+    }
+    wait_for(child, "traced process");
+    unmap(at, 1);
+}
+
+/* ---- the same file at the same address -------------------------------------------------------- */
+
+static volatile uint32_t *shared;
+
+static void same_file_turn(int round)
+{
+    if (!round)
+        shared = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (shared == MAP_FAILED)
+        fail("mmap");
+    expect("counter in a file", shared, 4 * round + worker);
+    shared[0]++;
+}
+
+static void same_file_again_turn(int round)
+{
+    if (!round)
+        shared = map_at(FILE_PLACE, 2, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    if (!shared)
+        return;
+    if (worker == 3 && round == 1) { /* the same memory cannot be written any more, only here */
+        if (mprotect((void *)shared, 2 * PAGE, PROT_READ))
+            fail("mprotect");
+        if (is_writable(shared + 9, 77))
+            wrong("write of a file that was protected", shared, 1, 0);
+    }
+    if (worker == 2 && round == 2) { /* gone here, and something else in its place */
+        unmap(shared, 2);
+        if (is_readable(shared))
+            wrong("file that was unmapped", shared, 1, 0);
+        shared = map_at(FILE_PLACE, 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    }
+    if (worker == 2 && round > 1) {
+        expect("memory where a file was", shared, round == 2 ? 0 : round - 1);
+        shared[0] = round;
+        return;
+    }
+    if (worker == 0)
+        shared[0] = 100 + round;
+    expect("shared memory at the same address", shared, 100 + round);
+    expect("shared memory that was protected in one", shared + 9, 0);
+}
+
+static void same_file(void)
+{
+    file = scratch_file(2);
+    in_turns(4, 5, same_file_turn);
+    if (ftruncate(file, 0) || ftruncate(file, 2 * PAGE))
+        fail("ftruncate");
+    in_turns(4, 6, same_file_again_turn);
+    close(file);
+}
+
+/* Different things at the address of a file that others have there: less of it, for reading only,
+ * another file. */
+static void unlike_turn(int round)
+{
+    static int other;
+
+    if (!round) {
+        if (worker == 3) {
+            other = scratch_file(2);
+            shared = map_at(FILE_PLACE, 2, PROT_READ | PROT_WRITE, MAP_SHARED, other);
+        } else if (worker == 2) {
+            shared = map_at(FILE_PLACE, 2, PROT_READ, MAP_SHARED, file);
+        } else if (worker == 1) {
+            shared = map_at(FILE_PLACE, 1, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+            if (shared)
+                map_at(FILE_PLACE + PAGE, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        } else {
+            shared = map_at(FILE_PLACE, 2, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+        }
+    }
+    if (!shared)
+        return;
+    if (worker == 0) {
+        shared[0] = 200 + round;
+        shared[WORDS] = 300 + round;
+    } else if (worker == 1) {
+        expect("file with other memory behind it", shared, 200 + round);
+        if (round)
+            expect("memory behind a file", shared + WORDS, round - 1);
+        shared[WORDS] = round;
+    } else if (worker == 2) {
+        expect("file for reading", shared + WORDS, 300 + round);
+        if (is_writable(shared + 5, 1))
+            wrong("write of a file for reading", shared, 1, 0);
+    } else {
+        if (round)
+            expect("another file at the same address", shared, round - 1);
+        shared[0] = round;
+    }
+}
+
+static void unlike(void)
+{
+    file = scratch_file(2);
+    in_turns(4, 5, unlike_turn);
+    close(file);
+}
+
+/* A child that was not to get its parent's mapping. */
+static void not_inherited(void)
+{
+    pid_t child;
+
+    file = scratch_file(1);
+    shared = map_at(FILE_PLACE, 1, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+    if (!shared)
+        return;
+    shared[0] = 1;
+    if (madvise((void *)shared, PAGE, MADV_DONTFORK))
+        fail("madvise");
+    child = fork();
+    if (child < 0)
+        fail("fork");
+    if (!child)
+        _exit(is_readable(shared));
+    wait_for(child, "child that was to have no mapping");
+    unmap(shared, 1);
+    close(file);
+}
+
+/* What a file says is read by all at one address; one gets a page of its own from its tracer. */
+static void traced_file_turn(int round)
+{
+    if (!round)
+        shared = map_at(FILE_PLACE, 2, PROT_READ, MAP_PRIVATE, file);
+    if (!shared)
+        return;
+    expect("file, by a private mapping", shared, 7);
+    if (worker == 1 && round == 2) {
+        pid_t traced = fork();
+        if (traced < 0)
+            fail("fork");
+        if (!traced) {
+            if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+                fail("ptrace");
+            raise(SIGSTOP);
+            expect("private mapping that its tracer wrote", shared, 8);
+            expect("private mapping beside", shared + WORDS, 7);
+            _exit(0);
+        }
+        if (waitpid(traced, 0, 0) != traced || ptrace(PTRACE_POKEDATA, traced, (void *)shared, (void *)8)
+            || ptrace(PTRACE_DETACH, traced, 0, 0))
+            fail("ptrace");
+        wait_for(traced, "traced process");
+    }
+}
+
+static void traced_file(void)
+{
+    uint32_t word = 7;
+
+    file = scratch_file(2);
+    if (pwrite(file, &word, 4, 0) != 4 || pwrite(file, &word, 4, PAGE) != 4)
+        fail("write");
+    in_turns(3, 5, traced_file_turn);
+    close(file);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} parts[] = {
+    {"same_place", same_place},         {"tables_go", tables_go},       {"over_others", over_others},
+    {"file_of_others", file_of_others}, {"traced_share", traced_share}, {"same_file", same_file},
+    {"unlike", unlike},                 {"not_inherited", not_inherited}, {"traced_file", traced_file},
+};
+
+int main(int argc, char **argv)
+{
+    int failed = 0, done = 0;
+
+    setvbuf(stdout, 0, _IOLBF, 0);
+    for (unsigned index = 0; index < sizeof parts / sizeof *parts; index++) {
+        int wanted = argc < 2, status;
+
+        for (int argument = 1; argument < argc; argument++)
+            wanted |= !strcmp(argv[argument], parts[index].name);
+        if (!wanted)
+            continue;
+        if (!fork()) {
+            parts[index].run();
+            _exit(0);
+        }
+        if (wait(&status) < 0)
+            fail("wait");
+        if (status)
+            printf("meet: %s failed\n", parts[index].name);
+        failed += status != 0;
+        done++;
+    }
+    printf("meet: %d parts, %d failed\n", done, failed);
+    return failed || !done;
+}

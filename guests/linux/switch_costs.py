@@ -1,0 +1,84 @@
+"""What a switch of Linux consists of: cycles by cause, for each scheme.
+
+    switch_costs.py [-m MACHINE]... [-n PROCESSES]... [--set KEY=VALUE]
+
+Runs `lat ctx 0` and prints a Markdown table, in microseconds a switch: what passing the token costs
+in a ring, less what one process needs for the same calls. "Direct" are the instructions of the switch and
+the operations on caches and TLBs; the rest is refilled: lines and translations that are missed because of
+the switch, here or in the calls that follow. Needs `make linux-spaces`.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import run
+
+HOPS, REPETITIONS = 1000, 5
+ALONE, RING = "3", "4"
+"""The phases that `lat` begins."""
+COLUMNS = {
+    "instructions": ("issue", "branch", "interlock", "multiply", "exception"),
+    "maintenance": ("dcache-operation", "icache-operation", "tlb-operation", "drain"),
+    "I-cache refill": ("icache-miss",),
+    "D-cache refill": ("dcache-miss",),
+    "walks": ("itlb-walk", "dtlb-walk"),
+    "write buffer, uncached": ("write-buffer", "write-allocate", "uncached"),
+}
+
+
+def costs(machine, scheme, processes, settings=()):
+    """Microseconds a switch by column."""
+    result = run.ours(
+        machine,
+        f"LAT_PHASES=1 LAT_HOPS={HOPS} lat ctx 0 {processes}",
+        spaces=scheme,
+        settings=settings,
+    )
+    if not result.succeeded:
+        raise SystemExit(f"{machine}, {scheme}: {result.end}\n{result.console[-500:]}")
+    rounds = max(HOPS // processes, 10)
+    hops = (1 + REPETITIONS * rounds) * processes
+    causes = {phase["name"]: phase["causes"] for phase in result.data["phases"]}
+
+    def cycles(phase, names):
+        return sum(causes[phase][name]["cycles"] for name in names)
+
+    told = {name for names in COLUMNS.values() for name in names} | {"idle"}
+    missing = set(causes[RING]) - told
+    assert not missing, f"causes without a column: {missing}"
+    return {
+        column: (cycles(RING, names) - cycles(ALONE, names)) / hops / result.data["clock_hz"] * 1e6
+        for column, names in COLUMNS.items()
+    }
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("-m", "--machine", action="append", choices=list(run.WITH_SPACES))
+    options.add_argument("-n", "--processes", action="append", type=int)
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    chosen = options.parse_args()
+    print("| machine | processes | scheme | whole | direct | refilled |", " | ".join(COLUMNS), "|")
+    print("|---|---:|---|" + "---:|" * (3 + len(COLUMNS)))
+    for machine in chosen.machine or ["ixp425"]:
+        for processes in chosen.processes or [2, 16]:
+            for scheme in run.SCHEMES:
+                settings = [setting.split("=", 1) for setting in chosen.set]
+                found = costs(machine, scheme, processes, settings)
+                whole = sum(found.values())
+                direct = found["instructions"] + found["maintenance"]
+                cells = [whole, direct, whole - direct, *found.values()]
+                print(
+                    f"| {machine} | {processes} | `{scheme}` |",
+                    " | ".join(f"{value:.1f}" for value in cells),
+                    "|",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
