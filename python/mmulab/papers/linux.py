@@ -19,6 +19,7 @@ KERNELS = {
 BUILD = "Linux with address spaces is not built; in a checkout: make linux-spaces"
 RESULT = re.compile(r"^lat (.+?): (-?[\d.]+) (us|MB/s)", re.M)
 LATENCY = re.compile(r"Min: *(\d+) .*Avg: *(\d+) Max: *(\d+)")
+PACKETS = re.compile(r"^net (\w+): .* average (-?[\d.]+) most [\d.]+ deviation ([\d.]+) us", re.M)
 STORM = re.compile(r"^storm of .* 0 failed, time ([\d.]+) s", re.M)
 SWITCHES = re.compile(r"^ctxt (\d+)", re.M)
 """What `/proc/stat` says of context switches."""
@@ -79,6 +80,11 @@ def measure(run: Run, machine: str, scheme: str, command: str) -> Rows:
         found += [
             (f"cyclictest {name}", float(value), "us")
             for name, value in (("least", least), ("average", average), ("most", most))
+        ]
+    for name, average, deviation in PACKETS.findall(console):
+        found += [
+            (f"{name} average", float(average), "us"),
+            (f"{name} deviation", float(deviation), "us"),
         ]
     if times := STORM.findall(console):
         found.append(("storm", max(map(float, times)), "s"))
