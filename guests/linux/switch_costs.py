@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-HOPS, REPETITIONS = 1000, 5
+HOPS, REPETITIONS = 400, 5
 ALONE, RING = "3", "4"
 """The phases that `lat` begins."""
 COLUMNS = {
