@@ -108,7 +108,7 @@ def linux_jobs(quick):
                 "name": f"Linux {machine}, {command}{', checked' if check else ''}",
                 "image": image,
                 "machine": machine,
-                "dtb": run.BUILT / "board.dtb",
+                "dtb": run.BUILT / run.DEVICE_TREE[run.board(machine)],
                 "initrd": run.initrd(machine),
                 "append": run.command_line(command),
                 "symbols": run.BUILT / folder / "vmlinux",

@@ -22,6 +22,7 @@ CPU = {
     "ixp425": "pxa255",
     "at91rm9200": "ti925t",
     "armv7a": "cortex-a7,has_el3=off,has_el2=off",
+    "cortex-a7": "cortex-a7",
 }
 
 

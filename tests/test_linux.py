@@ -104,3 +104,26 @@ def test_the_series_applies_to_the_source(tmp_path):
 def apply(patch: Path, tree: Path) -> None:
     with patch.open() as text:
         subprocess.run(["patch", "--strip=1", "--fuzz=0"], cwd=tree, stdin=text, check=True)
+
+
+def need_smp() -> None:
+    """Skips the test where the kernel for several cores is not built."""
+    if not (BUILT / linux.KERNEL[linux.SMP] / "Image").exists():
+        pytest.skip("make linux-smp first")
+
+
+def test_linux_on_one_cortex_a7_prints_what_it_prints_on_qemu():
+    need_smp()
+    settings = {"cores": 1, "board.timer_hz": linux.QEMU_TIMER_HZ}
+    here = linux.ours(linux.SMP, "uname -a", settings=settings)
+    there, _ = linux.qemu(linux.SMP, "uname -a", cores=1)
+    assert linux.comparable(here.console) == linux.comparable(there)
+
+
+@pytest.mark.parametrize("command", ["hackbench -p -g 1 -l 10", "hackbench -T -g 1 -l 10"])
+def test_linux_on_four_cortex_a7_uses_nothing_stale(command):
+    need_smp()
+    result = linux.ours(linux.SMP, command, check=True)
+    assert result.exit == 0, result.console[-500:]
+    assert "SMP: Total of 4 processors activated" in result.console
+    assert [report["text"] for report in result.reports if not linux.is_tolerated(report)] == []

@@ -30,7 +30,10 @@ KERNEL = {
     "ixp425": "kernel-multi",
     "at91rm9200": "kernel-multi",
     "sa1100": "kernel-v4",
+    "cortex-a7": "kernel-smp",
 }
+# The device tree of a board.
+DEVICE_TREE = {"versatilepb": "board.dtb", "virt": "virt.dtb"}
 # The same kernels with address spaces, and their schemes.
 WITH_SPACES = {
     "arm926ej-s": "kernel-spaces",
@@ -38,6 +41,10 @@ WITH_SPACES = {
     "at91rm9200": "kernel-spaces-multi",
     "sa1100": "kernel-spaces-v4",
 }
+# The machine of several cores.
+SMP = "cortex-a7"
+# The generic timers' frequency on QEMU.
+QEMU_TIMER_HZ = 62_500_000
 SCHEMES = ("off", "fcse-guaranteed", "fcse-best-effort", "fass", "fass-shared")
 # The initial RAM disk: Debian's programs where they run, else those that we compile for ARMv4.
 INITRD = {"at91rm9200": "initrd-v4.cpio", "sa1100": "initrd-v4.cpio"}
@@ -54,7 +61,7 @@ def kernel(machine, spaces=None):
     """The folder with the kernel for a machine; with a scheme, the one with address spaces."""
     folder = BUILT / (WITH_SPACES if spaces else KERNEL)[machine]
     if not (folder / "Image").exists():
-        target = "linux-spaces" if spaces else "linux"
+        target = "linux-spaces" if spaces else "linux-smp" if machine == SMP else "linux"
         raise SystemExit(f"{folder} is not built. Type: make {target}")
     return folder
 
@@ -68,6 +75,11 @@ def command_line(command, spaces=None):
     """The kernel's command line that makes init run the command."""
     scheme = f"address_spaces={spaces} " if spaces else ""
     return f'console=ttyAMA0 {scheme}mmulab.run="{command}"'
+
+
+def board(machine):
+    """The board of a machine, by QEMU's name."""
+    return mmulab.Machine.load(machine).get("board.kind")
 
 
 def ours(
@@ -84,10 +96,13 @@ def ours(
     command line."""
     folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine).with_changes(dict(settings))
+    cores = described.get("cores")
+    if machine == SMP and cores < 4:
+        extra = f"{extra} maxcpus={cores}"
     return mmulab.boot(
         image or folder / "Image",
         described,
-        dtb=BUILT / "board.dtb",
+        dtb=BUILT / DEVICE_TREE[described.get("board.kind")],
         initrd=initrd(machine),
         append=f"{extra} {command_line(command, spaces)}".strip(),
         symbols=folder / "vmlinux",
@@ -95,20 +110,28 @@ def ours(
     )
 
 
-def qemu(machine, command="true", icount=True, timeout=600, options=(), spaces=None):
+def qemu(machine, command="true", icount=True, timeout=600, options=(), spaces=None, cores=None):
     """Boots the same kernel on QEMU; gives the console, with what QEMU itself says, and the seconds
     it took.
 
     QEMU puts a raw Image where this kernel does not run, so that it gets the zImage.
     """
     folder = kernel(machine, spaces)
-    ram = mmulab.Machine.load(machine).get("memory.size_bytes")
+    described = mmulab.Machine.load(machine)
+    ram, cores = described.get("memory.size_bytes"), cores or described.get("cores")
+    extra = QEMU_OPTIONS.get(machine, "") + (QEMU_SPACES if spaces else "")
+    several, first = [], ""
+    if machine == SMP:
+        # QEMU 7.2 stops with several cores whose time follows instructions.
+        icount = icount and cores == 1
+        several = ["-smp", str(cores)]
+        first = f"maxcpus={cores} " if cores < 4 else ""
     words = [
-        oracle.EMULATOR, "-M", "versatilepb", "-cpu", oracle.CPU[machine], "-m", str(ram >> 20),
+        oracle.EMULATOR, "-M", board(machine), "-cpu", oracle.CPU[machine], *several, "-m", str(ram >> 20),
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
-        "-dtb", str(BUILT / "board.dtb"), "-initrd", str(initrd(machine)),
-        "-append", command_line(command, spaces) + QEMU_OPTIONS.get(machine, "") + (QEMU_SPACES if spaces else ""), *(["-icount", "shift=3,sleep=off"] if icount else []),
+        "-dtb", str(BUILT / DEVICE_TREE[board(machine)]), "-initrd", str(initrd(machine)),
+        "-append", first + command_line(command, spaces) + extra, *(["-icount", "shift=3,sleep=off"] if icount else []),
         *options,
     ]  # fmt: skip
     started = time.monotonic()
@@ -137,6 +160,8 @@ DIFFERENT = (
     (r"\[ *\d+\.\d+\]", "[time]"),
     (r"\d+\.\d+ BogoMIPS \(lpj=\d+\)", "N BogoMIPS"),
     (r"CPU: .+ \[[0-9a-f]+\] revision \d+ (\(\w+\)), cr=[0-9a-f]+", r"CPU: \1"),
+    # QEMU's Cortex-A7 has VFP and NEON.
+    (r"(VFP support v\d\.\d: ).*", r"\1"),
     (r" nohlt", ""),
     (r" address_spaces_whole_tlb", ""),
     (r"(Memory: )\d+K(.*) \d+K reserved", r"\1NK\2 NK reserved"),
@@ -146,9 +171,9 @@ DIFFERENT = (
 )
 
 
-# Lines that come when the kernel gets round to it, and the one that only QEMU comes to: here the run
-# ends by the exit register before the guest reboots.
-NO_PLACE = ("Freeing initrd memory", "reboot: Restarting system")
+# Lines that come when the kernel gets round to it, and those that only QEMU comes to: here the run ends by
+# the exit register before the guest reboots, and the debug registers are not modelled.
+NO_PLACE = ("Freeing initrd memory", "reboot: Restarting system", "hw-breakpoint: ")
 
 
 def comparable(console):
@@ -175,8 +200,13 @@ def main():
         print(console, f"{seconds:.1f} s")
         return
     if chosen.compare:
-        here = comparable(ours(chosen.machine, chosen.command, spaces=chosen.spaces).console)
-        there = comparable(qemu(chosen.machine, chosen.command, spaces=chosen.spaces)[0])
+        settings = dict(setting.split("=", 1) for setting in chosen.set)
+        if chosen.machine == SMP:
+            settings["board.timer_hz"] = QEMU_TIMER_HZ
+        ran = ours(chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings)
+        cores = int(settings["cores"]) if "cores" in settings else None
+        there = qemu(chosen.machine, chosen.command, spaces=chosen.spaces, cores=cores)[0]
+        here, there = comparable(ran.console), comparable(there)
         differences = list(
             difflib.unified_diff(there, here, "QEMU", chosen.machine, lineterm="", n=0)
         )
