@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, Guess, MemoryShape, Platform,
-    TlbShape,
+    BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, Guess, MemoryShape,
+    Platform, TlbShape,
 };
 
 /// A whole system around an ARM core.
