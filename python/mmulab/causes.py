@@ -16,7 +16,7 @@ class Cause:
 
     name: str
     group: str
-    """`work`, `cache` (MCPI), `translation` (VMCPI) or `interrupt`."""
+    """`work`, `cache` (MCPI), `translation` (VMCPI), `interrupt` or `page fault`."""
     text: str
 
 
@@ -48,6 +48,10 @@ CAUSES = [
     Cause("stlb", "translation", "look-ups that went on to the second-level TLB"),
     Cause("interrupt", "interrupt", "precise interrupts that enter a miss handler"),
     Cause("cow-interrupt", "interrupt", "interrupts of copy-on-write faults"),
+    Cause("small-page-fault", "page fault", "first touches of 4 KB of anonymous memory"),
+    Cause("large-page-fault", "page fault", "first touches of 2 MB of anonymous memory"),
+    Cause("file-page-fault", "page fault", "first touches of a file's pages"),
+    Cause("promotion", "page fault", "blocks whose small pages became a large one"),
 ]
 """All causes of replay, in the order in which tables and plots show them."""
 

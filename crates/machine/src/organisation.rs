@@ -289,6 +289,10 @@ pub enum Pages {
     /// mapping covers it.
     #[serde(rename = "mixed")]
     Mixed,
+    /// As mixed, but a block whose first touch finds it covered in part only keeps its small pages: no
+    /// daemon promotes it in the program's time.
+    #[serde(rename = "on-fault")]
+    OnFault,
 }
 
 /// Where a hardware walker's loads enter the cache hierarchy.

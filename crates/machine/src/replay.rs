@@ -149,6 +149,12 @@ impl ReplayMachine {
                 "needs at least one cost",
             ));
         }
+        if self.memory.fragmentation_percent.is_some_and(|percent| percent > 100) {
+            return Err(ConfigurationError::new(
+                "memory.fragmentation_percent",
+                "must be at most 100",
+            ));
+        }
         if self.interrupts.copy_on_write_interval_instructions == Some(0) {
             return Err(ConfigurationError::new(
                 "interrupts.copy_on_write_interval_instructions",
@@ -296,6 +302,10 @@ pub struct Memory {
     pub latency_cycles: u32,
     /// How pages get their frames, where any cache is physical.
     pub placement: Placement,
+    /// Of a hundred blocks of 2 MiB that might be one large page, those for which the operating system
+    /// finds no free one. Absent: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation_percent: Option<u32>,
 }
 
 /// How pages get their physical frames.
@@ -318,4 +328,17 @@ pub struct Interrupts {
     /// Instructions between two copy-on-write faults; each is one interrupt. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy_on_write_interval_instructions: Option<u64>,
+    /// Cycles of the page fault at the first touch of a page of 4 KiB of anonymous memory: the exception, the
+    /// kernel, and zeroing the page. Absent: such faults are counted and cost nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub small_page_fault_cycles: Option<u32>,
+    /// The same for 2 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_page_fault_cycles: Option<u32>,
+    /// Cycles of the page fault at the first touch of a file's page, which is in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_page_fault_cycles: Option<u32>,
+    /// Cycles for which the program waits while its small pages are copied to a large one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promotion_cycles: Option<u32>,
 }

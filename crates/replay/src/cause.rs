@@ -1,5 +1,7 @@
 //! The causes of the ledger, under the names of the 1998 study.
 
+use mmulab_machine::{Interrupts, ReplayMachine};
+
 use mmulab_hardware::Cause as _;
 
 /// Why a replayed program spends cycles.
@@ -59,10 +61,18 @@ pub enum Cause {
     Interrupt,
     /// A copy-on-write fault interrupted the program.
     CowInterrupt,
+    /// A page of 4 KiB of anonymous memory was touched for the first time.
+    SmallPageFault,
+    /// 2 MiB of anonymous memory in a large page were touched for the first time.
+    LargePageFault,
+    /// A page of a file was touched for the first time, and those around it.
+    FilePageFault,
+    /// A block's small pages became a large one.
+    Promotion,
 }
 
 impl Cause {
-    const NAMES: [&'static str; 25] = [
+    const NAMES: [&'static str; 29] = [
         "issue",
         "L1i-miss",
         "L2i-miss",
@@ -88,7 +98,30 @@ impl Cause {
         "stlb",
         "interrupt",
         "cow-interrupt",
+        "small-page-fault",
+        "large-page-fault",
+        "file-page-fault",
+        "promotion",
     ];
+
+    /// What one event costs on `machine`, for causes that are page faults or their like.
+    pub(crate) fn page_fault_cycles(self, machine: &ReplayMachine) -> Option<u64> {
+        let Interrupts {
+            small_page_fault_cycles,
+            large_page_fault_cycles,
+            file_page_fault_cycles,
+            promotion_cycles,
+            ..
+        } = machine.interrupts;
+        let cycles = match self {
+            Cause::SmallPageFault => small_page_fault_cycles,
+            Cause::LargePageFault => large_page_fault_cycles,
+            Cause::FilePageFault => file_page_fault_cycles,
+            Cause::Promotion => promotion_cycles,
+            _ => return None,
+        };
+        Some(cycles.unwrap_or(0).into())
+    }
 
     /// Whether this cause is part of MCPI: cache misses of the program itself.
     pub fn is_mcpi(self) -> bool {
@@ -128,6 +161,10 @@ impl mmulab_hardware::Cause for Cause {
         Cause::Stlb,
         Cause::Interrupt,
         Cause::CowInterrupt,
+        Cause::SmallPageFault,
+        Cause::LargePageFault,
+        Cause::FilePageFault,
+        Cause::Promotion,
     ];
 
     #[inline]

@@ -21,6 +21,10 @@ fn without_costs(machine: &ReplayMachine) -> ReplayMachine {
     machine.guesses.clear();
     machine.memory.latency_cycles = 0;
     machine.interrupts.costs_cycles.clear();
+    machine.interrupts.small_page_fault_cycles = None;
+    machine.interrupts.large_page_fault_cycles = None;
+    machine.interrupts.file_page_fault_cycles = None;
+    machine.interrupts.promotion_cycles = None;
     for cache in [&mut machine.l2, &mut machine.l3].into_iter().flatten() {
         cache.latency_cycles = 0;
     }
@@ -93,6 +97,7 @@ fn cost_of_one(cause: Cause, machine: &ReplayMachine) -> Option<u64> {
     match cause {
         Cause::Interrupt => machine.interrupts.costs_cycles.first().copied().map(u64::from),
         Cause::Stlb => machine.stlb.as_ref().map(|stlb| u64::from(stlb.latency_cycles)),
+        _ if cause.page_fault_cycles(machine).is_some() => cause.page_fault_cycles(machine),
         _ => {
             let levels = machine.cache_levels().len();
             let roles = [

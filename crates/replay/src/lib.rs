@@ -9,6 +9,7 @@
 //!
 //! [`miss-curves`] counts the misses of TLBs of every size instead.
 
+mod address_space;
 mod attribution;
 pub mod caches;
 mod cause;
@@ -16,7 +17,6 @@ mod costs;
 pub mod engine;
 mod frames;
 mod known_hits;
-mod large_pages;
 mod miss_curves;
 pub mod organisation;
 mod outcome;

@@ -310,6 +310,7 @@ fn radix() {
         ("l3.latency_cycles", "32"),
         ("memory.latency_cycles", "200"),
         ("core.instructions_per_cycle", "4"),
+        ("interrupts.small_page_fault_cycles", "1000"),
     ];
     let outcome = run("x86-64", &changes, LOAD);
     assert_causes(
@@ -330,6 +331,8 @@ fn radix() {
             ("rpte-L3", 3 + 1, 128),
             ("rpte-MEM", 3 + 1, 800),
             ("stlb", 2, 18),
+            // Each of the two pages is touched for the first time once; no mapping of a file is known.
+            ("small-page-fault", 2, 2000),
         ],
     );
     assert_eq!(outcome.mean_free_path, Some(2.0));

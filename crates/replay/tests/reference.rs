@@ -123,7 +123,7 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
     let l2 = (12u32..16, prop::sample::select(vec![32u32, 64, 128]), replacement(), write());
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), 0u32..3, any::<bool>());
     let tlb = (prop::sample::select(vec![8u32, 16, 24, 32, 128]), replacement(), any::<bool>());
-    let pages = prop::sample::select(vec!["4K", "2M", "mixed", "1G"]);
+    let pages = prop::sample::select(vec!["4K", "2M", "mixed", "on-fault", "1G"]);
     (shape, l1, l2, switches, tlb, pages, 0u32..3).prop_map(
         move |(is_study, l1, l2, switches, tlb, pages, ways)| {
             let (unified_l2, allocate, unified_l1, physical, random_frames) = switches;
@@ -159,6 +159,13 @@ fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
             if is_radix {
                 put("l3.size_bytes", &65536);
                 put("organisation.pages", &pages);
+                if unified_l2 {
+                    put("memory.fragmentation_percent", &40);
+                    put("interrupts.small_page_fault_cycles", &1000);
+                    put("interrupts.large_page_fault_cycles", &70_000);
+                    put("interrupts.file_page_fault_cycles", &500);
+                    put("interrupts.promotion_cycles", &90_000);
+                }
                 put("dtlb.entries", &tlb.0);
                 // 24 entries, fully associative, are no binary tree.
                 let is_tree = tlb.0 != 24 || name == "x86-64";

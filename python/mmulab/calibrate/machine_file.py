@@ -63,17 +63,30 @@ _CACHE = {
 
 def machine_file(measured: Measurements, reported: Reported, findings: Findings) -> str:
     """The text of a machine's file, each value with how it was found."""
+    found = {**findings.values, **_page_faults(findings)}
     return "\n".join(
         [
             *_head(measured, reported, findings),
             'kind = "replay"',
             f'name = "{NAME}"',
             f"title = {json.dumps(f'{reported.processor}, measured')}",
-            *_sections(findings.values),
-            *_guesses(findings.values),
+            *_sections(found),
+            *_guesses(found),
             "",
         ]
     )
+
+
+def _page_faults(findings: Findings) -> dict[str, Value]:
+    return {
+        f"interrupts.{kind}_page_fault_cycles": Value(
+            round(point.cycles),
+            f"measured: first touch of {size}, zeroed by the kernel",
+            (round(point.low), round(point.high)),
+        )
+        for kind, size in (("small", "4K"), ("large", "2M"))
+        if (point := findings.faults_cycles.get(size))
+    }
 
 
 def _head(measured: Measurements, reported: Reported, findings: Findings) -> Iterator[str]:
@@ -82,8 +95,6 @@ def _head(measured: Measurements, reported: Reported, findings: Findings) -> Ite
     if reported.hypervisor:
         yield "# A virtual machine: walks go through the guest's and the host's tables; what the levels hold"
         yield "# is what the host leaves."
-    for size, point in findings.faults_cycles.items():
-        yield f"# First touch of a {size} page, zeroed by the kernel: {point.cycles:,.0f} cycles ({point.low:,.0f} to {point.high:,.0f})."
     for note in findings.notes:
         yield f"# Note: {note}"
     yield ""

@@ -60,6 +60,10 @@ CAUSE_COLOURS = {
     "stlb": "#c08457",
     "interrupt": "#8f63b8",
     "cow-interrupt": "#bd9cd9",
+    "small-page-fault": "#b8b8b8",
+    "large-page-fault": "#8c8c8c",
+    "file-page-fault": "#d6d6d6",
+    "promotion": "#6b6b6b",
 }
 PAGE_SIZE_COLOURS = ["#d95f1e", "#e0a32e", "#4fae9d", "#4b8fc4", "#8f63b8"]
 

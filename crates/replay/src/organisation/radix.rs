@@ -12,17 +12,18 @@ use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, LineCrossing};
 
 use super::TlbCounters;
+use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
 use crate::attribution::{Attribution, Numbered, Sought};
 use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
 use crate::frames::Frames;
 use crate::known_hits::{HitState, KnownHits, Passed};
-use crate::large_pages::{LARGE_SHIFT, LargePages};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 
-/// log2 of the smallest page.
-const SMALL_SHIFT: u32 = 12;
+/// The causes of [`Cause::page_fault_cycles`], in their order.
+const PAGE_FAULTS: [Cause; 4] =
+    [Cause::SmallPageFault, Cause::LargePageFault, Cause::FilePageFault, Cause::Promotion];
 
 /// Where the kernel maps all of physical memory; tables have these virtual addresses.
 const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
@@ -184,8 +185,9 @@ pub struct RadixEngine {
     walk_caches: Vec<(u32, u32, Tlb<()>)>,
     tables: HashMap<(u32, u64), u64>,
     frames: Frames,
-    /// For mixed pages.
-    large_pages: LargePages,
+    address_space: AddressSpace,
+    /// Of faults for small, large and file pages, and of a promotion.
+    page_fault_cycles: [u64; 4],
     caches: Hierarchy,
     fetches_each_instruction: bool,
     /// The line that was fetched last. Nothing but fetches uses a split first level's instruction
@@ -216,13 +218,13 @@ impl RadixEngine {
         let table = table.clone();
         let level_shift = |level: u32| SMALL_SHIFT + table.index_bits * (level - 1);
         let smallest = match table.pages {
-            Pages::Small | Pages::Mixed => SMALL_SHIFT,
-            Pages::Large => 21,
+            Pages::Small | Pages::Mixed | Pages::OnFault => SMALL_SHIFT,
+            Pages::Large => LARGE_SHIFT,
             Pages::Huge => 30,
         };
         let wanted = match table.pages {
             Pages::Small => SMALL_SHIFT,
-            Pages::Large | Pages::Mixed => LARGE_SHIFT,
+            Pages::Large | Pages::Mixed | Pages::OnFault => LARGE_SHIFT,
             Pages::Huge => 30,
         };
         if !(1..=table.levels).any(|level| level_shift(level) == wanted) {
@@ -295,7 +297,14 @@ impl RadixEngine {
             walk_caches,
             tables: HashMap::new(),
             frames: Frames::new(machine.memory.placement, seed),
-            large_pages: LargePages::default(),
+            address_space: AddressSpace::new(
+                table.pages,
+                machine.memory.fragmentation_percent.unwrap_or(0),
+                // Streams from 140 on belong to the operating system.
+                Random::stream(seed, 140),
+            ),
+            page_fault_cycles: PAGE_FAULTS
+                .map(|cause| cause.page_fault_cycles(machine).unwrap_or(0)),
             fetches_each_instruction: caches.first_level_is_unified(),
             fetched_line: None,
             caches,
@@ -312,30 +321,44 @@ impl RadixEngine {
         })
     }
 
-    /// A mapping event, which decides where mixed pages are large. Nothing of a block whose pages
+    /// A mapping event. What is unmapped leaves the TLBs. Nothing of a block whose pages
     /// change their size stays in a TLB or a walk cache; it gets new frames and its table entries
-    /// stay. What the operating system does for it is not in the recording and costs nothing.
+    /// stay.
     fn note(&mut self, event: &Event) {
-        if self.table.pages != Pages::Mixed {
-            return;
+        let Change { unmapped, resized } = self.address_space.note(event);
+        if let Some(unmapped) = unmapped {
+            self.invalidate_pages(|address| unmapped.contains(&address));
         }
-        for block in self.large_pages.note(event) {
+        for (block, is_large) in resized {
             let is_within = |address: u64| address >> LARGE_SHIFT == block >> LARGE_SHIFT;
-            for side in &mut self.sides {
-                side.tlb.invalidate(is_within);
-                side.last_page = u64::MAX;
-                if let Some(known) = &mut side.known {
-                    known.invalidate(is_within);
-                }
-            }
-            self.second.invalidate(is_within);
+            self.invalidate_pages(is_within);
             for (_, shift, cache) in &mut self.walk_caches {
                 if *shift <= LARGE_SHIFT {
                     cache.invalidate_where(|_, entry| is_within(entry.virtual_address));
                 }
             }
-            self.fetched_line = None;
+            if is_large {
+                self.charge_page_faults(Cause::Promotion, 1);
+            }
         }
+    }
+
+    /// Pages whose first address is `within` something leave the TLBs.
+    fn invalidate_pages(&mut self, is_within: impl Fn(u64) -> bool) {
+        for side in &mut self.sides {
+            side.tlb.invalidate(&is_within);
+            side.last_page = u64::MAX;
+            if let Some(known) = &mut side.known {
+                known.invalidate(&is_within);
+            }
+        }
+        self.second.invalidate(&is_within);
+        self.fetched_line = None;
+    }
+
+    fn charge_page_faults(&mut self, cause: Cause, count: u64) {
+        let cycles = self.page_fault_cycles[cause as usize - PAGE_FAULTS[0] as usize];
+        self.ledger.charge_many(cause, count, count * cycles);
     }
 
     /// Instructions run so far.
@@ -602,7 +625,7 @@ impl RadixEngine {
         if !self.second.arrays.is_empty() {
             self.ledger.charge(Cause::Stlb, self.second_latency_cycles);
         }
-        let page_shift = self.page_shift(address);
+        let page_shift = self.address_space.page_shift(address);
         let mut sought = Sought::SecondLevelHit;
         let translation = match self.second.lookup(address) {
             Some(translation) => translation,
@@ -622,28 +645,22 @@ impl RadixEngine {
         let page = Page { address: address & !((1 << page_shift) - 1), shift: page_shift };
         let cycles = self.ledger.cycles() - before;
         self.attribution.add(page, sought, cycles);
+        if sought != Sought::SecondLevelHit
+            && let Some(fault) = self.address_space.touch(address, page_shift)
+        {
+            let (cause, count) = match fault {
+                Fault::Small => (Cause::SmallPageFault, 1),
+                Fault::Large(count) => (Cause::LargePageFault, count),
+                Fault::File => (Cause::FilePageFault, 1),
+            };
+            self.charge_page_faults(cause, count);
+        }
         let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
         let entry = tlb.insert(address, translation);
         if let (Some(known), Some(slot)) = (known, entry.slot) {
             known.note_page(slot, address, entry.shift);
         }
         entry
-    }
-
-    /// Size of the page that the operating system gave to `address`.
-    fn page_shift(&mut self, address: u64) -> u32 {
-        match self.table.pages {
-            Pages::Small => SMALL_SHIFT,
-            Pages::Large => LARGE_SHIFT,
-            Pages::Huge => 30,
-            Pages::Mixed => {
-                if self.large_pages.is_large(address) {
-                    LARGE_SHIFT
-                } else {
-                    SMALL_SHIFT
-                }
-            }
-        }
     }
 
     /// Walks the table from the lowest level that a walk cache knows down to the page's entry.

@@ -129,12 +129,11 @@ impl SlowTlb {
         None
     }
 
-    /// Drops what maps a part of a block of 2 MiB, and what maps just that block.
-    fn drop_block(&mut self, block: u64) {
+    /// Drops the entries of pages for which a condition holds.
+    fn drop_where(&mut self, condition: impl Fn(Entry) -> bool) {
         for set in 0..self.sets.sets.len() {
             for way in 0..self.sets.sets[set].ways.len() {
-                let held = self.entries.get(&(set, way));
-                if held.is_some_and(|((page, size), _)| *size <= 1 << 21 && page >> 21 == block) {
+                if self.entries.get(&(set, way)).is_some_and(|&(page, _)| condition(page)) {
                     self.entries.remove(&(set, way));
                     self.sets.sets[set].ways[way] = None;
                 }
@@ -169,10 +168,13 @@ pub struct Slow {
     chains: HashMap<u64, Vec<(u64, u64)>>,
     collisions: u64,
     tables: HashMap<(u32, u64), u64>,
-    /// What anonymous memory each page of 4 KiB belongs to, for mixed pages.
-    anonymous: HashMap<u64, String>,
-    /// The size of the page that each block of 2 MiB was last seen to have.
-    large: HashMap<u64, bool>,
+    /// What each page of 4 KiB is mapped to.
+    mapped: HashMap<u64, String>,
+    /// For mixed pages: of each block of 2 MiB that was touched whether it is one page, and whether it can be.
+    large: HashMap<u64, (bool, bool)>,
+    fragmentation: Random,
+    /// Pages of 4 KiB that no longer fault.
+    touched: HashSet<u64>,
     instructions: u64,
 }
 
@@ -275,8 +277,10 @@ impl Slow {
             chains: HashMap::new(),
             collisions: 0,
             tables: HashMap::new(),
-            anonymous: HashMap::new(),
+            mapped: HashMap::new(),
             large: HashMap::new(),
+            fragmentation: Random::stream(seed, 140),
+            touched: HashSet::new(),
             instructions: 0,
             machine: machine.clone(),
         }
@@ -298,35 +302,75 @@ impl Slow {
             Event::Unmap { address, length_bytes } => (*address, *length_bytes, "/nothing"),
             Event::Thread(_) => return,
         };
-        let is_mixed = matches!(
-            &self.machine.organisation,
-            Organisation::Radix(table) if table.pages == Pages::Mixed
-        );
-        if !is_mixed {
-            return;
-        }
+        let Organisation::Radix(table) = &self.machine.organisation else { return };
+        let daemon = table.pages == Pages::Mixed;
+        let mut was_touched = false;
         for page in address / PAGE..(address + length) / PAGE {
-            if name.is_empty() || name.starts_with('[') {
-                self.anonymous.insert(page, name.to_owned());
+            if name == "/nothing" {
+                self.mapped.remove(&page);
             } else {
-                self.anonymous.remove(&page);
+                self.mapped.insert(page, name.to_owned());
             }
+            was_touched |= self.touched.remove(&page);
         }
-        for block in self.large.clone().into_keys() {
-            let is_large = self.is_large(block);
-            if self.large.insert(block, is_large) != Some(is_large) {
+        // What was never touched is in no TLB.
+        let tlbs = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
+        tlbs.filter(|_| was_touched).for_each(|tlb| {
+            tlb.drop_where(|(page, _)| (address..address + length).contains(&page))
+        });
+        let blocks: Vec<u64> = self.large.keys().copied().collect();
+        for block in blocks {
+            let (was_large, can_be) = self.large[&block];
+            let is_large = can_be && (was_large || daemon) && self.is_anonymous_block(block);
+            self.large.insert(block, (is_large, can_be));
+            if is_large != was_large {
                 let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
                 for tlb in all.chain(self.walk_caches.values_mut()) {
-                    tlb.drop_block(block);
+                    // What maps a part of the block, and what maps just that block.
+                    tlb.drop_where(|(page, size)| size <= 1 << 21 && page >> 21 == block);
                 }
+            }
+            if is_large && !was_large {
+                self.touched.extend(block * 512..(block + 1) * 512);
+                let cycles = self.machine.interrupts.promotion_cycles.unwrap_or(0);
+                self.counts.add("promotion", u64::from(cycles));
             }
         }
     }
 
     /// Whether all of a block of 2 MiB is one kind of anonymous memory.
-    fn is_large(&self, block: u64) -> bool {
-        let first = self.anonymous.get(&(block * 512));
-        first.is_some() && (0..512).all(|page| self.anonymous.get(&(block * 512 + page)) == first)
+    fn is_anonymous_block(&self, block: u64) -> bool {
+        let first = self.mapped.get(&(block * 512));
+        first.is_some_and(|name| name.is_empty() || name.starts_with('['))
+            && (0..512).all(|page| self.mapped.get(&(block * 512 + page)) == first)
+    }
+
+    /// A page is walked for: the first time it faults.
+    fn touch(&mut self, address: u64, size: u64) {
+        let page = address / PAGE;
+        if self.touched.contains(&page) {
+            return;
+        }
+        let costs = self.machine.interrupts.clone();
+        let mut fault =
+            |name, cycles: Option<u32>| self.counts.add(name, cycles.unwrap_or(0).into());
+        if size > PAGE {
+            for _ in 0..size >> 21 {
+                fault("large-page-fault", costs.large_page_fault_cycles);
+            }
+            self.touched.extend(address / size * size / PAGE..(address / size + 1) * size / PAGE);
+            return;
+        }
+        self.touched.insert(page);
+        let name = self.mapped.get(&page);
+        if name.is_none_or(|name| name.is_empty() || name.starts_with('[')) {
+            return fault("small-page-fault", costs.small_page_fault_cycles);
+        }
+        fault("file-page-fault", costs.file_page_fault_cycles);
+        let window = page / 16 * 16..page / 16 * 16 + 16;
+        let same = |page: &u64| self.mapped.get(page) == name;
+        self.touched.extend((page..window.end).take_while(same));
+        self.touched.extend((window.start..page).rev().take_while(same));
     }
 
     /// Executes a block. It is remapped by its first byte and stays whole.
@@ -652,6 +696,9 @@ impl Slow {
         Self::insert(side, address, translated, frame);
         let cycles = self.counts.cycles() - before;
         self.counts.pages.entry((page, size)).or_default().1 += cycles;
+        if found.is_none() {
+            self.touch(address, size);
+        }
         frame + (address - translated.0)
     }
 
@@ -676,10 +723,14 @@ impl Slow {
             Pages::Small => PAGE,
             Pages::Large => 1 << 21,
             Pages::Huge => 1 << 30,
-            Pages::Mixed => {
-                let large = self.is_large(address >> 21);
-                self.large.insert(address >> 21, large);
-                if large { 1 << 21 } else { PAGE }
+            Pages::Mixed | Pages::OnFault => {
+                let block = address >> 21;
+                if !self.large.contains_key(&block) {
+                    let percent = self.machine.memory.fragmentation_percent.unwrap_or(0);
+                    let can_be = percent == 0 || self.fragmentation.below(100) >= percent;
+                    self.large.insert(block, (can_be && self.is_anonymous_block(block), can_be));
+                }
+                if self.large[&block].0 { 1 << 21 } else { PAGE }
             }
         }
     }

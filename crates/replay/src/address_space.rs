@@ -1,0 +1,345 @@
+//! The program's pages as the operating system sees them: what is mapped, which pages are large, which have
+//! been touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use mmulab_hardware::Random;
+use mmulab_machine::Pages;
+use mmulab_trace::Event;
+
+/// log2 of the smallest page.
+pub const SMALL_SHIFT: u32 = 12;
+/// log2 of a large page.
+pub const LARGE_SHIFT: u32 = 21;
+/// Small pages in a large one.
+const SMALL_IN_LARGE: u64 = 1 << (LARGE_SHIFT - SMALL_SHIFT);
+/// Bytes of a file, aligned, that a page fault maps as far as they belong to one mapping: the default of
+/// `fault_around_bytes` of Linux (mm/memory.c), whose page cache is taken to hold them.
+const FAULT_AROUND_BYTES: u64 = 1 << 16;
+
+/// What a first touch leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A small page of anonymous memory is zeroed and mapped.
+    Small,
+    /// A page of so many times 2 MiB is zeroed and mapped.
+    Large(u64),
+    /// Pages of a file that are in memory are mapped.
+    File,
+}
+
+/// What a mapping event did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The addresses of which something has been touched before and is no longer mapped.
+    pub unmapped: Option<Range<u64>>,
+    /// First addresses of the blocks of 2 MiB whose pages change their size by it, and whether to a
+    /// large one.
+    pub resized: Vec<(u64, bool)>,
+}
+
+/// The mappings of a program and the pages that the operating system gives it.
+///
+/// With mixed pages each aligned block of 2 MiB is large as long as it lies wholly within one piece of
+/// anonymous memory. That is the rule of Linux with `transparent_hugepage/enabled` set to `always` and a
+/// background daemon (khugepaged, `max_ptes_none` at its default of 511) that never lags: a block that is touched while the
+/// heap covers only part of it begins with small pages and is promoted when the heap has grown over it, and one of
+/// which a part is unmapped goes back to small pages. Without the daemon what begins small stays small.
+/// Linux: Documentation/admin-guide/mm/transhuge.rst.
+#[derive(Clone, Debug)]
+pub struct AddressSpace {
+    pages: Pages,
+    /// Of a hundred blocks, those for which there is no large page.
+    fragmentation_percent: u32,
+    random: Random,
+    /// End and name by start. Neighbours of one name are one.
+    mappings: BTreeMap<u64, (u64, String)>,
+    /// The blocks that were touched, for mixed pages.
+    blocks: BTreeMap<u64, Block>,
+    /// Numbers of the small pages that are mapped because something touched them or a page around them.
+    touched: BTreeSet<u64>,
+}
+
+/// A block of 2 MiB.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    is_large: bool,
+    /// Whether there is a large page for it.
+    is_available: bool,
+}
+
+impl AddressSpace {
+    /// One of which nothing is mapped. `random` decides which blocks fragmentation concerns.
+    pub fn new(pages: Pages, fragmentation_percent: u32, random: Random) -> Self {
+        Self {
+            pages,
+            fragmentation_percent,
+            random,
+            mappings: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            touched: BTreeSet::new(),
+        }
+    }
+
+    /// Learns of a mapping event.
+    pub fn note(&mut self, event: &Event) -> Change {
+        let (start, length_bytes, name) = match event {
+            Event::Map { address, length_bytes, name, .. } => (*address, *length_bytes, Some(name)),
+            Event::Unmap { address, length_bytes } => (*address, *length_bytes, None),
+            Event::Thread(_) => return Change::default(),
+        };
+        let end = start.saturating_add(length_bytes);
+        if start == end {
+            return Change::default();
+        }
+        self.remove_range(start, end);
+        if let Some(name) = name {
+            self.join(start, end, name.clone());
+        }
+        // A page at the edge that is mapped in part stays what it is.
+        let pages = start.div_ceil(1 << SMALL_SHIFT)..end >> SMALL_SHIFT;
+        let mut change = Change::default();
+        if pages.start < pages.end {
+            let gone: Vec<u64> = self.touched.range(pages).copied().collect();
+            change.unmapped = (!gone.is_empty()).then_some(start..end);
+            for page in gone {
+                self.touched.remove(&page);
+            }
+        }
+        let is_promoting = self.pages == Pages::Mixed;
+        let blocks = start >> LARGE_SHIFT..=(end - 1) >> LARGE_SHIFT;
+        let mappings = &self.mappings;
+        for (&number, block) in self.blocks.range_mut(blocks) {
+            let may_be_large = block.is_available && (block.is_large || is_promoting);
+            let was_large = block.is_large;
+            block.is_large = may_be_large && covers(mappings, number);
+            if was_large != block.is_large {
+                change.resized.push((number << LARGE_SHIFT, block.is_large));
+                if block.is_large {
+                    let first = number * SMALL_IN_LARGE;
+                    self.touched.extend(first..first + SMALL_IN_LARGE);
+                }
+            }
+        }
+        change
+    }
+
+    /// log2 of the size of the page at `address`, which is being touched.
+    pub fn page_shift(&mut self, address: u64) -> u32 {
+        match self.pages {
+            Pages::Small => SMALL_SHIFT,
+            Pages::Large => LARGE_SHIFT,
+            Pages::Huge => 30,
+            Pages::Mixed | Pages::OnFault => {
+                if self.is_large(address) {
+                    LARGE_SHIFT
+                } else {
+                    SMALL_SHIFT
+                }
+            }
+        }
+    }
+
+    fn is_large(&mut self, address: u64) -> bool {
+        let number = address >> LARGE_SHIFT;
+        if let Some(block) = self.blocks.get(&number) {
+            return block.is_large;
+        }
+        let percent = self.fragmentation_percent;
+        let is_available = percent == 0 || self.random.below(100) >= percent;
+        let is_large = is_available && covers(&self.mappings, number);
+        self.blocks.insert(number, Block { is_large, is_available });
+        is_large
+    }
+
+    /// The page of `1 << page_shift` bytes at `address` is touched; the fault that this leads to, if it is
+    /// the first time. Memory of which no mapping is known counts as anonymous.
+    pub fn touch(&mut self, address: u64, page_shift: u32) -> Option<Fault> {
+        let page = address >> SMALL_SHIFT;
+        if self.touched.contains(&page) {
+            return None;
+        }
+        if page_shift > SMALL_SHIFT {
+            let pages = 1 << (page_shift - SMALL_SHIFT);
+            let first = page & !(pages - 1);
+            self.touched.extend(first..first + pages);
+            return Some(Fault::Large(pages / SMALL_IN_LARGE));
+        }
+        let file = mapping(&self.mappings, address).filter(|(_, name)| !is_anonymous(name));
+        let Some((range, _)) = file else {
+            self.touched.insert(page);
+            return Some(Fault::Small);
+        };
+        let around = address & !(FAULT_AROUND_BYTES - 1);
+        let first = range.start.max(around) >> SMALL_SHIFT;
+        let last = (range.end - 1).min(around | (FAULT_AROUND_BYTES - 1)) >> SMALL_SHIFT;
+        self.touched.extend(first..=last);
+        Some(Fault::File)
+    }
+
+    /// Forgets what is mapped in a range.
+    fn remove_range(&mut self, start: u64, end: u64) {
+        while let Some((&old_start, &(old_end, _))) = self.mappings.range(..end).next_back() {
+            if old_end <= start {
+                break;
+            }
+            let Some((_, name)) = self.mappings.remove(&old_start) else { break };
+            if old_end > end {
+                self.mappings.insert(end, (old_end, name.clone()));
+            }
+            if old_start < start {
+                self.mappings.insert(old_start, (start, name));
+            }
+        }
+    }
+
+    /// Adds a mapping that overlaps none.
+    fn join(&mut self, mut start: u64, mut end: u64, name: String) {
+        if let Some((&before, (before_end, before_name))) = self.mappings.range(..start).next_back()
+            && *before_end == start
+            && *before_name == name
+        {
+            start = before;
+        }
+        if let Some((after_end, _)) = self.mappings.get(&end).filter(|(_, after)| *after == name) {
+            let after_end = *after_end;
+            self.mappings.remove(&end);
+            end = after_end;
+        }
+        self.mappings.insert(start, (end, name));
+    }
+}
+
+fn is_anonymous(name: &str) -> bool {
+    name.is_empty() || name.starts_with('[')
+}
+
+/// The mapping to which `address` belongs.
+fn mapping(mappings: &BTreeMap<u64, (u64, String)>, address: u64) -> Option<(Range<u64>, &str)> {
+    let (&start, (end, name)) = mappings.range(..=address).next_back()?;
+    (*end > address).then_some((start..*end, name))
+}
+
+/// Whether one piece of anonymous memory covers all of a block.
+fn covers(mappings: &BTreeMap<u64, (u64, String)>, block: u64) -> bool {
+    let first = block << LARGE_SHIFT;
+    let last = first + ((1 << LARGE_SHIFT) - 1);
+    mapping(mappings, first).is_some_and(|(range, name)| range.end > last && is_anonymous(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn mixed() -> AddressSpace {
+        AddressSpace::new(Pages::Mixed, 0, Random::stream(0, 0))
+    }
+
+    fn map(address: u64, length_bytes: u64, name: &str) -> Event {
+        Event::Map { address, length_bytes, executable: false, name: name.to_owned() }
+    }
+
+    #[test]
+    fn a_heap_that_grows_is_promoted_when_it_covers_the_block() {
+        let mut pages = mixed();
+        assert!(pages.note(&map(8 * MIB, MIB, "[heap]")).resized.is_empty());
+        assert!(!pages.is_large(8 * MIB));
+        assert!(pages.note(&map(9 * MIB, MIB / 2, "[heap]")).resized.is_empty());
+        assert_eq!(pages.note(&map(9 * MIB + MIB / 2, MIB, "[heap]")).resized, [(8 * MIB, true)]);
+        assert!(pages.is_large(9 * MIB));
+        // What was not touched has nothing to promote.
+        assert!(pages.note(&map(10 * MIB + MIB / 2, 4 * MIB, "[heap]")).resized.is_empty());
+        assert!(pages.is_large(11 * MIB));
+        assert!(!pages.is_large(14 * MIB));
+    }
+
+    #[test]
+    fn a_block_is_split_when_part_of_it_goes_or_becomes_a_file() {
+        let mut pages = mixed();
+        pages.note(&map(2 * MIB, 8 * MIB, ""));
+        assert!(pages.is_large(2 * MIB) && pages.is_large(4 * MIB) && pages.is_large(6 * MIB));
+        let unmap = Event::Unmap { address: 3 * MIB, length_bytes: 4096 };
+        assert_eq!(pages.note(&unmap).resized, [(2 * MIB, false)]);
+        let file = map(5 * MIB, 3 * MIB, "/lib/c");
+        assert_eq!(pages.note(&file).resized, [(4 * MIB, false), (6 * MIB, false)]);
+        assert_eq!(pages.note(&map(3 * MIB, 4096, "")).resized, [(2 * MIB, true)]);
+        assert!(pages.is_large(2 * MIB));
+    }
+
+    #[test]
+    fn files_and_neighbours_of_another_name_make_no_large_page() {
+        let mut pages = mixed();
+        pages.note(&map(2 * MIB, 2 * MIB, "/bin/program"));
+        pages.note(&map(4 * MIB, MIB, "[heap]"));
+        pages.note(&map(5 * MIB, MIB, ""));
+        assert!(!pages.is_large(2 * MIB) && !pages.is_large(4 * MIB));
+    }
+
+    #[test]
+    fn the_last_block_of_the_address_space_is_one() {
+        let mut pages = mixed();
+        pages.note(&map(0u64.wrapping_sub(4 * MIB), u64::MAX, ""));
+        assert!(pages.is_large(u64::MAX - 3 * MIB));
+        assert!(!pages.is_large(u64::MAX));
+    }
+
+    #[test]
+    fn without_the_daemon_what_begins_small_stays_small() {
+        let mut pages = AddressSpace::new(Pages::OnFault, 0, Random::stream(0, 0));
+        pages.note(&map(8 * MIB, MIB, "[heap]"));
+        assert!(!pages.is_large(8 * MIB));
+        assert!(pages.note(&map(9 * MIB, 3 * MIB, "[heap]")).resized.is_empty());
+        assert!(!pages.is_large(9 * MIB) && pages.is_large(10 * MIB));
+    }
+
+    #[test]
+    fn fragmentation_leaves_its_part_of_the_blocks_small() {
+        let count = |percent| {
+            let mut pages = AddressSpace::new(Pages::Mixed, percent, Random::stream(7, 0));
+            pages.note(&map(0, 2000 * MIB, ""));
+            (0..1000).filter(|block| pages.is_large(block * 2 * MIB)).count()
+        };
+        assert_eq!((count(0), count(100)), (1000, 0));
+        assert!((650..750).contains(&count(30)), "{}", count(30));
+    }
+
+    #[test]
+    fn a_page_faults_once_until_it_is_unmapped() {
+        let mut pages = mixed();
+        pages.note(&map(MIB, MIB / 2, ""));
+        assert_eq!(pages.touch(MIB + 5, SMALL_SHIFT), Some(Fault::Small));
+        assert_eq!(pages.touch(MIB + 9, SMALL_SHIFT), None);
+        let unmap = Event::Unmap { address: MIB, length_bytes: 4096 };
+        assert_eq!(pages.note(&unmap).unmapped, Some(MIB..MIB + 4096));
+        assert_eq!(pages.note(&unmap).unmapped, None);
+        assert_eq!(pages.touch(MIB, SMALL_SHIFT), Some(Fault::Small));
+    }
+
+    #[test]
+    fn a_file_fault_maps_what_is_around_within_the_mapping() {
+        let mut pages = mixed();
+        pages.note(&map(MIB + 0x2000, 0x1_2000, "/lib/c"));
+        assert_eq!(pages.touch(MIB + 0x5000, SMALL_SHIFT), Some(Fault::File));
+        assert_eq!(pages.touch(MIB + 0x2000, SMALL_SHIFT), None);
+        assert_eq!(pages.touch(MIB + 0xf000, SMALL_SHIFT), None);
+        assert_eq!(pages.touch(MIB + 0x1000, SMALL_SHIFT), Some(Fault::Small));
+        assert_eq!(pages.touch(MIB + 0x1_0000, SMALL_SHIFT), Some(Fault::File));
+    }
+
+    #[test]
+    fn a_promotion_touches_all_of_the_block() {
+        let mut pages = mixed();
+        pages.note(&map(8 * MIB, MIB, "[heap]"));
+        pages.page_shift(8 * MIB);
+        pages.touch(8 * MIB, SMALL_SHIFT);
+        pages.note(&map(9 * MIB, MIB, "[heap]"));
+        assert_eq!(pages.page_shift(9 * MIB), LARGE_SHIFT);
+        assert_eq!(pages.touch(9 * MIB, LARGE_SHIFT), None);
+        pages.note(&map(10 * MIB, 2 * MIB, ""));
+        let shift = pages.page_shift(11 * MIB);
+        assert_eq!(pages.touch(11 * MIB, shift), Some(Fault::Large(1)));
+    }
+}
