@@ -46,6 +46,17 @@ def test_nothing_is_stale_and_nobody_is_reached(scheme):
     assert [report["text"] for report in result.reports if not linux.is_tolerated(report)] == []
 
 
+@pytest.mark.parametrize(
+    ("scheme", "identifiers"),
+    [("fcse-guaranteed", 95), ("fcse-best-effort", 95), ("fass", 64), ("fass-shared", 64)],
+)
+def test_identifiers_leave_room_for_what_is_mapped_high(scheme, identifiers):
+    """With FASS what is mapped above 2 GB is in no slot of an identifier: 64 of them reach so far."""
+    need("arm926ej-s")
+    console = linux.ours("arm926ej-s", spaces=scheme).console
+    assert f"Address spaces: {scheme} with {identifiers} process identifiers" in console
+
+
 def test_a_switch_is_cheaper_in_every_scheme():
     need("arm926ej-s")
     times = {

@@ -43,7 +43,7 @@ NAMES = {
 COMMAND = "stress limits; meet && stress 8 20 5 && attack 16"
 LIMIT = 300_000_000
 KERNEL_SAYS = re.compile(
-    r"(BUG: .{0,60}|Oops|Unhandled fault|WARNING: .{0,60}|non-zero pgtables_bytes)"
+    r"(BUG .{0,60}|Oops|Unhandled fault|WARNING: .{0,60}|non-zero pgtables_bytes)"
 )
 
 
@@ -54,7 +54,7 @@ def boot(scheme, name="nothing", limit=LIMIT):
         COMMAND,
         spaces=scheme,
         kernel_folder="kernel-spaces-test",
-        extra=f"address_spaces_without={name}",
+        extra=f"slab_debug=-;FP,mm_struct address_spaces_without={name}",
         check=True,
         max_instructions=limit,
     )

@@ -64,7 +64,7 @@ static int __init choose_address_spaces(char *name)
 		return 0;
 	/* A slot that reaches into the kernel's addresses is of no use. */
 	space_pids = min(pids_of_hardware(), (unsigned int)(TASK_SIZE >> PID_SHIFT));
-	if (scheme == SPACES_FASS)
+	if (scheme >= SPACES_FASS)
 		space_pids = min_t(unsigned int, space_pids, FASS_PIDS);
 	if (space_pids < 2) {
 		space_pids = 0;
