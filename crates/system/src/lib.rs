@@ -22,6 +22,7 @@ pub mod observer;
 pub mod outcome;
 pub mod ram;
 pub mod read_buffer;
+mod run;
 pub mod statistics;
 mod symbols;
 pub mod system;

@@ -1,0 +1,142 @@
+//! The inner loop: runs one core, line by line, until it has to be looked after.
+
+use mmulab_hardware::Line;
+
+use crate::bus::Bus;
+use crate::clock::Cost;
+use crate::core::{Core, Decode, Flow};
+use crate::observer::Observer;
+use crate::system::{Debugging, Stop};
+
+/// Which instructions are looked at before they execute: none,
+pub(crate) const LOOK_AT_NOTHING: u8 = 0;
+/// those of lines that the checker does not know to be right,
+pub(crate) const LOOK_AT_UNKNOWN: u8 = 1;
+/// or each, for any observers, the debugger, and the last run before the instruction limit.
+pub(crate) const LOOK_AT_ALL: u8 = 2;
+
+/// Runs one core until it has to be looked after.
+pub(crate) fn run_core<C: Core, const LOOK: u8>(
+    core: &mut C,
+    bus: &mut Bus<C>,
+    left: u64,
+    debugging: &Debugging,
+    first: &mut bool,
+) {
+    while !core.memory().clock.is_due() {
+        let memory = core.memory_mut();
+        if LOOK == LOOK_AT_ALL && memory.clock.pending_instructions() >= left {
+            return;
+        }
+        let slot = match memory.fetch_slot(bus, memory.pc) {
+            Ok(slot) => slot,
+            Err(fault) => {
+                core.abort_fetch(fault);
+                continue;
+            }
+        };
+        if memory.fetch.late.is_some() {
+            let narrow = core.is_narrow();
+            let memory = core.memory_mut();
+            let stall = memory.fetch.stall_across(slot, memory.pc, narrow);
+            memory.clock.issue(Cost::stall(stall));
+        }
+        if C::HAS_NARROW && core.is_narrow() {
+            run_line::<C, LOOK, true>(core, bus, slot, left, debugging, first);
+        } else {
+            run_line::<C, LOOK, false>(core, bus, slot, left, debugging, first);
+        }
+    }
+}
+
+/// Executes instructions of one line, until one leaves it.
+#[inline(always)]
+fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
+    core: &mut C,
+    bus: &mut Bus<C>,
+    slot: usize,
+    left: u64,
+    debugging: &Debugging,
+    first: &mut bool,
+) {
+    let (unit, shift) = if NARROW { (2, 1) } else { (4, 2) };
+    let per_line = C::FetchLine::BYTES as usize >> shift;
+    let memory = core.memory_mut();
+    let mut pc = memory.pc;
+    let mut index = (pc >> shift) as usize & (per_line - 1);
+    if NARROW {
+        memory.fetch.prepare_narrow(slot);
+        index += slot * per_line;
+    } else {
+        index += memory.fetch.decoded_line(slot);
+    }
+    let end = if memory.is_scratch(slot) {
+        pc.wrapping_add(unit)
+    } else {
+        C::FetchLine::base(pc).wrapping_add(C::FetchLine::BYTES)
+    };
+    if LOOK == LOOK_AT_UNKNOWN {
+        memory.fetch_known = memory.knows_fetch_line(bus, slot);
+    }
+    let mut was_first = false;
+    loop {
+        let memory = core.memory_mut();
+        memory.pc = pc;
+        // A device was written, or the like: what that starts comes before the next instruction.
+        if memory.clock.exit_requested() {
+            return;
+        }
+        let op = memory.fetch.op::<NARROW>(index);
+        let length = if NARROW { C::narrow_length(&op) } else { 4 };
+        // The line holds the second half too.
+        let is_long = NARROW && length > unit && pc.wrapping_add(unit) != end;
+        if LOOK == LOOK_AT_UNKNOWN && !memory.fetch_known {
+            memory.look_at_fetch(bus, slot, unit);
+            if is_long {
+                memory.pc = pc.wrapping_add(unit);
+                memory.look_at_fetch(bus, slot, unit);
+                memory.pc = pc;
+            }
+        }
+        if LOOK == LOOK_AT_ALL {
+            if memory.clock.pending_instructions() >= left {
+                return;
+            }
+            if !*first && (debugging.step || debugging.breakpoints.contains(&pc)) {
+                memory.request_exit();
+                core.requests().stop = Some(Stop::Debugger);
+                return;
+            }
+            was_first = std::mem::take(first);
+            memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, unit));
+            if is_long {
+                memory.observe_fetch_at(bus, pc.wrapping_add(unit), slot);
+            }
+        }
+        let flow = core.execute::<NARROW>(bus, &op);
+        if flow > Flow::Skipped {
+            match flow {
+                Flow::Decoded => {
+                    // It was not executed yet.
+                    *first |= was_first;
+                    continue;
+                }
+                Flow::Jump => {}
+                _ => core.memory_mut().pc = pc.wrapping_add(length),
+            }
+            return;
+        }
+        pc = pc.wrapping_add(length);
+        index += length as usize >> shift;
+        // A long instruction of narrow code may end behind the line.
+        let left = if NARROW { pc.wrapping_sub(end) <= unit } else { pc == end };
+        if left {
+            let memory = core.memory_mut();
+            memory.pc = pc;
+            if flow == Flow::Next {
+                memory.fetch.late = C::Decoder::late(&op);
+            }
+            return;
+        }
+    }
+}
