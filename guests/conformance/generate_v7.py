@@ -10,7 +10,7 @@ the older cores have too come from `generate`.
 
 import instructions
 from generate import AL, NOP_THUMB, SYS, USR, WINDOW, Generator
-from instructions import QEMU_SMC_IN_BLOCK, V5TE
+from instructions import QEMU_ALIGNED_TO_32, QEMU_SMC_IN_BLOCK, QEMU_VMRS_IN_BLOCK, V5TE
 
 #: Control register: MMU, caches, branch prediction; and on every other seed alignment faults.
 CONTROL = 0x00C5187D
@@ -248,9 +248,93 @@ udf    11011110 iiiiiiii
 cps    10110110011 i 0 iii
 """
 
+#: VFP, in both states: in Thumb state the condition is 1110. Left out: more fraction bits than bits, two
+#: single registers from S31 on, lists of an odd number of words in double registers, lengths of vectors.
+VFP = """
+vmla     cccc 1110 0 v oo nnnn dddd 101 z n o m 0 mmmm
+vdiv     cccc 1110 1 v 00 nnnn dddd 101 z n 0 m 0 mmmm
+vfnma    cccc 1110 1 v 01 nnnn dddd 101 z n o m 0 mmmm
+vfma     cccc 1110 1 v 10 nnnn dddd 101 z n o m 0 mmmm
+vmov.i   cccc 1110 1 v 11 iiii dddd 101 z 0000 iiii
+vabs     cccc 1110 1 v 11 000 o dddd 101 z o 1 m 0 mmmm
+vcvtb    cccc 1110 1 v 11 001 o dddd 1010 t 1 m 0 mmmm
+vcmp     cccc 1110 1 v 11 0100 dddd 101 z e 1 m 0 mmmm
+vcmp.0   cccc 1110 1 v 11 0101 dddd 101 z e 1 0 0 0000
+vcvt.p   cccc 1110 1 v 11 0111 dddd 101 z 11 m 0 mmmm
+vcvt.of  cccc 1110 1 v 11 1000 dddd 101 z s 1 m 0 mmmm
+vcvt.to  cccc 1110 1 v 11 110 s dddd 101 z r 1 m 0 mmmm
+vcvt.x16 cccc 1110 1 v 11 1 o 1 u dddd 101 z 01 i 0 0 iii
+vcvt.x32 cccc 1110 1 v 11 1 o 1 u dddd 101 z 11 i 0 iiii
+vmov.ce  cccc 1110 0 oo 0 nnnn N 1011 n bb 1 0000
+vmov.ec  cccc 1110 u oo 1 nnnn D 1011 n bb 1 0000
+vdup     cccc 1110 1 b q 0 dddd N 1011 d 0 e 1 0000
+vmrs     cccc 1110 1111 0001 D 1010 0001 0000
+vmrs.nz  cccc 1110 1111 0001 1111 1010 0001 0000
+vmrs.id  cccc 1110 1111 0000 D 1010 0001 0000
+vmrs.v0  cccc 1110 1111 0111 D 1010 0001 0000
+vmrs.v1  cccc 1110 1111 0110 D 1010 0001 0000
+vmrs.ex  cccc 1110 1111 1000 D 1010 0001 0000
+vmov.cs  cccc 1110 0000 nnnn N 1010 n 001 0000
+vmov.sc  cccc 1110 0001 nnnn D 1010 n 001 0000
+vmov.pd  cccc 1100 0100 A N 1011 00 m 1 mmmm
+vmov.ps  cccc 1100 0100 A N 1010 00 m 1 0 mmm
+vmov.dp  cccc 1100 0101 E D 1011 00 m 1 mmmm
+vmov.sp  cccc 1100 0101 E D 1010 00 m 1 0 mmm
+vldr     cccc 1101 u v 01 B dddd 101 z 000 iiiii
+vstr     cccc 1101 u v 00 B dddd 101 z 000 iiiii
+vldm     cccc 1100 1 v w 1 B dddd 101 z 0000 iii 0
+vstm     cccc 1100 1 v w 0 B dddd 101 z 0000 iii 0
+vldmdb   cccc 1101 0 v 11 B dddd 101 z 0000 iii 0
+vstmdb   cccc 1101 0 v 10 B dddd 101 z 0000 iii 0
+"""
+
+#: Advanced SIMD, with the first byte of ARM state; most lines are whole groups. Left out: VTRN, VUZP and
+#: VZIP of a register with itself, and lists that run over D31.
+NEON = """
+three    1111 001 u 0 v zz nnnn dddd oooo n q m o mmmm
+logic    1111 001 u 0 v zz nnnn dddd 0001 n q m 1 mmmm
+float    1111 001 u 0 v z 0 nnnn dddd 11 oo n q m o mmmm
+fused    1111 0010 0 v z 0 nnnn dddd 1100 n q m 1 mmmm
+long.8   1111 001 u 1 v 00 nnnn ddd 0 oooo n 0 m 0 mmmm
+long.16  1111 001 u 1 v 01 nnnn ddd 0 oooo n 0 m 0 mmmm
+long.32  1111 001 u 1 v 10 nnnn ddd 0 oooo n 0 m 0 mmmm
+wide     1111 001 u 1 v 01 nnn 0 ddd 0 00 o 1 n 0 m 0 mmmm
+narrow   1111 001 u 1 v 01 nnn 0 dddd 01 o 0 n 0 m 0 mmm 0
+by.16    1111 001 u 1 v 01 nnn 0 ddd 0 oooo n 1 m 0 mmmm
+by.32    1111 001 u 1 v 10 nnn 0 ddd 0 oooo n 1 m 0 mmmm
+shift    1111 001 u 1 v ii iiii dddd oooo l q m 1 mmmm
+shift.q  1111 001 u 1 v ii iiii ddd 0 oooo l q m 1 mmm 0
+immed    1111 001 i 1 v 00 0 iii dddd kkkk 0 q o 1 iiii
+misc     1111 0011 1 v 11 zz oo dddd 0 oooo q m 0 mmmm
+misc.q   1111 0011 1 v 11 zz oo ddd 0 0 oooo q m 0 mmm 0
+vrecpe   1111 0011 1 v 11 1011 dddd 010 oo q m 0 mmmm
+vcvt.h   1111 0011 1 v 11 0110 ddd 0 011 o 00 m 0 mmm 0
+vtbl     1111 0011 1 v 11 nnnn dddd 10 ll 0 o m 0 mmmm
+vdup     1111 0011 1 v 11 iiii dddd 1100 0 q m 0 mmmm
+vext     1111 0010 1 v 11 nnnn dddd iiii n q m 0 mmmm
+vld      1111 0100 0 0 l 0 B dddd yyyy zz aa R
+vld.high 1111 0100 0 1 l 0 B 0 ddd yyyy zz aa R
+vld.one  1111 0100 1 0 l 0 B dddd 0 z yy aaaa R
+vld.on32 1111 0100 1 1 l 0 B 0 ddd 10 yy aaaa R
+vld.all  1111 0100 1 0 10 B dddd 11 yy zz t a R
+"""
+
+
+def in_thumb(tokens):
+    """The tokens of a VFP or Advanced SIMD encoding in Thumb state."""
+    first = {"cccc": ["1110"], "1111 0100": ["1111", "1001"]}
+    if tokens[0] == "cccc":
+        return first["cccc"] + tokens[1:]
+    if tokens[1] == "0100":
+        return first["1111 0100"] + tokens[2:]
+    # U, which may be a bit of its own or the last of its group.
+    if tokens[1] == "001":
+        return ["111", tokens[2], "1111", *tokens[3:]]
+    return ["111" + tokens[1][3], "1111", *tokens[2:]]
+
 
 #: Bits of a token that does not show how many it has.
-WIDTHS = {"D": 4, "E": 4, "N": 4, "M": 4, "A": 4, "O": 4, "P": 4, "Q": 4, "S": 4, "B": 4, "X": 4,
+WIDTHS = {"D": 4, "E": 4, "N": 4, "M": 4, "A": 4, "O": 4, "P": 4, "Q": 4, "S": 4, "B": 4, "X": 4, "R": 4,
           "L": 16, "K": 16, "l5": 5, "l3": 3, "l2": 2, "w5": 5, "h5": 5, "p3": 3, "q3": 3}  # fmt: skip
 
 
@@ -261,10 +345,16 @@ def parse(text):
 class Generator7(Generator):
     """Cases of ARMv7-A, in the form of the older ones."""
 
-    def __init__(self, seed, **shares):
+    def __init__(self, seed, vector_share=0.5, **shares):
         super().__init__(seed, V5TE, **shares)
+        self.vector_share = vector_share
         self.tables = {state: parse(text) for state, text in
                        [("arm", ARM), ("wide", WIDE), ("narrow", NARROW)]}  # fmt: skip
+        vectors = [parse(VFP), parse(NEON)]
+        self.vectors = {
+            "arm": vectors,
+            "wide": [[(name, in_thumb(tokens)) for name, tokens in rows] for rows in vectors],
+        }
         self.control = CONTROL | (ALIGNMENT if seed % 2 else 0)
         self.status_mask = 0xFE0FFFFF
 
@@ -299,6 +389,9 @@ class Generator7(Generator):
                 found[token] = rng.choice(pairs)
             elif token == "B":
                 found[token] = rng.choice(self.pointers)
+            elif token == "R":
+                index = rng.choice(self.small) if self.small else 15
+                found[token] = rng.choice((15, 15, 13, 13, index))
             elif token == "X":
                 found[token] = rng.choice(self.small) if self.small else self.source()
             elif token == "L":
@@ -359,7 +452,28 @@ class Generator7(Generator):
         self.forget(changed)
         return word
 
+    @staticmethod
+    def permutes_itself(word):
+        """VTRN, VUZP or VZIP with one register, of either state."""
+        permutes = word & 0x30E00 == 0x20000
+        return permutes and (word >> 22 & 1, word >> 12 & 15) == (word >> 5 & 1, word & 15)
+
+    def vector(self, state):
+        while True:
+            rows = self.random.choice(self.vectors[state])
+            name, tokens = self.random.choice(rows)
+            word = self.encode(name, tokens)
+            if word is None or name[:4] == "misc" and self.permutes_itself(word):
+                continue
+            if name in ("vld", "vld.high") and word >> 4 & 3 == 3:
+                self.left_out[QEMU_ALIGNED_TO_32] += 1
+            else:
+                self.made[f"{state}.{name}"] += 1
+                return word
+
     def draw(self, state):
+        if state in self.vectors and self.random.random() < self.vector_share:
+            return self.vector(state)
         while True:
             name, tokens = self.random.choice(self.tables[state])
             word = self.encode(name, tokens)
@@ -407,6 +521,10 @@ class Generator7(Generator):
         # QEMU 7.2 saves no state of an IT block when SMC, which is not there, is undefined in it.
         while in_block and word >> 20 == 0xF7F and word >> 12 & 15 == 8:
             self.left_out[QEMU_SMC_IN_BLOCK] += 1
+            word = self.draw("wide")
+        # Nor does it go on in the block after an identification of VFP was read.
+        while in_block and word >> 20 == 0xEEF and word & 0xFFF == 0xA10 and word >> 16 & 15 != 1:
+            self.left_out[QEMU_VMRS_IN_BLOCK] += 1
             word = self.draw("wide")
         code.add(4, word >> 16 | (word & 0xFFFF) << 16)
 

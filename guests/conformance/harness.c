@@ -120,6 +120,57 @@ word exception(word vector, word lr, word spsr)
     return at + (thumb ? thumb_length(at) : 4);
 }
 
+#ifdef ARMV7
+/* D0 to D31 of a case, and FPSCR. */
+static word vectors[64] __attribute__((aligned(8)));
+
+static void enable_vectors(void)
+{
+    __asm__ volatile(
+        ".arch armv7-a\n.fpu neon-vfpv4\n"
+        "mcr p15, 0, %0, c1, c0, 2\n"
+        "isb\n"
+        "vmsr fpexc, %1" : : "r"(0xf << 20), "r"(1 << 30));
+}
+
+/* Any bits, small numbers, and numbers at the edges of single and double precision. */
+static word start_vectors(word value)
+{
+    static const word edges[] = {
+        0x00000000, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7fa00001,
+        0xffc12345, 0xff812345, 0x00000001, 0x807fffff, 0x00800000, 0x7f7fffff, 0x3f000000, 0x40490fdb,
+        0x4f000000, 0xcf000000, 0x4effffff, 0x33800000, 0x7e800000, 0x3fc00000, 0x41480000, 0x477fe000,
+        0x3ff00000, 0x7ff00000, 0xfff00000, 0x7ff80000, 0x7ff40000, 0x00100000, 0x7fefffff, 0x41e00000,
+        0x43e00000, 0xc1e00000, 0x3ca00000, 0x47efffff, 0x36a00000, 0x38100000, 0xffffffff, 0x7c007e01,
+    };
+    const word *first = vectors;
+
+    for (int i = 0; i < 64; i++) {
+        value = value * 1664525 + 1013904223;
+        word kind = value >> 28, edge = edges[(value >> 16) % (sizeof edges / sizeof *edges)];
+        vectors[i] = kind < 4 ? value ^ value << 16 : kind < 7 ? edge : kind < 10 ? edge + (value >> 8 & 3)
+            : kind < 12 ? 0 : kind < 14 ? (value >> 4 & 0x80ffffff) + 0x3f000000
+            : (value >> 4 & 0x801fffff) + 0x3fe00000;
+    }
+    __asm__ volatile(
+        "vldmia %0!, {d0-d15}\n"
+        "vldmia %0, {d16-d31}\n"
+        "vmsr fpscr, %1" : "+r"(first) : "r"((value ^ value << 16) & 0xffc0009f) : "memory");
+    return value;
+}
+
+static word end_vectors(void)
+{
+    word status, *first = vectors;
+
+    __asm__ volatile(
+        "vstmia %0!, {d0-d15}\n"
+        "vstmia %0, {d16-d31}\n"
+        "vmrs %1, fpscr" : "+r"(first), "=r"(status) : : "memory");
+    return status;
+}
+#endif
+
 static word hash(word h, const word *words, int count)
 {
     while (count--)
@@ -188,6 +239,9 @@ int main(void)
         "nop\nnop\nnop\nnop"
         : : "r"(page_table), "r"(5), "r"(0), "r"(header->control) : "memory");
     psr_mask = header->psr_mask;
+#ifdef ARMV7
+    enable_vectors();
+#endif
 
     for (word number = 0; number < header->cases; number++) {
         word banks[20], *window = (word *)WINDOW, value = test->seed;
@@ -199,6 +253,9 @@ int main(void)
             banks[i] = (banks[i] & 0xf0000000) | 0xdf;
         banks[19] = (banks[19] & 0xf0000000) | 0xd0;
 
+#ifdef ARMV7
+        start_vectors(value);
+#endif
         put_hex('\n', number, 5);
         put(' ');
         char *start = text;
@@ -216,11 +273,19 @@ int main(void)
         result[RESULT_BANKS + 19] &= psr_mask;
         put_hex(' ', hash(0x811c9dc5, result + RESULT_BANKS, 20), 8);
         put_hex(' ', hash(0x811c9dc5, window, WINDOW_WORDS), 8);
+#ifdef ARMV7
+        put_hex(' ', end_vectors(), 8);
+        put_hex(' ', hash(0x811c9dc5, vectors, 64), 8);
+#endif
         if (header->verbose) {
             for (int i = 0; i < 20; i++)
                 put_hex(i ? ' ' : '|', result[RESULT_BANKS + i], 8);
             for (int i = 0; i < WINDOW_WORDS; i++)
                 put_hex(i ? ' ' : '|', window[i], 8);
+#ifdef ARMV7
+            for (int i = 0; i < 64; i++)
+                put_hex(i ? ' ' : '|', vectors[i], 8);
+#endif
         }
         if (text > (char *)TEXT + 60000)
             flush_text();

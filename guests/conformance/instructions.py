@@ -32,6 +32,10 @@ QEMU_HINTS = (
     "QEMU executes MSR CPSR_, #n as a hint (WFI stops it) on every core; no effect before ARMv6K"
 )
 QEMU_THUMB2 = "QEMU executes CBZ, CBNZ, IT and hints on every core; undefined before ARMv6T2"
+QEMU_VMRS_IN_BLOCK = (
+    "VMRS of an identification in an IT block: QEMU leaves the block's state as it was"
+)
+QEMU_ALIGNED_TO_32 = "QEMU checks an alignment to 32 bytes as one to 16"
 QEMU_SMC_IN_BLOCK = "undefined SMC in an IT block: QEMU saves the state as if outside of it"
 COPROCESSOR_15 = "CP15: compared by the MMU program"
 COPROCESSOR_14 = "CP14 register: the XScale's; QEMU has it only on its own boards with that core"

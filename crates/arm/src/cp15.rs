@@ -93,6 +93,11 @@ impl Cp15 {
         }
     }
 
+    /// A register that only tells what the core is, by its name in the machine's file.
+    pub fn fixed(&self, name: &str) -> u32 {
+        self.bits.fixed.get(name).copied().unwrap_or(0)
+    }
+
     fn find(&mut self, encoding: Encoding, writes: bool) -> Option<Operation> {
         let memo = &mut self.memo[usize::from(writes)][encoding.index()];
         if *memo == NOT_LOOKED_UP {

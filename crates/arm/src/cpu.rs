@@ -14,6 +14,7 @@ use crate::cores::CoreDescription;
 use crate::cp15::{Cp15, Lack};
 use crate::isa::{Decoder, Op};
 use crate::mmu::{ArmMmu, Registers, control, status};
+use crate::vector::VectorRegisters;
 
 /// The bus of a machine of ARM cores.
 pub type Bus<K> = mmulab_system::bus::Bus<Cpu<K>>;
@@ -167,6 +168,8 @@ pub struct Cpu<K: CacheKind> {
     spsr: [u32; 6],
     /// The XScale's accumulator, sign-extended from its 40 bits.
     pub accumulator: i64,
+    /// Registers of VFP and Advanced SIMD, on cores that have them.
+    pub vector: VectorRegisters,
     /// The architecture version.
     pub architecture: Architecture,
     /// Whether a data abort leaves the base register updated.
@@ -499,6 +502,7 @@ impl<K: CacheKind> Core for Cpu<K> {
             banked_user: [0; 5],
             spsr: [0; 6],
             accumulator: 0,
+            vector: VectorRegisters::new(),
             architecture,
             base_updated_on_abort: machine.core.abort_model == AbortModel::BaseUpdated,
             timing,

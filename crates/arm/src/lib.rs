@@ -12,6 +12,7 @@ pub mod mmu;
 mod mmu_v7;
 mod psci;
 mod semihosting;
+mod vector;
 
 use std::ops::Range;
 

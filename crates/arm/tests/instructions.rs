@@ -2,7 +2,8 @@
 
 mod support;
 
-use mmulab_system::Stop;
+use mmulab_arm::CoherentCaches;
+use mmulab_system::{Stop, Transcript};
 use support::{Code, START, asm, branch, ldr, machine, mcr, mov, mrc, orr, run, run_limited, str};
 
 /// Executes one instruction after setting R1 to R4; gives R0, R1 and the flags.
@@ -239,6 +240,34 @@ fn the_xscale_accumulates_in_forty_bits() {
     let summed = program(1);
     assert_eq!((summed.register(0), summed.register(1)), (0xffff_fff0, 0xffff_ffff));
     assert_eq!(program(0).system.core(0).mode(), 0x1b, "without access it is undefined");
+}
+
+/// CPACR and FPEXC both have to let them in (ARM DDI 0406C, B1.11.3 and B1.11.4).
+#[test]
+fn vector_registers_are_undefined_until_they_are_enabled() {
+    const FULL: u32 = 0xf << 20;
+    const PRIVILEGED: u32 = 5 << 20;
+    const ON: u32 = 1 << 30;
+    for (access, on, works) in
+        [(FULL, ON, true), (PRIVILEGED, ON, true), (FULL, 0, false), (0, ON, false)]
+    {
+        let mut code = Code::new();
+        code.set(1, access).system(1, 1, 0, 2).set(2, on).set(3, 0x4000_0000);
+        code.asm("vmsr fpexc, r2").asm("vmov s0, r3").asm("vmul.f32 s0, s0, s0");
+        code.asm("vmov r4, s0");
+        let steps = code.words.len() as u64;
+        let armv7a = machine("../guests/conformance/armv7a", &[]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&armv7a).unwrap();
+        system.load(&code.image());
+        system.run(&mut Transcript::default(), steps);
+        assert_eq!(system.core(0).mode() == 0x1b, !works, "{access:#x} {on:#x}");
+        assert_eq!(system.core(0).registers[4] == 0x4080_0000, works);
+    }
+    // Before ARMv7 there are none.
+    let mut code = Code::new();
+    code.asm("vmov s0, r3");
+    let run = run_limited(&machine("arm926ej-s", &[]), &code.image(), false, 1);
+    assert_eq!(run.system.core(0).mode(), 0x1b);
 }
 
 #[test]

@@ -11,7 +11,6 @@
 use crate::caches::CacheKind;
 use crate::cpu::Architecture::{V4, V4T, V5T, V5TE, V7A};
 
-use super::a32_v7;
 use super::decode::{Decoded, Decoder};
 use super::execute::alu::{
     ADC, ADD, AND, BIC, CMN, CMP, EOR, MOV, MVN, ORR, RSB, RSC, SBC, SUB, TEQ, TST,
@@ -21,6 +20,7 @@ use super::forms::*;
 use super::op::{CoprocessorAccess, Handler, modifier};
 use super::pattern::{Fields, Pattern};
 use super::table::{Form, Row, Since};
+use super::{a32_v7, neon};
 
 fn row<K: CacheKind>(
     name: &'static str,
@@ -320,7 +320,7 @@ fn coprocessors_rows<K: CacheKind>() -> [Row<K>; 9] {
 
 /// All encodings where others have condition 1111.
 pub fn unconditional<K: CacheKind>() -> impl Iterator<Item = Row<K>> {
-    unconditional_rows().into_iter().chain(a32_v7::unconditional_rows())
+    unconditional_rows().into_iter().chain(a32_v7::unconditional_rows()).chain(neon::arm())
 }
 
 fn unconditional_rows<K: CacheKind>() -> [Row<K>; 3] {

@@ -14,6 +14,7 @@ use super::forms_v7::*;
 use super::op::{CoprocessorAccess, Handler, modifier};
 use super::pattern::{Fields, Pattern};
 use super::table::{Form, Row, Since};
+use super::vfp;
 
 const V7: Since = Since::Version(V7A);
 
@@ -43,6 +44,7 @@ pub fn conditional<K: CacheKind>() -> impl Iterator<Item = Row<K>> {
         .chain(multiplies_rows())
         .chain(exclusives_rows())
         .chain(system_rows())
+        .chain(vfp::arm())
 }
 
 /// Destination, Rn, Rm.

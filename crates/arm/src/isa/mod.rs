@@ -22,6 +22,7 @@ mod decode;
 pub mod execute;
 mod forms;
 mod forms_v7;
+mod neon;
 mod op;
 mod pattern;
 mod t16;
@@ -29,6 +30,7 @@ mod t32;
 mod table;
 #[cfg(test)]
 mod tests;
+mod vfp;
 
 pub use decode::{Decoder, Generations};
 pub use op::{CoprocessorAccess, Op};

@@ -22,6 +22,7 @@ use super::op::modifier::{BEFORE, UP, USER, WRITE_BACK};
 use super::op::{CoprocessorAccess, Handler};
 use super::pattern::{Fields, Pattern};
 use super::table::{Row, Since};
+use super::{neon, vfp};
 
 macro_rules! rows {
     ($(($name:expr, $section:literal, $pattern:expr) = |$f:pat_param, $d:pat_param| $form:expr;)*) => {
@@ -51,6 +52,8 @@ pub fn rows<K: CacheKind>() -> impl Iterator<Item = Row<K>> {
         .chain(parallel_rows().into_iter().flatten())
         .chain(multiplies_rows())
         .chain(coprocessors_rows())
+        .chain(vfp::thumb())
+        .chain(neon::thumb())
 }
 
 // ---- data processing ------------------------------------------------------------------------------

@@ -23,7 +23,11 @@ def assembled(texts):
         thumb = text.startswith("thumb ")
         instruction = text.removeprefix("thumb ")
         # Eight bytes each: the instruction and zeros.
-        source += f".balign 8, 0\n.{'thumb' if thumb else 'arm'}\n{instruction}\n"
+        source += f".balign 8, 0\n.{'thumb' if thumb else 'arm'}\n"
+        # Only VFP and Advanced SIMD begin so.
+        vector = instruction.startswith("v")
+        source += ".arch armv7-a\n.fpu neon-vfpv4\n" * vector
+        source += instruction + "\n" + ".cpu xscale\n" * vector
     source += ".balign 8, 0\n"
     with tempfile.TemporaryDirectory() as folder:
         assembler = [PREFIX + "as", "-mcpu=xscale", "-o", "all.o", "-"]

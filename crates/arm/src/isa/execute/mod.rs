@@ -10,6 +10,7 @@ pub mod multiply;
 pub mod system;
 pub mod thumb2;
 pub mod v7;
+pub mod vector;
 
 use crate::caches::CacheKind;
 use crate::cpu::Cpu;
