@@ -341,7 +341,38 @@ static void unlike(void)
     close(file);
 }
 
-/* A child that was not to get its parent's mapping. */
+/* One of those that share a file has memory of its own right behind it. */
+static void beside_turn(int round)
+{
+    static volatile uint32_t *own;
+
+    if (!round) {
+        shared = map_at(FILE_PLACE, 2, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+        if (shared && !worker)
+            own = map_at(FILE_PLACE + 2 * PAGE, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    }
+    if (!shared)
+        return;
+    if (own) {
+        if (round)
+            expect("memory behind a file", own, round - 1);
+        own[0] = round;
+    } else if (is_readable(shared + 2 * WORDS)) {
+        wrong("read of what another has behind a file", shared + 2 * WORDS, 1, 0);
+    }
+    if (round)
+        expect("file with another's memory behind it", shared, worker ? round : round - 1);
+    shared[0] = round;
+}
+
+static void beside(void)
+{
+    file = scratch_file(2);
+    in_turns(3, 4, beside_turn);
+    close(file);
+}
+
+/* A child that was not to get its parent's mapping, and one that gives it up before it uses it. */
 static void not_inherited(void)
 {
     pid_t child;
@@ -351,6 +382,14 @@ static void not_inherited(void)
     if (!shared)
         return;
     shared[0] = 1;
+    child = fork();
+    if (child < 0)
+        fail("fork");
+    if (!child) {
+        unmap(shared, 1);
+        _exit(is_readable(shared));
+    }
+    wait_for(child, "child that unmapped what it never used");
     if (madvise((void *)shared, PAGE, MADV_DONTFORK))
         fail("madvise");
     child = fork();
@@ -407,7 +446,8 @@ static const struct {
 } parts[] = {
     {"same_place", same_place},         {"tables_go", tables_go},       {"over_others", over_others},
     {"file_of_others", file_of_others}, {"traced_share", traced_share}, {"same_file", same_file},
-    {"unlike", unlike},                 {"not_inherited", not_inherited}, {"traced_file", traced_file},
+    {"unlike", unlike},                 {"beside", beside},           {"not_inherited", not_inherited},
+    {"traced_file", traced_file},
 };
 
 int main(int argc, char **argv)
