@@ -301,3 +301,23 @@ def test_help_has_an_example(command):
 
 def test_no_command_shows_the_help():
     assert "Commands" in mmulab().output
+
+
+@pytest.mark.parametrize("written", [b"", b"I  04010000,4\n" * 20_000], ids=["nothing", "a part"])
+@pytest.mark.parametrize("arguments", [("replay", "ultrix"), ("trace", "info"), ("miss-curves",)])
+def test_ctrl_c_ends_the_wait_for_a_silent_pipe(arguments, written, tmp_path):
+    """A writer that neither writes on nor ends keeps nobody."""
+    pipe = tmp_path / "trace"
+    os.mkfifo(pipe)
+    first, *rest = arguments
+    line = ["trace", "info", pipe] if first == "trace" else [first, pipe, *rest]
+    process = subprocess.Popen([MMULAB, *line], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    with pipe.open("wb") as writer:
+        writer.write(written)
+        writer.flush()
+        time.sleep(3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130, errors
+    assert b"Traceback" not in errors

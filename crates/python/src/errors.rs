@@ -6,6 +6,8 @@ use mmulab_system::LoadError;
 use mmulab_trace::TraceError;
 use pyo3::PyErr;
 
+use crate::watch::interrupt;
+
 /// Python's side of the hierarchy, `python/mmulab/errors.py`.
 mod python {
     // The macro writes items that it does not document.
@@ -44,6 +46,9 @@ impl IntoPython for LoadError {
 
 impl IntoPython for TraceError {
     fn into_python(self) -> PyErr {
+        if let Some(interrupt) = interrupt() {
+            return interrupt;
+        }
         match self {
             TraceError::NotInstalled { .. } | TraceError::Recording { .. } => {
                 python::RecordError::new_err(self.to_string())

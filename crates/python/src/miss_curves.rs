@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use mmulab_replay::{CURVE_PAGE_SIZES, ReplayError, Stream};
-use mmulab_trace::OpenOptions;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors::IntoPython;
 use crate::replay::{finish, length_of};
-use crate::watch::Watch;
+use crate::watch::{Watch, open_options};
 
 /// Counts stack distances; gives the curves of all streams at all page sizes, their misses as native
 /// 64-bit words.
@@ -23,7 +22,7 @@ pub(crate) fn miss_curves(
     partial: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyDict>> {
-    let options = OpenOptions { partial };
+    let options = open_options(partial);
     let watch = Mutex::new(Watch::new(progress));
     let curves = python.detach(|| {
         let mut source = mmulab_trace::open_with(&trace, &options)?;

@@ -6,12 +6,12 @@ use std::sync::Mutex;
 
 use mmulab_machine::ReplayMachine;
 use mmulab_replay::{Options, ReplayError};
-use mmulab_trace::{OpenOptions, Slice, Source};
+use mmulab_trace::{Slice, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, not_for_replay};
 use crate::machine::Machine;
-use crate::watch::Watch;
+use crate::watch::{Watch, open_options};
 
 /// Replays a trace on machines, each with alternatives to it; gives one dictionary a machine, and a
 /// list of them for its alternatives.
@@ -39,7 +39,7 @@ pub(crate) fn replay<'py>(
             Ok((own, replay_machines(alternatives)?))
         })
         .collect::<PyResult<Vec<_>>>()?;
-    let options = OpenOptions { partial };
+    let options = open_options(partial);
     let watch = Mutex::new(Watch::new(progress));
     let outcomes = python.detach(|| {
         let mut source = mmulab_trace::open_with(&trace, &options)?;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::IntoPython;
-use crate::watch::Watch;
+use crate::watch::{Watch, open_options};
 
 /// What a trace says of itself; one that says nothing, or is incomplete, is read to its end.
 #[pyfunction]
@@ -23,7 +23,7 @@ pub(crate) fn trace_information(
 ) -> PyResult<Bound<'_, PyDict>> {
     let mut watch = Watch::new(progress);
     let read = python.detach(|| {
-        let mut source = open_with(&path, &OpenOptions { partial })?;
+        let mut source = open_with(&path, &open_options(partial))?;
         let told = source.information().cloned();
         let information = match told {
             Some(told) if told.is_complete() => told,
@@ -102,7 +102,7 @@ fn open_slice(
     skip: u64,
     count: Option<u64>,
 ) -> Result<Slice, TraceError> {
-    Ok(Slice::new(open_with(path, &OpenOptions { partial })?, skip, count))
+    Ok(Slice::new(open_with(path, &open_options(partial))?, skip, count))
 }
 
 /// Writes a part of a trace as text, piece by piece, to `write(bytes)`.

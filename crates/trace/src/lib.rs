@@ -8,6 +8,7 @@ mod block;
 mod foreign;
 mod mmt;
 mod open;
+mod pipe;
 mod record;
 mod slice;
 mod source;

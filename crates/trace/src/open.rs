@@ -11,6 +11,7 @@ use liblzma::stream::{CONCATENATED, Stream};
 
 use crate::foreign;
 use crate::mmt::{MAGIC, MmtReader};
+use crate::pipe::Waiting;
 use crate::{Source, TraceError};
 
 /// How much of a file is looked at to recognise its format.
@@ -60,10 +61,18 @@ impl Packing {
 }
 
 /// How a trace is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     /// Read an incomplete or damaged trace as far as it is whole, instead of refusing it.
     pub partial: bool,
+    /// Asked ten times a second while a pipe has nothing to read; `false` ends the reading with an error.
+    pub keep_waiting: fn() -> bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { partial: false, keep_waiting: || true }
+    }
 }
 
 /// Opens a trace of any known format.
@@ -81,10 +90,12 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
 /// As [`open`].
 pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
     let io = |error| TraceError::io(path, error);
-    let mut file = File::open(path).map_err(io)?;
+    let mut file = Waiting::open(path, options.keep_waiting).map_err(io)?;
     let start = read_start(&mut file).map_err(io)?;
-    if start.starts_with(&MAGIC) && file.rewind().is_ok() {
-        return Ok(Box::new(MmtReader::from_file(path, file, options)?));
+    if start.starts_with(&MAGIC)
+        && let Some(file) = file.seekable()
+    {
+        return Ok(Box::new(MmtReader::from_file(path, file.map_err(io)?, options)?));
     }
     let packing = Packing::of(&start);
     let (mut stream, mut start) = begun(start, file);

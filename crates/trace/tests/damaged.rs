@@ -55,7 +55,7 @@ fn write(path: &Path, finish: bool) -> Vec<usize> {
 
 /// Reads to the end and counts the blocks; what was said of an early end.
 fn read(path: &Path, partial: bool) -> Result<(usize, Option<String>), TraceError> {
-    let mut source = open_with(path, &OpenOptions { partial })?;
+    let mut source = open_with(path, &OpenOptions { partial, ..OpenOptions::default() })?;
     let (mut batch, mut blocks) = (Batch::default(), 0);
     while source.next_batch(&mut batch)? {
         blocks += batch.blocks.len();

@@ -130,7 +130,7 @@ fn the_own_format_is_read_packed_and_from_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/small.mmt");
     let count = |path: &Path, partial: bool| {
-        let mut source = open_with(path, &OpenOptions { partial })?;
+        let mut source = open_with(path, &OpenOptions { partial, ..OpenOptions::default() })?;
         let (mut batch, mut addresses) = (Batch::default(), Vec::new());
         while source.next_batch(&mut batch)? {
             addresses.extend_from_slice(&batch.addresses);
@@ -282,7 +282,8 @@ fn what_stands_before_the_damage_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let (content, executed) = champsim_program();
     let path = file(&folder, "t", &content.repeat(100)[..64 * 499 + 5]);
-    let mut source = open_with(&path, &OpenOptions { partial: true }).unwrap();
+    let mut source =
+        open_with(&path, &OpenOptions { partial: true, ..OpenOptions::default() }).unwrap();
     let (mut batch, mut instructions) = (Batch::default(), 0);
     while source.next_batch(&mut batch).unwrap() {
         instructions += batch.blocks.len();

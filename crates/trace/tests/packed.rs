@@ -36,7 +36,7 @@ fn packed(packing: usize, content: &[u8]) -> Vec<u8> {
 
 /// Reads to the end or the first error; gives the instructions and the error.
 fn read(path: &Path, partial: bool) -> (usize, Option<String>) {
-    let mut source = match open_with(path, &OpenOptions { partial }) {
+    let mut source = match open_with(path, &OpenOptions { partial, ..OpenOptions::default() }) {
         Ok(source) => source,
         Err(error) => return (0, Some(error.to_string())),
     };

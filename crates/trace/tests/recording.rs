@@ -474,7 +474,9 @@ fn a_killed_recording_is_incomplete_and_readable() {
         process.wait().unwrap();
         let error = MmtReader::open(&path, &OpenOptions::default()).err().unwrap();
         assert!(matches!(error, TraceError::Incomplete { .. }), "{error}");
-        let mut reader = MmtReader::open(&path, &OpenOptions { partial: true }).unwrap();
+        let mut reader =
+            MmtReader::open(&path, &OpenOptions { partial: true, ..OpenOptions::default() })
+                .unwrap();
         let (mut batch, mut blocks) = (Batch::default(), 0);
         while reader.next_batch(&mut batch).unwrap() {
             blocks += batch.blocks.len() as u64;

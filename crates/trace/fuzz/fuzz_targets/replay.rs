@@ -16,7 +16,7 @@ pub fn read(content: &[u8]) {
     file.write_all(content).expect("memory");
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     for partial in [false, true] {
-        let Ok(mut source) = open_with(path.as_ref(), &OpenOptions { partial }) else { continue };
+        let Ok(mut source) = open_with(path.as_ref(), &OpenOptions { partial, ..OpenOptions::default() }) else { continue };
         let mut batch = Batch::default();
         // An endless source would be an error too: a block takes at least a bit of the file.
         let mut blocks = 0usize;
