@@ -11,6 +11,7 @@
 #define PL011 0x101f1000
 #define MEMORY_END 0x02000000 // that the kernel knows of
 #define MOST_THREADS 512
+#define MOST_PIDS 95 // that any core and scheme uses
 #define NOBODY 0xffff0000 // no thread has this id
 
 static u32 errors;
@@ -327,7 +328,7 @@ static void threads_and_time(void)
 	check(happened_exactly("abab"), "equal threads take turns, a worse one waits");
 	sleep_until(clock_microseconds() + 3000);
 	check(happened_exactly("cc"), "a worse one runs while the others sleep");
-	wake_at = clock_microseconds() + 5000;
+	wake_at = clock_microseconds() + 50000; // when all sleep, on a busy host too
 	thread(sleeper, 0, 'b', PRIORITY + 1);
 	thread(sleeper, 1, 'a', PRIORITY + 1);
 	thread(sleeper, 2, 'd', PRIORITY + 1);
@@ -540,12 +541,13 @@ static void moved_sharer(void)
 	struct message m = { { 0 } };
 	u32 count = 0;
 	agent_start(&first, agent);
-	while (count < 64 && process_start(&processes[count], agent, root_thread, PRIORITY, root_thread))
+	while (count < MOST_PIDS + MOST_PIDS && process_start(&processes[count], agent, root_thread, PRIORITY, root_thread))
 		count++;
-	for (u32 i = 0; count == 64 && i < count; i++) {
+	for (u32 i = 0; count >= MOST_PIDS && i < count; i++) {
 		struct process *other = &processes[i];
 		ipc_receive(other->thread, &m);
-		if (i < 60)
+		check(map(other->space, LOW_AT, 2, READ_WRITE) == 0 && writes(other, LOW_AT, 1), "a page of one of many");
+		if (i < 60 || i >= 64)
 			continue; // those with other PIDs
 		map(first.space, LOW_AT, 2, READ_WRITE);
 		check(share(first.space, LOW_AT, other->space, LOW_AT, 2, READ_WRITE) == 0, "two pages are shared");

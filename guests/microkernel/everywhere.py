@@ -35,6 +35,9 @@ PROGRAMS = [
     "stale",
     "switches",
     "random operations=3000 spaces=40",
+    "library processes=12 pages=8 laps=5",
+    "calls",
+    "calls path=general",
 ]
 FROM_THE_CHECKER = "= checker"
 

@@ -190,8 +190,7 @@ static u32 list_length(u32 frame)
 // Every frame is free, waits, is mapped or is a table.
 static void check_everything(void)
 {
-	u32 tables = 0, mapped = 0;
-	static u32 total;
+	u32 tables = 0, mapped = 0, total = (DIRECTORY_POOL - KERNEL_FRAMES_END) / PAGE_BYTES;
 	for (u32 i = 1; i < SPACES; i++) {
 		if (!spaces[i].id)
 			continue;
@@ -214,8 +213,6 @@ static void check_everything(void)
 		if (frames[i].count == 0xffff)
 			frames[i].count = 0;
 	}
-	if (!total)
-		total = free_count + mapped + tables;
 	must(free_count + mapped + tables == total, "frames have leaked", total - (free_count + mapped + tables));
 }
 

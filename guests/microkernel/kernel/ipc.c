@@ -12,9 +12,9 @@ static void begin_wait(struct thread *thread, u32 from)
 		thread->pc |= 1;
 }
 
+// Whoever ends it makes the thread ready, which clears waits_for.
 static void end_wait(struct thread *thread)
 {
-	thread->waits_for = 0;
 	thread->cpsr = thread->pc & 1 ? STATUS_USER | STATUS_THUMB : STATUS_USER;
 	thread->pc &= ~1u;
 }

@@ -800,23 +800,23 @@ int space_destroy(struct space *space)
 	return 0;
 }
 
-// Moves the low 32 MB of the space to another slot: 32 entries of its directory.
-void space_move(struct space *space, u32 pid)
+// Moves the low 32 MB of the space to slot 0: 32 entries of its directory.
+void space_move(struct space *space)
 {
 	for (u32 i = 0; i < SLOT_BYTES >> SECTION_SHIFT; i++) {
-		u32 from = space->pid << 5 | i, to = pid << 5 | i;
+		u32 from = space->pid << 5 | i;
 		u32 entry = directory_read(space->directory, from);
 		if (!entry)
 			continue;
 		volatile struct table *table = table_at(entry);
-		table->section = to;
-		directory_write(space->directory, to, entry);
+		table->section = i;
+		directory_write(space->directory, i, entry);
 		directory_write(space->directory, from, 0);
 		for (u32 j = 0; j < TABLE_ENTRIES; j++)
 			if ((table->soft[j] & (PRESENT | DEVICE)) == PRESENT)
 				frame_reconsider(table->soft[j] & ~(PAGE_BYTES - 1), false);
 	}
-	space->pid = pid;
+	space->pid = 0;
 	space_set_fast_switch(space, 0);
 }
 

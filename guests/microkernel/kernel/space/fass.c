@@ -355,7 +355,7 @@ static bool admit(struct space *space, u32 address)
 	users[0]++;
 	for (u32 i = 0; i < RECENT_SECTIONS; i++)
 		space->fass.recent[i] = 0;
-	space_move(space, 0);
+	space_move(space);
 	return true;
 }
 

@@ -99,7 +99,7 @@ static bool admit(struct space *space, u32 address)
 	counters[COUNT_GROWN]++;
 	flush(FLUSH_NAMES(FCSE_GROW)); // its lines are at its old slot's addresses
 	destroy(space);
-	space_move(space, 0);
+	space_move(space);
 	groups[0].spaces++;
 	flush_translations(FCSE_GROW_TRANSLATIONS);
 	core_set_pid(cpu.active->pid);

@@ -123,7 +123,7 @@ void space_set_fast_switch(struct space *space, u32 word);
 void flush_caches(const struct flush_names *names);
 void flush_translations(u32 maintenance);
 void quarantine_release(void);
-void space_move(struct space *space, u32 pid);
+void space_move(struct space *space);
 
 // Page tables and page contents are only touched through the window.
 static inline void *window(u32 physical)
