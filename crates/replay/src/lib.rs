@@ -25,6 +25,7 @@ mod remap;
 mod replay;
 pub mod sweep;
 mod warm_up;
+mod watched;
 
 pub use attribution::{Attribution, Numbered, PageWalks, Region, Regions, Sought};
 pub use cause::{Cause, Role, Tier};

@@ -16,6 +16,7 @@ use mmulab_machine::PageSize;
 use mmulab_trace::{Batch, Block, BlockId, Source};
 
 use crate::replay::ReplayError;
+use crate::watched::watched;
 use stack::Stack;
 
 mod stack;
@@ -159,6 +160,14 @@ pub fn miss_curves(
     source: &mut dyn Source,
     progress: &(dyn Fn(u64) -> bool + Sync),
 ) -> Result<MissCurves, ReplayError> {
+    watched(Some(progress), |goes_on| count(source, goes_on))
+}
+
+/// All of a trace, of which one batch is decoded while another is counted.
+fn count(
+    source: &mut dyn Source,
+    goes_on: &(dyn Fn(u64) -> bool + Sync),
+) -> Result<MissCurves, ReplayError> {
     let mut counter = MissCurveCounter::default();
     let (mut current, mut next) = (Batch::default(), Batch::default());
     let mut more = source.next_batch(&mut next)?;
@@ -168,7 +177,7 @@ pub fn miss_curves(
         let (decoded, ()) =
             rayon::join(|| source.next_batch(&mut next), || counter.count(&current));
         more = decoded?;
-        if !progress(counter.instructions) {
+        if !goes_on(counter.instructions) {
             return Err(ReplayError::Stopped);
         }
     }

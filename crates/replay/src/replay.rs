@@ -1,9 +1,6 @@
 //! One decode of a trace feeds many machines.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{Organisation as Description, ReplayMachine};
@@ -24,6 +21,7 @@ use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{BatchSlice, Program};
 use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::warm_up::WarmUp;
+use crate::watched::watched;
 
 /// How to replay.
 #[derive(Clone, Copy, Default)]
@@ -164,37 +162,10 @@ fn replay_subjects(
     // There is no work for more than the machines and the reader.
     let threads = threads.map_or(0, |threads| threads.get().min(machines.len() + 1));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let (done, is_stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-    let caller = thread::current();
-    thread::scope(|scope| {
-        let work = scope.spawn(|| {
-            let outcomes = pool.install(|| {
-                replay_in_pool(source, machines, seed, warm_up, |instructions| {
-                    done.store(instructions, Relaxed);
-                    !is_stopped.load(Relaxed)
-                })
-            });
-            caller.unpark();
-            outcomes
-        });
-        if let Some(progress) = progress {
-            loop {
-                let is_finished = work.is_finished();
-                if !progress(done.load(Relaxed)) {
-                    is_stopped.store(true, Relaxed);
-                }
-                if is_finished {
-                    break;
-                }
-                thread::park_timeout(PROGRESS_INTERVAL);
-            }
-        }
-        work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    watched(progress, |goes_on| {
+        pool.install(|| replay_in_pool(source, machines, seed, warm_up, goes_on))
     })
 }
-
-/// How often progress is told.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Machines that see the program alike.
 struct Group<A> {
