@@ -129,7 +129,7 @@ PROGRAMS = [
     Program("sa1100", "attack attack=many_mappings"),
     Program("sa1100", "periodic period=1000 samples=50"),
     Program("sa1100", "pingpong clients=20 rounds=300 path=general", slower=1.1, counted=True),
-    Program("sa1100", "pingpong clients=70 rounds=300", slower=1.1, counted=True),
+    Program("sa1100", "pingpong clients=70 rounds=300", slower=1.1),
     Program("sa1100", "ring processes=6 kilobytes=4 rounds=5 array=same", slower=1.2, counted=True),
     Program("sa1100", "extreme processes=4 pages=8 mapping=shared laps=5", slower=1.2),
     Program("sa1100", "switches", counted=True),
