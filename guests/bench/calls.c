@@ -1,30 +1,19 @@
 // What each system call returns and does, right and wrong arguments alike, checked one by one. Everything lies
 // below 32 MB but where it is said, so that all schemes do the same.
-#include "bench.h"
+#include "calls.h"
 
-#define LOW_AT 0x00040000
-#define OTHER_AT 0x00080000
 #define STACKS_AT 0x00700000 // of threads in the root's own space
-#define FIXED_AT 0x90000000
-#define USER_LIMIT 0xbe000000
-#define SP804 0x101e2000
-#define PL011 0x101f1000
-#define MEMORY_END 0x02000000 // that the kernel knows of
 #define MOST_THREADS 512
-#define MOST_PIDS 95 // that any core and scheme uses
-#define NOBODY 0xffff0000 // no thread has this id
 
 static u32 errors;
 
-static void check(bool holds, const char *what)
+void check(bool holds, const char *what)
 {
 	if (holds)
 		return;
 	errors++;
 	print("error: %s\n", what);
 }
-
-enum command { READ, WRITE, MAP, UNMAP };
 
 static u32 obey(struct message *order)
 {
@@ -43,33 +32,33 @@ static u32 obey(struct message *order)
 	}
 }
 
-static void agent(u32 root)
+void agent(u32 root)
 {
 	agent_loop(root, obey);
 }
 
-static struct process first, second, third, fourth;
+struct process first, second, third;
 
-static bool reads(struct process *process, u32 address, u32 value)
+bool reads(struct process *process, u32 address, u32 value)
 {
 	u32 result;
 	return agent_ask(process, agent, READ, address, 0, &result) && result == value;
 }
 
-static bool writes(struct process *process, u32 address, u32 value)
+bool writes(struct process *process, u32 address, u32 value)
 {
 	u32 result;
 	return agent_ask(process, agent, WRITE, address, value, &result);
 }
 
-static void start_all(void)
+void start_all(void)
 {
 	agent_start(&first, agent);
 	agent_start(&second, agent);
 	agent_start(&third, agent);
 }
 
-static void end_all(void)
+void end_all(void)
 {
 	process_end(&first);
 	process_end(&second);
@@ -352,218 +341,6 @@ static void threads_and_time(void)
 	check(thread_create(NOBODY, 0x8000, 0, 0, 1, 0) == (u32)ERROR_INVALID, "a thread in no space");
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-static void ranges(void)
-{
-	u32 space = first.space;
-	check(map(space, LOW_AT + 4, 1, READ_WRITE) == ERROR_INVALID, "an address within a page");
-	check(map(space, USER_LIMIT, 1, READ_WRITE) == ERROR_INVALID, "an address of the kernel");
-	check(map(space, USER_LIMIT - PAGE_BYTES, 2, READ_WRITE) == ERROR_INVALID, "pages up to the kernel");
-	check(map(space, LOW_AT, 0x100000, READ_WRITE) == ERROR_INVALID, "more pages than there are");
-	check(map(space, LOW_AT, 0, READ_WRITE) == 0, "no pages");
-	check(map(NOBODY, LOW_AT, 1, READ_WRITE) == ERROR_INVALID, "pages of no space");
-	check(unmap(space, LOW_AT + 4, 1) == ERROR_INVALID, "unmapped within a page");
-	check(unmap(space, LOW_AT, 5) == 0, "unmapped where nothing is");
-	check(share(space, LOW_AT + 4, second.space, LOW_AT, 1, RIGHT_READ) == ERROR_INVALID, "shared from within a page");
-	check(share(space, LOW_AT, second.space, LOW_AT + 4, 1, RIGHT_READ) == ERROR_INVALID, "shared to within a page");
-	check(share(space, LOW_AT, NOBODY, LOW_AT, 1, RIGHT_READ) == ERROR_INVALID, "shared with no space");
-	check(copy(space, LOW_AT + 4, second.space, LOW_AT, 1) == ERROR_INVALID, "copied from within a page");
-	check(copy(space, LOW_AT, second.space, LOW_AT + 4, 1) == ERROR_INVALID, "copied to within a page");
-	check(map_device(space, LOW_AT, 0x00200000) == ERROR_INVALID, "memory as a device");
-	check(map_device(space, LOW_AT, 0x101ff004) == ERROR_INVALID, "a device within a page");
-	check(space_destroy(NOBODY) == ERROR_INVALID, "no space is destroyed");
-	check(space_destroy(0) == ERROR_INVALID, "the caller's own space is destroyed");
-	check(counter(COUNTERS) == 0, "a counter that is none");
-	check((int)system_call(CALLS, 0, 0, 0, 0, 0, 0) == ERROR_INVALID, "a call that is none");
-}
-
-static void sharing(void)
-{
-	u32 a = first.space, b = second.space, c = third.space;
-	map(a, LOW_AT, 2, READ_WRITE);
-	check(writes(&first, LOW_AT, 1) && writes(&first, LOW_AT + PAGE_BYTES, 2), "one's own pages");
-	check(share(a, LOW_AT, b, OTHER_AT, 2, RIGHT_READ) == 0, "shared for reading");
-	check(reads(&second, OTHER_AT, 1) && reads(&second, OTHER_AT + PAGE_BYTES, 2), "the other's view");
-	check(!writes(&second, OTHER_AT, 9), "written through a view for reading");
-	check(writes(&first, LOW_AT, 3) && reads(&second, OTHER_AT, 3), "the owner writes on");
-	check(share(b, OTHER_AT, c, LOW_AT, 1, READ_WRITE) == ERROR_INVALID, "a view for reading is given on for writing");
-	check(share(a, LOW_AT, c, LOW_AT, 1, READ_WRITE) == 0 && writes(&third, LOW_AT, 4), "shared for writing");
-	check(reads(&first, LOW_AT, 4) && reads(&second, OTHER_AT, 4), "both others see it");
-	check(copy(a, LOW_AT, c, OTHER_AT, 2) == 0, "a shared page is copied");
-	check(writes(&first, LOW_AT, 5) && writes(&third, OTHER_AT, 6), "the copy and the page");
-	check(reads(&third, OTHER_AT, 6) && reads(&first, LOW_AT, 5) && reads(&third, LOW_AT, 5), "are two");
-	// Its own page, which it has written to: the sharer sees what it writes next.
-	volatile u32 *own = (volatile u32 *)OTHER_AT;
-	map(0, OTHER_AT, 1, READ_WRITE);
-	*own = 1;
-	check(share(0, OTHER_AT, b, LOW_AT, 1, READ_WRITE) == 0, "one's own page is shared");
-	*own = 2;
-	check(reads(&second, LOW_AT, 2) && writes(&second, LOW_AT, 3) && *own == 3, "and written by both");
-	unmap(0, OTHER_AT, 1);
-	unmap(b, LOW_AT, 1);
-	unmap(a, LOW_AT, 1);
-	check(!reads(&first, LOW_AT, 5), "unmapped");
-	check(reads(&second, OTHER_AT, 5) && reads(&third, LOW_AT, 5), "the others keep it");
-	unmap(b, OTHER_AT, 2);
-	unmap(c, LOW_AT, 1);
-	unmap(c, OTHER_AT, 2);
-	unmap(a, LOW_AT, 2);
-}
-
-static void copies(void)
-{
-	u32 a = first.space, b = second.space, c = third.space;
-	map(a, LOW_AT, 1, READ_WRITE);
-	writes(&first, LOW_AT, 1);
-	check(copy(a, LOW_AT, b, LOW_AT, 1) == 0 && copy(b, LOW_AT, c, LOW_AT, 1) == 0, "a copy of a copy");
-	check(reads(&third, LOW_AT, 1), "what it holds");
-	check(writes(&second, LOW_AT, 2), "a copy is written");
-	check(reads(&first, LOW_AT, 1) && reads(&third, LOW_AT, 1), "and the others keep theirs");
-	check(writes(&first, LOW_AT, 3), "the source is written");
-	check(reads(&second, LOW_AT, 2) && reads(&third, LOW_AT, 1), "and the copies keep theirs");
-	check(writes(&third, LOW_AT, 4) && reads(&first, LOW_AT, 3) && reads(&second, LOW_AT, 2), "the last one alone");
-	// What is shared for writing is nobody's copy.
-	copy(a, LOW_AT, b, LOW_AT, 1);
-	check(share(a, LOW_AT, c, OTHER_AT, 1, READ_WRITE) == 0, "a page that was copied is shared");
-	check(writes(&third, OTHER_AT, 5), "and written");
-	check(reads(&first, LOW_AT, 5) && reads(&second, LOW_AT, 3), "the sharer sees it, the copy does not");
-	check(writes(&second, LOW_AT, 6) && reads(&first, LOW_AT, 5), "and the other way round");
-	// The same from the copy's side.
-	copy(a, LOW_AT, b, LOW_AT, 1);
-	check(share(b, LOW_AT, c, LOW_AT, 1, READ_WRITE) == 0 && writes(&third, LOW_AT, 7), "a copy is shared and written");
-	check(reads(&second, LOW_AT, 7) && reads(&first, LOW_AT, 5), "its source does not see it");
-	// For reading only, a copy stays one.
-	map(a, OTHER_AT, 1, RIGHT_READ);
-	copy(a, OTHER_AT, b, OTHER_AT, 1);
-	check(reads(&second, OTHER_AT, 0) && !writes(&second, OTHER_AT, 1), "a copy has no more rights than its source");
-	// Fresh pages in place of all that.
-	map(a, LOW_AT, 1, READ_WRITE);
-	check(reads(&first, LOW_AT, 0) && reads(&third, OTHER_AT, 5), "a page in place of another");
-	for (u32 i = 0; i < 3; i++) {
-		u32 space = i == 0 ? a : i == 1 ? b : c;
-		unmap(space, LOW_AT, 1);
-		unmap(space, OTHER_AT, 1);
-	}
-}
-
-static void devices(void)
-{
-	u32 a = first.space;
-	check(map_device(a, LOW_AT, SP804) == 0, "a device");
-	check(map_device(a, LOW_AT, PL011) == 0 && reads(&first, LOW_AT + 0xfe0, 0x11), "another in its place");
-	check(share(a, LOW_AT, second.space, LOW_AT, 1, RIGHT_READ) == ERROR_INVALID, "a device is shared");
-	check(copy(a, LOW_AT, second.space, LOW_AT, 1) == ERROR_INVALID, "a device is copied");
-	check(map(a, LOW_AT, 1, READ_WRITE) == 0 && reads(&first, LOW_AT, 0), "a page in place of a device");
-	check(map_device(a, LOW_AT, PL011) == 0, "a device in place of a page");
-	check(unmap(a, LOW_AT, 1) == 0 && !reads(&first, LOW_AT, 0), "a device is unmapped");
-	check(map_device(a, USER_LIMIT, PL011) == ERROR_INVALID, "a device at an address of the kernel");
-	check(map_device(a, LOW_AT, MEMORY_END) == 0 && unmap(a, LOW_AT, 1) == 0, "the first address that is not memory");
-	check(map_device(a, LOW_AT, MEMORY_END - PAGE_BYTES) == ERROR_INVALID, "the last page of memory as a device");
-}
-
-// A whole section at one address in three spaces, which may be one table: each of them changes it in another way.
-#define SECTION 0x100000
-static void sections(void)
-{
-	u32 a = first.space, b = second.space, c = third.space;
-	if (map(a, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) < 0)
-		return; // guaranteed FCSE refuses
-	writes(&first, FIXED_AT, 1);
-	writes(&first, FIXED_AT + SECTION - PAGE_BYTES, 2);
-	check(share(a, FIXED_AT, b, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section is shared");
-	check(share(a, FIXED_AT, c, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "and with a third");
-	check(reads(&second, FIXED_AT, 1) && reads(&third, FIXED_AT + SECTION - PAGE_BYTES, 2), "what it holds");
-	check(writes(&third, FIXED_AT, 3) && reads(&first, FIXED_AT, 3) && reads(&second, FIXED_AT, 3), "what one of them writes");
-	unmap(b, FIXED_AT, 1);
-	free_frames();
-	check(!reads(&second, FIXED_AT, 3) && reads(&third, FIXED_AT, 3), "a page that one of them has unmapped");
-	check(writes(&second, FIXED_AT + PAGE_BYTES, 4) && reads(&first, FIXED_AT + PAGE_BYTES, 4), "the others are shared still");
-	map(b, FIXED_AT, 1, READ_WRITE);
-	check(writes(&second, FIXED_AT, 5) && reads(&first, FIXED_AT, 3), "its own page in that place");
-	free_frames();
-	check(copy(a, FIXED_AT, c, LOW_AT, 1) == 0 && reads(&third, LOW_AT, 3), "a copy out of the section");
-	check(writes(&first, FIXED_AT, 6) && reads(&third, FIXED_AT, 6) && reads(&third, LOW_AT, 3), "is its own page");
-	agent_start(&fourth, agent);
-	check(share(c, FIXED_AT, fourth.space, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a sharer gives it on");
-	check(writes(&fourth, FIXED_AT, 7) && reads(&first, FIXED_AT, 7), "to a fourth");
-	process_end(&fourth);
-	free_frames();
-	check(writes(&third, FIXED_AT, 8) && reads(&first, FIXED_AT, 8), "who ends");
-	unmap(a, FIXED_AT, SECTION / PAGE_BYTES);
-	check(reads(&third, FIXED_AT, 8) && !reads(&first, FIXED_AT, 8), "and then the first gives it up");
-	free_frames();
-	unmap(c, FIXED_AT, SECTION / PAGE_BYTES);
-	unmap(c, LOW_AT, 1);
-	unmap(b, FIXED_AT, SECTION / PAGE_BYTES);
-}
-
-// Three spaces with one PID under best effort FCSE; one that did not run last ends.
-static void ended_neighbour(void)
-{
-	struct process *each[3] = { &first, &second, &third };
-	u32 result;
-	start_all();
-	for (u32 i = 0; i < 3; i++) {
-		map(each[i]->space, LOW_AT, 1, READ_WRITE);
-		agent_ask(each[i], agent, MAP, FIXED_AT, 0, &result); // guaranteed FCSE refuses
-		agent_ask(each[i], agent, UNMAP, FIXED_AT, 0, &result);
-		writes(each[i], LOW_AT, 0);
-	}
-	writes(&third, LOW_AT, 7);
-	process_end(&second);
-	check(reads(&first, LOW_AT, 0), "another's lines after a third one's end");
-	process_end(&first);
-	check(reads(&third, LOW_AT, 7), "one's own lines after another's end");
-	process_end(&third);
-}
-
-// A page at the beginning of each of the first slots, its own among them: where it lay before has to move.
-static void own_slot(struct process *process)
-{
-	agent_start(process, agent);
-	map(process->space, LOW_AT, 1, READ_WRITE);
-	check(writes(process, LOW_AT, 99), "a page that will move");
-	for (u32 slot = 12; slot; slot--) {
-		bool mapped = map(process->space, slot << 25, 1, READ_WRITE) == 0; // guaranteed FCSE refuses
-		check(writes(process, slot << 25, slot) == mapped, "a page in a slot");
-	}
-	check(reads(process, LOW_AT, 99), "the page that moved");
-	u32 found = 0;
-	for (u32 slot = 1; slot <= 12; slot++)
-		found += reads(process, slot << 25, slot);
-	check(found == 0 || found == 12, "what is in the slots");
-}
-
-// Two spaces with one PID share pages, as the 64th and the first of the processes here under FASS; then one of them
-// moves to another slot, and the pages have two addresses.
-static void moved_sharer(void)
-{
-	struct message m = { { 0 } };
-	u32 count = 0;
-	agent_start(&first, agent);
-	while (count < MOST_PIDS + MOST_PIDS && process_start(&processes[count], agent, root_thread, PRIORITY, root_thread))
-		count++;
-	for (u32 i = 0; count >= MOST_PIDS && i < count; i++) {
-		struct process *other = &processes[i];
-		ipc_receive(other->thread, &m);
-		check(map(other->space, LOW_AT, 2, READ_WRITE) == 0 && writes(other, LOW_AT, 1), "a page of one of many");
-		if (i < 60 || i >= 64)
-			continue; // those with other PIDs
-		map(first.space, LOW_AT, 2, READ_WRITE);
-		check(share(first.space, LOW_AT, other->space, LOW_AT, 2, READ_WRITE) == 0, "two pages are shared");
-		check(writes(&first, LOW_AT, i) && writes(&first, LOW_AT + PAGE_BYTES, i), "and written");
-		check(reads(other, LOW_AT, i) && reads(other, LOW_AT + PAGE_BYTES, i), "and read");
-		for (u32 slot = 1; slot < 8; slot++)
-			if (map(other->space, slot << 25, 1, READ_WRITE) < 0)
-				break; // guaranteed FCSE refuses
-		check(writes(&first, LOW_AT, i + 1) && writes(&first, LOW_AT + PAGE_BYTES, i + 1), "and written again");
-		check(reads(other, LOW_AT, i + 1) && reads(other, LOW_AT + PAGE_BYTES, i + 1), "and read where they moved");
-	}
-	while (count)
-		process_end(&processes[--count]);
-	process_end(&first);
-}
-
 u32 calls(void)
 {
 	root_thread = self();
@@ -571,23 +348,7 @@ u32 calls(void)
 	messages();
 	faults();
 	threads_and_time();
-	u32 frames = 0;
-	for (u32 round = 0; round < 3; round++) { // the first one leaves directories behind
-		start_all();
-		ranges();
-		sharing();
-		copies();
-		devices();
-		sections();
-		end_all();
-		check(round < 2 || free_frames() == frames, "frames are lost");
-		frames = free_frames();
-	}
-	ended_neighbour();
-	own_slot(&first);
-	own_slot(&second);
-	own_slot(&third);
-	moved_sharer();
+	memory_calls(root_thread);
 	print("calls: %u errors\n", errors);
 	return errors;
 }

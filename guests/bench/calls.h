@@ -1,0 +1,29 @@
+// Between calls.c and calls_memory.c.
+#ifndef CALLS_H
+#define CALLS_H
+
+#include "bench.h"
+
+#define LOW_AT 0x00040000
+#define OTHER_AT 0x00080000
+#define USER_LIMIT 0xbe000000
+#define NOBODY 0xffff0000 // no thread has this id
+
+enum command { READ, WRITE, MAP, UNMAP };
+
+// Counts and tells an error unless something holds.
+void check(bool holds, const char *what);
+
+// Three processes that obey.
+extern struct process first, second, third;
+void agent(u32 root);
+void start_all(void);
+void end_all(void);
+// Whether one may access a word, and finds the value there.
+bool reads(struct process *process, u32 address, u32 value);
+bool writes(struct process *process, u32 address, u32 value);
+
+// calls_memory.c
+void memory_calls(u32 root_thread);
+
+#endif
