@@ -311,7 +311,13 @@ def test_ctrl_c_ends_the_wait_for_a_silent_pipe(arguments, written, tmp_path):
     os.mkfifo(pipe)
     first, *rest = arguments
     line = ["trace", "info", pipe] if first == "trace" else [first, pipe, *rest]
-    process = subprocess.Popen([MMULAB, *line], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [MMULAB, *line],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        # A shell that starts jobs in the background has them ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     with pipe.open("wb") as writer:
         writer.write(written)
         writer.flush()
