@@ -176,6 +176,41 @@ static void sections(void)
 	unmap(b, FIXED_AT, SECTION / PAGE_BYTES);
 }
 
+// Enough other spaces run for all domains to change hands.
+static void crowd(void)
+{
+	for (u32 i = 0; i < 16; i++) {
+		agent_start(&processes[i], agent);
+		map(processes[i].space, LOW_AT, 1, READ_WRITE);
+		check(writes(&processes[i], LOW_AT, i), "a page of one of a crowd");
+	}
+	for (u32 i = 0; i < 16; i++)
+		process_end(&processes[i]);
+}
+
+// Two pairs of spaces that each share a section: nobody sees the other pair's.
+static void two_pairs(void)
+{
+	u32 pages = SECTION / PAGE_BYTES, other = FIXED_AT + SECTION;
+	if (map(first.space, FIXED_AT, pages, READ_WRITE) < 0)
+		return; // guaranteed FCSE refuses
+	agent_start(&fourth, agent);
+	map(third.space, other, pages, READ_WRITE);
+	check(share(first.space, FIXED_AT, second.space, FIXED_AT, pages, READ_WRITE) == 0, "a pair's section");
+	check(share(third.space, other, fourth.space, other, pages, READ_WRITE) == 0, "the other pair's");
+	for (u32 round = 1; round < 4; round++) {
+		check(writes(&first, FIXED_AT, round) && reads(&second, FIXED_AT, round), "what a pair shares");
+		check(writes(&third, other, 9) && reads(&fourth, other, 9), "what the other pair shares");
+		check(!reads(&third, FIXED_AT, round) && !reads(&fourth, FIXED_AT, round), "another pair's section");
+		check(!reads(&first, other, 9) && !reads(&second, other, 9), "the other way round");
+		crowd();
+	}
+	unmap(first.space, FIXED_AT, pages);
+	unmap(second.space, FIXED_AT, pages);
+	unmap(third.space, other, pages);
+	process_end(&fourth);
+}
+
 // Three spaces with one PID under best effort FCSE; one that did not run last ends.
 static void ended_neighbour(void)
 {
@@ -258,6 +293,9 @@ void memory_calls(u32 root_thread)
 		check(round < 2 || free_frames() == frames, "frames are lost");
 		frames = free_frames();
 	}
+	start_all();
+	two_pairs();
+	end_all();
 	ended_neighbour();
 	own_slot(&first);
 	own_slot(&second);

@@ -293,9 +293,13 @@ static void check_domains(void)
 		for (u32 j = 1; j < RECENT_SECTIONS; j++)
 			for (u32 k = 0; k < j; k++)
 				must(!space->fass.recent[j] || space->fass.recent[j] != space->fass.recent[k], "a section is remembered twice", i);
-		must(!(space->fast_switch & ~(own | fass_regions_domains(space))), "a space enables what is not its", i);
-		for (u32 j = 0; j < REGIONS && space->fass.regions >> j; j++)
-			sharers[j] += space->fass.regions >> j & 1;
+		u32 shared = 0;
+		for (u32 j = 0; j < REGIONS; j++)
+			if (space->fass.regions >> j & 1) {
+				sharers[j]++;
+				shared |= regions[j].domain ? DOMAIN_CLIENT(regions[j].domain) : 0;
+			}
+		must(!(space->fast_switch & ~(own | shared)), "a space enables what is not its", i);
 	}
 	must(core_domains() == cpu.active->fast_switch, "the DACR is not the active space's", core_domains());
 	must(!(core_domains() & ~cpu.dirty & ~3u), "an enabled domain is not dirty", cpu.dirty);
