@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import signal
@@ -15,6 +16,7 @@ from conftest import MMULAB, VERSATILEPB
 from conftest import mmulab as run_mmulab
 
 import mmulab
+from mmulab.boot import with_guesses
 from mmulab.cli import app
 from mmulab.command import status_of
 
@@ -123,6 +125,14 @@ def test_the_range_of_a_boot_is_what_the_changed_machines_give(tmp_path):
         every.append(alone.cycles)
     assert result.cycles_range == (min(every), max(every))
     assert min(every) < plain.cycles < max(every)
+
+
+def test_an_interrupted_boot_is_no_end_of_a_range(tmp_path):
+    machine = mmulab.Machine.load("ixp425")
+    result = mmulab.boot(program(tmp_path / "image"), machine)
+    cut = dataclasses.replace(result, data={**result.data, "reason": "interrupted", "cycles": 1})
+    with pytest.raises(KeyboardInterrupt):
+        with_guesses(result, machine, lambda other: cut)
 
 
 def test_a_boot_tells_of_guesses_and_shows_them_when_asked(tmp_path, capfd):

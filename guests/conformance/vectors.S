@@ -4,6 +4,7 @@
 @ has none to spare when it begins. It stores SP beside its own code (reached relative to the PC)
 @ and from there on works in the save page, the only page that is writable for privileged code
 @ while a test runs. All other data of this program lies in domain 1, closed during a test.
+#include "../end_machine.inc"
 
         .arch   armv4
         .syntax unified
@@ -39,12 +40,7 @@ start:
         @ The end: the instrumentation device first (ignored where it does not exist), then semihosting.
         ldr     r1, =0x101ff01c
         str     r4, [r1]
-        ldr     r1, =exit_block
-        ldr     r2, =0x20026
-        str     r2, [r1]
-        str     r4, [r1, #4]
-        mov     r0, #0x20
-        svc     0x123456
+        end_machine r4
         b       .
 
         .macro  enter vector

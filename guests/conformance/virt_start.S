@@ -1,4 +1,5 @@
 @ Start of the program for the board `virt`: core 0 runs main, the others what it asks of them.
+#include "../end_machine.inc"
 
         .arch   armv7-a
         .arch_extension virt
@@ -10,12 +11,7 @@ start:
         ldr     sp, =stacks + 1024
         bl      main
         mov     r4, r0
-        ldr     r1, =exit_block
-        ldr     r2, =0x20026
-        str     r2, [r1]
-        str     r4, [r1, #4]
-        mov     r0, #0x20
-        svc     0x123456
+        end_machine r4
         b       .
 
         @ A core that was turned on: r0 is its number.

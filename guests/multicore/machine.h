@@ -23,13 +23,7 @@ enum {
     SMALL_PAGE = 0x002, NORMAL = 0x44c, READ_WRITE = 0x030, READ_ONLY = 0x220, NOT_GLOBAL = 0x800,
 };
 
-#ifdef CORRECT
-#define ONLY_CORRECT(statement) statement
-#define CORRECT_OR_WRONG(right, wrong) right
-#else
-#define ONLY_CORRECT(statement)
-#define CORRECT_OR_WRONG(right, wrong) wrong
-#endif
+#include "../twin.h"
 
 #define WRITE_CP15(value, crn, crm, op2) \
     __asm__ volatile("mcr p15, 0, %0, " #crn ", " #crm ", " #op2 : : "r"(value) : "memory")

@@ -33,14 +33,7 @@ enum { READ_WRITE = 0xff0, READ_ONLY = 0xaa0, CACHED = 0xc, BUFFERED = 0x4, WRIT
 extern volatile word aborts;
 extern const word return_one[2], return_two[2];
 
-/* What the mutant lacks, and what it does instead. */
-#ifdef CORRECT
-#define ONLY_CORRECT(statement) statement
-#define CORRECT_OR_WRONG(right, wrong) right
-#else
-#define ONLY_CORRECT(statement)
-#define CORRECT_OR_WRONG(right, wrong) wrong
-#endif
+#include "../twin.h"
 
 #define WRITE_CP15(value, crn, crm, op2) \
     __asm__ volatile("mcr p15, 0, %0, " #crn ", " #crm ", " #op2 : : "r"(value) : "memory")

@@ -279,7 +279,8 @@ def with_guesses(
 ) -> BootResult:
     """The result with what each other value of the machine's guesses makes of its cycles.
 
-    `again` boots the same on another machine; `progress` is told how many boots are done.
+    `again` boots the same on another machine; `progress` is told how many boots are done. Raises
+    `KeyboardInterrupt` where one of them was interrupted: its cycles are no result.
     """
     others = machine.alternatives()
     rows = []
@@ -287,6 +288,8 @@ def with_guesses(
         if progress:
             progress(done, len(others))
         run = again(other)
+        if run.reason == "interrupted":
+            raise KeyboardInterrupt
         rows.append(
             {"set": dict(other.changes), "instructions": run.instructions, "cycles": run.cycles}
         )

@@ -570,34 +570,29 @@ def boot(
     chosen = machines_of([machine], set_)[0]
     if gdb is not None:
         note(f"waiting for gdb on port {gdb} of this computer")
+    again = functools.partial(
+        mmulab.boot,
+        image,
+        initrd=initrd,
+        dtb=dtb,
+        append=append,
+        max_instructions=max_instructions,
+    )
     with terminal(screen) as console:
-        result = mmulab.boot(
-            image,
+        result = again(
             chosen,
-            initrd=initrd,
-            dtb=dtb,
-            append=append,
             check=check,
             timeline=timeline,
             gdb_port=gdb,
-            max_instructions=max_instructions,
             symbols=symbols,
             console=console,
         )
     interrupted = result.reason == "interrupted"
     notes = [*result.data["notes"], result.end]
     if guesses and not interrupted:
-        again = functools.partial(
-            mmulab.boot,
-            image,
-            initrd=initrd,
-            dtb=dtb,
-            append=append,
-            max_instructions=max_instructions,
-        )
         with progress("Booting with other values of the guesses", "boots") as report:
             result = with_guesses(result, chosen, again, report)
-    elif count := len(chosen.values().get("guesses", [])):
+    elif count := sum(map(len, chosen.values().get("guesses", []))):
         notes.append(f"{count} values of {chosen.name} are guesses; --guesses shows what they do")
     Result(
         data=result.data,

@@ -190,9 +190,10 @@ def sweep(
 
     Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`. With `guesses`
     each configuration is also tried with the other values that its machine's file gives for what it
-    guesses, for the lowest and highest shares of translation; else these columns are empty. With `output` (a Parquet file) finished parts are kept in a folder beside it until the
-    whole is written, so that a killed sweep continues where it stopped. Rows, and the bytes of the
-    file, depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
+    guesses, for the lowest and highest shares of translation; else these columns are empty. With
+    `output` (a Parquet file) finished parts are kept in a folder beside it until the whole is
+    written, so that a killed sweep continues where it stopped. Rows, and the bytes of the file,
+    depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
     cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
     under the same paths.
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use mmulab_hardware::Random;
 use mmulab_machine::Pages;
 use mmulab_trace::Event;
+use rangemap::RangeMap;
 
 /// log2 of the smallest page.
 pub const SMALL_SHIFT: u32 = 12;
@@ -53,8 +54,8 @@ pub struct AddressSpace {
     /// Of a hundred blocks, those for which there is no large page.
     fragmentation_percent: u32,
     random: Random,
-    /// End and name by start. Neighbours of one name are one.
-    mappings: BTreeMap<u64, (u64, String)>,
+    /// Names; neighbours of one name are one.
+    mappings: RangeMap<u64, String>,
     /// The blocks that were touched, for mixed pages.
     blocks: BTreeMap<u64, Block>,
     /// Numbers of the small pages that are mapped because something touched them or a page around them.
@@ -76,7 +77,7 @@ impl AddressSpace {
             pages,
             fragmentation_percent,
             random,
-            mappings: BTreeMap::new(),
+            mappings: RangeMap::new(),
             blocks: BTreeMap::new(),
             touched: BTreeSet::new(),
         }
@@ -93,9 +94,9 @@ impl AddressSpace {
         if start == end {
             return Change::default();
         }
-        self.remove_range(start, end);
-        if let Some(name) = name {
-            self.join(start, end, name.clone());
+        match name {
+            Some(name) => self.mappings.insert(start..end, name.clone()),
+            None => self.mappings.remove(start..end),
         }
         // A page at the edge that is mapped in part stays what it is.
         let pages = start.div_ceil(1 << SMALL_SHIFT)..end >> SMALL_SHIFT;
@@ -166,7 +167,7 @@ impl AddressSpace {
             self.touched.extend(first..first + pages);
             return Some(Fault::Large(pages / SMALL_IN_LARGE));
         }
-        let file = mapping(&self.mappings, address).filter(|(_, name)| !is_anonymous(name));
+        let file = self.mappings.get_key_value(&address).filter(|(_, name)| !is_anonymous(name));
         let Some((range, _)) = file else {
             self.touched.insert(page);
             return Some(Fault::Small);
@@ -177,55 +178,18 @@ impl AddressSpace {
         self.touched.extend(first..=last);
         Some(Fault::File)
     }
-
-    /// Forgets what is mapped in a range.
-    fn remove_range(&mut self, start: u64, end: u64) {
-        while let Some((&old_start, &(old_end, _))) = self.mappings.range(..end).next_back() {
-            if old_end <= start {
-                break;
-            }
-            let Some((_, name)) = self.mappings.remove(&old_start) else { break };
-            if old_end > end {
-                self.mappings.insert(end, (old_end, name.clone()));
-            }
-            if old_start < start {
-                self.mappings.insert(old_start, (start, name));
-            }
-        }
-    }
-
-    /// Adds a mapping that overlaps none.
-    fn join(&mut self, mut start: u64, mut end: u64, name: String) {
-        if let Some((&before, (before_end, before_name))) = self.mappings.range(..start).next_back()
-            && *before_end == start
-            && *before_name == name
-        {
-            start = before;
-        }
-        if let Some((after_end, _)) = self.mappings.get(&end).filter(|(_, after)| *after == name) {
-            let after_end = *after_end;
-            self.mappings.remove(&end);
-            end = after_end;
-        }
-        self.mappings.insert(start, (end, name));
-    }
 }
 
 fn is_anonymous(name: &str) -> bool {
     name.is_empty() || name.starts_with('[')
 }
 
-/// The mapping to which `address` belongs.
-fn mapping(mappings: &BTreeMap<u64, (u64, String)>, address: u64) -> Option<(Range<u64>, &str)> {
-    let (&start, (end, name)) = mappings.range(..=address).next_back()?;
-    (*end > address).then_some((start..*end, name))
-}
-
 /// Whether one piece of anonymous memory covers all of a block.
-fn covers(mappings: &BTreeMap<u64, (u64, String)>, block: u64) -> bool {
+fn covers(mappings: &RangeMap<u64, String>, block: u64) -> bool {
     let first = block << LARGE_SHIFT;
     let last = first + ((1 << LARGE_SHIFT) - 1);
-    mapping(mappings, first).is_some_and(|(range, name)| range.end > last && is_anonymous(name))
+    let mapping = mappings.get_key_value(&first);
+    mapping.is_some_and(|(range, name)| range.end > last && is_anonymous(name))
 }
 
 #[cfg(test)]

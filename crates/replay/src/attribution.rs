@@ -1,9 +1,10 @@
 //! Which pages and which parts of the program its translation costs belong to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use mmulab_trace::Event;
+use rangemap::RangeMap;
 
 /// A page that has a number: neighbours in memory have neighbouring ones.
 pub trait Numbered: Copy {
@@ -137,8 +138,7 @@ impl<P: Numbered> Attribution<P> {
 /// also after it is gone: costs are asked for at the end of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
-    /// End and description, by start. Not overlapping.
-    mappings: BTreeMap<u64, (u64, Region)>,
+    mappings: RangeMap<u64, Region>,
 }
 
 /// A part of the program.
@@ -159,38 +159,19 @@ impl Regions {
         if start == end {
             return;
         }
-        self.remove_range(start, end);
         let name = if name.is_empty() { "[anonymous]" } else { name };
         let region = Region { name: name.to_owned(), executable: *executable };
-        self.mappings.insert(start, (end, region));
-    }
-
-    /// Cuts back what overlaps a range to its parts outside.
-    fn remove_range(&mut self, start: u64, end: u64) {
-        while let Some((&old_start, &(old_end, _))) = self.mappings.range(..end).next_back() {
-            if old_end <= start {
-                break;
-            }
-            let Some((_, region)) = self.mappings.remove(&old_start) else { break };
-            if old_end > end {
-                self.mappings.insert(end, (old_end, region.clone()));
-            }
-            if old_start < start {
-                self.mappings.insert(old_start, (start, region));
-            }
-        }
+        self.mappings.insert(start..end, region);
     }
 
     /// What is mapped somewhere in a page: the part that begins last.
     pub fn of_page(&self, address: u64, page_bytes: u64) -> Region {
+        let unknown = || Region { name: "[unknown]".to_owned(), executable: false };
+        let page = address..address.saturating_add(page_bytes);
         self.mappings
-            .range(..address.saturating_add(page_bytes))
+            .overlapping(page)
             .next_back()
-            .filter(|(_, (end, _))| *end > address)
-            .map_or_else(
-                || Region { name: "[unknown]".to_owned(), executable: false },
-                |(_, (_, region))| region.clone(),
-            )
+            .map_or_else(unknown, |(_, region)| region.clone())
     }
 }
 

@@ -174,8 +174,8 @@ fn system_rows<K: CacheKind>() -> [Row<K>; 9] {
     rows! {
         ("MSR", "B9.3.11", "cccc 0011 0 R 10 kkkk ---- rrrr iiiiiiii ! ---- 0011 0010 0000") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), rotated(f.bits(b'i'), f.bits(b'r')));
         ("NOP, YIELD, WFE, WFI, SEV, DBG", "A8.8.119", "cccc 0011 0010 0000 ---- ---- hhhhhhhh") = |f, _| hint(f.bits(b'h'));
-        ("HVC", "B9.3.4", "cccc 0001 0100 iiii iiii iiii 0111 iiii") = |f, _| monitor_call(v7::hypervisor_call, f.bits(b'i'));
-        ("SMC", "B9.3.14", "cccc 0001 0110 ---- ---- ---- 0111 iiii") = |f, _| monitor_call(v7::secure_monitor_call, f.bits(b'i'));
+        ("HVC", "B9.3.4", "cccc 0001 0100 iiii iiii iiii 0111 iiii") = |f, _| monitor_call(v7::firmware_call, f.bits(b'i'));
+        ("SMC", "B9.3.14", "cccc 0001 0110 ---- ---- ---- 0111 iiii") = |f, _| monitor_call(v7::firmware_call, f.bits(b'i'));
         ("ERET", "B9.3.3", "cccc 0001 0110 ---- ---- ---- 0110 ----") = |_, _| subtract_return(0);
         ("MCRR p15", "A8.8.99", "cccc 1100 0100 tttt dddd 1111 oooo mmmm") = |f, d| coprocessor_write_pair(&d.timing, pair(f), named(f, CoprocessorAccess::write));
         ("MRRC p15", "A8.8.108", "cccc 1100 0101 tttt dddd 1111 oooo mmmm") = |f, d| coprocessor_read_pair(&d.timing, pair(f), named(f, CoprocessorAccess::read));
@@ -203,10 +203,10 @@ pub fn unconditional_rows<K: CacheKind>() -> [Row<K>; 16] {
             clear_exclusive()
         }),
         row("DSB", "A8.8.44", "1111 0101 0111 ---- ---- ---- 0100 ----", |_, _| {
-            barrier(v7::data_synchronization_barrier)
+            barrier(v7::memory_barrier)
         }),
         row("DMB", "A8.8.43", "1111 0101 0111 ---- ---- ---- 0101 ----", |_, _| {
-            barrier(v7::data_memory_barrier)
+            barrier(v7::memory_barrier)
         }),
         row("ISB", "A8.8.53", "1111 0101 0111 ---- ---- ---- 0110 ----", |_, _| {
             barrier(v7::instruction_synchronization_barrier)

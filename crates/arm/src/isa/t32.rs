@@ -188,15 +188,15 @@ fn system_rows<K: CacheKind>() -> [Row<K>; 15] {
         ("CPSIE", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 10 w aaa ooooo") = |f, _| change_state(Some(false), f.byte(b'a'), f.flag(b'w').then_some(f.byte(b'o')));
         ("CPSID", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 11 w aaa ooooo") = |f, _| change_state(Some(true), f.byte(b'a'), f.flag(b'w').then_some(f.byte(b'o')));
         ("CLREX", "A8.8.33", "11110 011101 1 ---- 10 - 0 ---- 0010 ----") = |_, _| clear_exclusive();
-        ("DSB", "A8.8.44", "11110 011101 1 ---- 10 - 0 ---- 0100 ----") = |_, _| barrier(v7::data_synchronization_barrier);
-        ("DMB", "A8.8.43", "11110 011101 1 ---- 10 - 0 ---- 0101 ----") = |_, _| barrier(v7::data_memory_barrier);
+        ("DSB", "A8.8.44", "11110 011101 1 ---- 10 - 0 ---- 0100 ----") = |_, _| barrier(v7::memory_barrier);
+        ("DMB", "A8.8.43", "11110 011101 1 ---- 10 - 0 ---- 0101 ----") = |_, _| barrier(v7::memory_barrier);
         ("ISB", "A8.8.53", "11110 011101 1 ---- 10 - 0 ---- 0110 ----") = |_, _| barrier(v7::instruction_synchronization_barrier);
         // Without Jazelle it is BX (ARM DDI 0464F, 3.1).
         ("BXJ", "A8.8.28", "11110 011110 0 mmmm 10 - 0 ---- ---- ----") = |f, _| branch_exchange(false, f.rm());
         ("SUBS PC, LR and ERET", "B9.3.19", "11110 011110 1 ---- 10 - 0 ---- iiiiiiii") = |f, _| subtract_return(f.bits(b'i'));
         ("MRS", "B9.3.8", "11110 011111 R ---- 10 - 0 dddd -- - - ----") = |f, d| status_read(&d.timing, f.flag(b'R'), f.rd());
-        ("HVC", "B9.3.4", "11110 111111 0 iiii 1000 iiiiiiiiiiii") = |f, _| monitor_call(v7::hypervisor_call, f.bits(b'i'));
-        ("SMC", "B9.3.14", "11110 111111 1 iiii 1000 ------------") = |f, _| monitor_call(v7::secure_monitor_call, f.bits(b'i'));
+        ("HVC", "B9.3.4", "11110 111111 0 iiii 1000 iiiiiiiiiiii") = |f, _| monitor_call(v7::firmware_call, f.bits(b'i'));
+        ("SMC", "B9.3.14", "11110 111111 1 iiii 1000 ------------") = |f, _| monitor_call(v7::firmware_call, f.bits(b'i'));
         ("CPS", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 01 - --- -----") = |_, _| nothing();
     }
 }

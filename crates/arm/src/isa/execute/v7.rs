@@ -46,22 +46,8 @@ pub fn send_event<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOpe
     Flow::Next
 }
 
-/// DSB: waits until what was stored is in memory.
-pub fn data_synchronization_barrier<K: CacheKind>(
-    cpu: &mut Cpu<K>,
-    bus: &mut Bus<K>,
-    _: PackedOperands,
-) -> Flow {
-    cpu.memory.drain_write_buffer(bus);
-    Flow::Next
-}
-
-/// DMB: likewise, as nothing weaker is modelled.
-pub fn data_memory_barrier<K: CacheKind>(
-    cpu: &mut Cpu<K>,
-    bus: &mut Bus<K>,
-    _: PackedOperands,
-) -> Flow {
+/// DSB and DMB: waits until what was stored is in memory, as nothing weaker is modelled.
+pub fn memory_barrier<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOperands) -> Flow {
     cpu.memory.drain_write_buffer(bus);
     Flow::Next
 }
@@ -91,22 +77,10 @@ pub fn change_state<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOp
     Flow::Synchronise
 }
 
-/// HVC. There is no hypervisor mode: where the board has firmware that takes calls, they go there, else
-/// it is undefined, as on a core whose secure state has not enabled it (B9.3.4).
-pub fn hypervisor_call<K: CacheKind>(
-    cpu: &mut Cpu<K>,
-    bus: &mut Bus<K>,
-    _: PackedOperands,
-) -> Flow {
-    psci::call(cpu, bus)
-}
-
-/// SMC: there is no monitor mode, and the same firmware takes these calls.
-pub fn secure_monitor_call<K: CacheKind>(
-    cpu: &mut Cpu<K>,
-    bus: &mut Bus<K>,
-    _: PackedOperands,
-) -> Flow {
+/// HVC and SMC. There is neither a hypervisor nor a monitor mode: where the board has firmware that takes
+/// calls, they go there, else they are undefined, as HVC is on a core whose secure state has not enabled
+/// it (B9.3.4).
+pub fn firmware_call<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOperands) -> Flow {
     psci::call(cpu, bus)
 }
 

@@ -191,27 +191,33 @@ fn words<K: CacheKind>(cpu: &Cpu<K>, op: PackedOperands) -> (u32, u32, u32, u8) 
     (first, moved, count, op.immediate as u8)
 }
 
-fn finish<K: CacheKind>(
+/// What is moved: address, words, first register.
+type Registers = (u32, u32, u8);
+type Move<K> = fn(&mut Cpu<K>, &mut Bus<K>, Registers) -> Result<(), Fault>;
+
+fn transfer_registers<K: CacheKind>(
     cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
     op: PackedOperands,
-    moved: u32,
-    done: Result<(), Fault>,
+    move_registers: Move<K>,
 ) -> Flow {
-    match done {
-        Ok(()) => {
-            if op.is(modifier::WRITE_BACK) {
-                cpu.set_register(op.rn(), moved);
-            }
-            Flow::Next
-        }
-        Err(fault) => cpu.data_abort(fault),
+    if cpu.vectors().is_none() {
+        return cpu.undefined();
     }
+    let (address, moved, count, first) = words(cpu, op);
+    if let Err(fault) = move_registers(cpu, bus, (address, count, first)) {
+        return cpu.data_abort(fault);
+    }
+    if op.is(modifier::WRITE_BACK) {
+        cpu.set_register(op.rn(), moved);
+    }
+    Flow::Next
 }
 
 fn load_registers<K: CacheKind, const DOUBLE: bool>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
-    (mut address, count, first): (u32, u32, u8),
+    (mut address, count, first): Registers,
 ) -> Result<(), Fault> {
     cpu.memory.check_strict_alignment(address, 4)?;
     for number in 0..if DOUBLE { count / 2 } else { count } as u8 {
@@ -235,18 +241,13 @@ pub fn load<K: CacheKind, const DOUBLE: bool>(
     bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    if cpu.vectors().is_none() {
-        return cpu.undefined();
-    }
-    let (address, moved, count, first) = words(cpu, op);
-    let done = load_registers::<K, DOUBLE>(cpu, bus, (address, count, first));
-    finish(cpu, op, moved, done)
+    transfer_registers(cpu, bus, op, load_registers::<K, DOUBLE>)
 }
 
 fn store_registers<K: CacheKind, const DOUBLE: bool>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
-    (mut address, count, first): (u32, u32, u8),
+    (mut address, count, first): Registers,
 ) -> Result<(), Fault> {
     cpu.memory.check_strict_alignment(address, 4).map_err(Fault::of_store)?;
     for number in 0..if DOUBLE { count / 2 } else { count } as u8 {
@@ -270,12 +271,7 @@ pub fn store<K: CacheKind, const DOUBLE: bool>(
     bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
-    if cpu.vectors().is_none() {
-        return cpu.undefined();
-    }
-    let (address, moved, count, first) = words(cpu, op);
-    let done = store_registers::<K, DOUBLE>(cpu, bus, (address, count, first));
-    finish(cpu, op, moved, done)
+    transfer_registers(cpu, bus, op, store_registers::<K, DOUBLE>)
 }
 
 // ---- Loads and stores of elements and structures -------------------------------------------------------
