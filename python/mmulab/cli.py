@@ -621,6 +621,13 @@ def reproduce(
         ),
     ] = Path("results/reproduce"),
     seed: SeedOption = 1,
+    guesses: Annotated[
+        bool,
+        typer.Option(
+            "--guesses",
+            help="Judge again with each other value of what the machines' files guess (as often as long).",
+        ),
+    ] = False,
 ) -> Result:
     """Reproduce a paper: published and measured results, claim by claim.
 
@@ -635,7 +642,7 @@ def reproduce(
     claims: list[dict[str, Any]] = []
     for name in names:
         folder = directory(dir / name)
-        run = papers.Run(full=full, folder=folder, seed=seed, progress=note)
+        run = papers.Run(full=full, folder=folder, seed=seed, progress=note, guesses=guesses)
         reproduction = papers.reproduce(name, run)
         claims += [claim.as_dict() for claim in reproduction.claims]
         note(f"The report: {report.write_reproduction(folder, reproduction)}")

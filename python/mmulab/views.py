@@ -336,12 +336,15 @@ def calibration(calibrated: Calibration) -> RenderableType:
 def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Published against ours, claim by claim."""
     table = _table("Published against ours")
-    for heading in ("claim", "verdict", "published", "ours", "why"):
+    columns = ["claim", "verdict", "published", "ours", "why"]
+    if any(row["guesses"] for row in rows):
+        columns.append("guesses")
+    for heading in columns:
         table.add_column(heading, no_wrap=heading in ("claim", "verdict"), vertical="top")
     colours = {"holds": "green", "differs": "red"}
     for row in rows:
         verdict = Text(row["verdict"], style=colours.get(row["verdict"], "dim"))
-        table.add_row(row["id"], verdict, row["published"], row["ours"], row["why"])
+        table.add_row(row["id"], verdict, *(row[column] for column in columns[2:]))
     return table
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import vl_convert
 
 from mmulab.errors import InputError
 from mmulab.files import replacing
+from mmulab.machine import Machine
 
 PAPERS = {
     "vm-study-1998": "mmulab.papers.vm_study_1998",
@@ -56,8 +57,6 @@ class Published:
     def judge(self, holds: bool, ours: str, why: str = "") -> Claim:
         """Our verdict: `ours` gives the numbers that decide it, `why` explains a difference and is
         not said where the claim holds."""
-        if not holds and not why:
-            raise ValueError(f"{self.id} differs and needs an explanation")
         return self._claim(Verdict.HOLDS if holds else Verdict.DIFFERS, ours, "" if holds else why)
 
     def not_evaluated(self, why: str, ours: str = "") -> Claim:
@@ -81,6 +80,8 @@ class Claim:
     reason: str
     ours: str
     why: str
+    guesses: str = ""
+    """What other values of the machines' guesses do to the verdict, where that was asked for."""
 
     def as_dict(self) -> dict[str, str]:
         """The claim as plain text fields."""
@@ -98,6 +99,14 @@ class Run:
     seed: int = 1
     progress: Callable[[str], None] = lambda line: None
     """Called with a line of text at each step."""
+    guesses: bool = False
+    """Judge again with each other value of the machines' guesses; see `mmulab.papers.guesses`."""
+    changed: Mapping[str, Machine] = dataclasses.field(default_factory=dict)
+    """Machines that stand for those of a name: with another value of a guess."""
+
+    def machine(self, name: str) -> Machine:
+        """The machine to run on."""
+        return self.changed.get(name) or Machine.load(name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +133,12 @@ class Reproduction:
     """What was run, in sentences: programs, inputs, sizes, machines."""
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What all numbers depend on (`inputs_provenance`, `full`, `seed`); each table file contains it."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` where a difference has no explanation."""
+        for claim in self.claims:
+            if claim.verdict is Verdict.DIFFERS and not claim.why:
+                raise ValueError(f"{claim.id} differs and needs an explanation")
 
     @property
     def all_hold(self) -> bool:

@@ -87,6 +87,13 @@ def judge(
     """Every claim, in the paper's order; without Linux what the microkernel says of its claims."""
     return [
         *(fass_linux.judge(linux_rows, claims) if linux_rows else on_linux(measured, claims)),
+        *on_the_microkernel(measured, claims),
+    ]
+
+
+def on_the_microkernel(measured: Measured, claims: dict[str, Published]) -> list[Claim]:
+    """The claims of the paper's L4 half, and on the processor."""
+    return [
         private_mappings(measured, claims["fass03-07"]),
         shared_mappings(measured, claims["fass03-08"]),
         largest_ratios(measured, claims["fass03-09"]),

@@ -67,14 +67,18 @@ class Guest:
         return self.lap[what] / self.lap["per"]
 
 
-def boot(machine: str, scheme: str, run: str, *, check: bool = False, **options: object) -> Guest:
+def boot(
+    machine: str | mmulab.Machine, scheme: str, run: str, *, check: bool = False, **options: object
+) -> Guest:
     """Boots the kernel with a scheme and a benchmark program; see `guests/bench`."""
-    image = guests.image(f"microkernel-{ARCHITECTURES[machine]}")
+    if isinstance(machine, str):
+        machine = mmulab.Machine.load(machine)
+    image = guests.image(f"microkernel-{ARCHITECTURES[machine.name]}")
     words = [f"scheme={scheme}", f"run={run}"]
     words += [f"{name}={value}" for name, value in options.items()]
     result = mmulab.boot(image, machine, append=" ".join(words), check=check)
     if result.exit != 0:
         said = result.console[-300:]
-        raise InputError(f"the guest failed ({' '.join(words)} on {machine}): {said!r}")
-    clock_hz = int(str(mmulab.Machine.load(machine).get("core.clock_hz")))
+        raise InputError(f"the guest failed ({' '.join(words)} on {machine.label}): {said!r}")
+    clock_hz = int(str(machine.get("core.clock_hz")))
     return Guest(result, clock_hz)

@@ -14,16 +14,20 @@ from typing import Any
 
 import mmulab
 from mmulab.papers import Reproduction, Run, published_claims, save_figures
+from mmulab.papers.guesses import over_guesses
 from mmulab.papers.study_choice import chosen
 from mmulab.papers.study_programs import QUICK, Candidate, Program, programs
 from mmulab.papers.study_programs import missing_packages as missing
 from mmulab.papers.vm_study_cells import (
+    HASHED,
     KIB,
     L1_SIZES,
     L2_SIZES,
     LINES,
     ORGANISATIONS,
     PLOTTED_LINES,
+    TABLE_ADDRESS,
+    TABLE_START,
     WITH_TLB,
     Cell,
     Cells,
@@ -31,6 +35,7 @@ from mmulab.papers.vm_study_cells import (
     Configuration,
     cross_product,
     table_heads,
+    table_moved,
 )
 from mmulab.papers.vm_study_claims import evaluate
 from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
@@ -39,6 +44,7 @@ from mmulab.provenance import inputs_provenance
 
 PAPER = "vm_study_1998"
 TITLE = "A look at several memory-management units (Jacob and Mudge, 1998)"
+MACHINES = [*ORGANISATIONS, "inverted-hw"]
 MAXIMUM_INSTRUCTIONS = 200_000_000
 """The study's limit for a run."""
 SHORT_L1_SIZES = [size * KIB for size in (4, 8, 32, 128)]
@@ -52,6 +58,38 @@ def reproduce(run: Run) -> Reproduction:
     traces = {program.name: trace_of(program, folder, run) for program in recorded}
     pages = {program: pages_of(trace) for program, trace in traces.items()}
     heads = {program: table_heads(number) for program, number in pages.items()}
+    cells, evidence = measure(traces, heads, folder, run)
+    published = published_claims(PAPER)
+    claims = evaluate(cells, evidence, published)
+    tables = {"cells": cells.table(), "experiments": evidence.table()}
+    if run.guesses:
+        claims, tables["guesses"] = over_guesses(
+            run,
+            MACHINES,
+            claims,
+            lambda changed: evaluate(*measure(traces, heads, folder, changed), published),
+        )
+    drawn = figures(cells)
+    save_figures(drawn, run.folder / "figures")
+    return Reproduction(
+        paper=PAPER,
+        title=TITLE,
+        claims=claims,
+        figures=drawn,
+        tables=tables,
+        notes=notes(traces, pages, run),
+        provenance={
+            **inputs_provenance(MACHINES, traces.values()),
+            "full": run.full,
+            "seed": run.seed,
+        },
+    )
+
+
+def measure(
+    traces: Mapping[str, Path], heads: Mapping[str, int], folder: Path, run: Run
+) -> tuple[Cells, Evidence]:
+    """Every cell, and the experiments beside them."""
     evidence = look_into(traces, heads, run)
     swept = [
         cell
@@ -59,22 +97,7 @@ def reproduce(run: Run) -> Reproduction:
         for cell in sweep(program, trace, heads[program], folder, run)
     ]
     # The plain machines among the experiments tell more of themselves than a sweep's rows do.
-    cells = Cells([*swept, *evidence.plain()])
-    drawn = figures(cells)
-    save_figures(drawn, run.folder / "figures")
-    return Reproduction(
-        paper=PAPER,
-        title=TITLE,
-        claims=evaluate(cells, evidence, published_claims(PAPER)),
-        figures=drawn,
-        tables={"cells": cells.table(), "experiments": evidence.table()},
-        notes=notes(traces, pages, len(swept)),
-        provenance={
-            **inputs_provenance([*ORGANISATIONS, "inverted-hw"], traces.values()),
-            "full": run.full,
-            "seed": run.seed,
-        },
-    )
+    return Cells([*swept, *evidence.plain()]), evidence
 
 
 def candidates(run: Run) -> dict[str, Candidate]:
@@ -130,11 +153,15 @@ def sweep(program: str, trace: Path, heads: int, folder: Path, run: Run) -> list
     all_of_them = configurations(program, run.full)
     study = mmulab.Study(
         traces=[trace],
-        machines=[machine_of(one, one.changes(heads)) for one in all_of_them],
+        machines=[machine_of(one, one.changes(heads), run) for one in all_of_them],
         seed=run.seed,
     )
+    # Each other value of a guess is a study of its own, which is continued by itself.
+    of_guess = "".join(f"-{machine.sha256[:12]}" for machine in run.changed.values())
     table = mmulab.sweep(
-        study, folder / f"sweep-{program}.parquet", progress=every_tenth(program, run.progress)
+        study,
+        folder / f"sweep-{program}{of_guess}.parquet",
+        progress=every_tenth(program, run.progress),
     )
     return [
         cell_of(program, configuration, row)
@@ -173,13 +200,14 @@ def every_tenth(program: str, tell: Callable[[str], None]) -> Callable[[int, int
     return progress
 
 
-def look_into(traces: dict[str, Path], heads: dict[str, int], run: Run) -> Evidence:
+def look_into(traces: Mapping[str, Path], heads: Mapping[str, int], run: Run) -> Evidence:
     """Runs the experiments."""
     found = {}
     for program, trace in traces.items():
         run.progress(f"experiments with {program}")
         machines = [
-            machine_of(one.configuration, one.all_changes(heads[program])) for one in EXPERIMENTS
+            machine_of(one.configuration, one.all_changes(heads[program]), run)
+            for one in EXPERIMENTS
         ]
         results = mmulab.replay(trace, machines, seed=run.seed, guesses=False)
         for experiment, result in zip(EXPERIMENTS, results, strict=True):
@@ -204,13 +232,19 @@ def chains_of(counted: dict[str, Any]) -> Chains:
     return Chains(counted["pages"], counted["heads"], counted["mean_search_by_page"])
 
 
-def machine_of(configuration: Configuration, changes: Mapping[str, int | str]) -> mmulab.Machine:
-    """The shipped machine of an organisation, changed."""
-    return mmulab.Machine.load(configuration.organisation).with_changes(changes)
+def machine_of(
+    configuration: Configuration, changes: Mapping[str, int | str], run: Run
+) -> mmulab.Machine:
+    """The run's machine of an organisation, changed."""
+    machine = run.machine(configuration.organisation)
+    if configuration.organisation in run.changed and configuration.organisation in HASHED:
+        changes = table_moved(changes, int(str(machine.get(TABLE_START))) - TABLE_ADDRESS)
+    return machine.with_changes(changes)
 
 
-def notes(traces: dict[str, Path], pages: dict[str, int], replays: int) -> str:
+def notes(traces: dict[str, Path], pages: dict[str, int], run: Run) -> str:
     """What was run."""
+    replays = sum(len(configurations(name, run.full)) for name in traces)
     lines = [f"{replays} replays of three programs."]
     for name, trace in traces.items():
         information = mmulab.trace_information(trace)

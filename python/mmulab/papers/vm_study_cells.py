@@ -27,6 +27,8 @@ STUDY_MEMORY_PAGES = 2048
 PTE_BYTES = 16
 TABLE_ADDRESS = 0x8010_0000
 """Where the machine files have the table, a guess."""
+TABLE_START = "organisation.hash_table.base_address"
+COLLISION_TABLE_START = "organisation.collision_table.base_address"
 PLOTTED_LINES = (64, 128)
 """L1 and L2 line sizes of the study's break-downs, "consistently at or near the top" (4.2)."""
 
@@ -78,8 +80,17 @@ def table_changes(heads: int, offset_bytes: int = 0) -> dict[str, int]:
     address = TABLE_ADDRESS + offset_bytes
     return {
         "organisation.hash_table.entries": heads,
-        "organisation.hash_table.base_address": address,
-        "organisation.collision_table.base_address": address + heads * PTE_BYTES,
+        TABLE_START: address,
+        COLLISION_TABLE_START: address + heads * PTE_BYTES,
+    }
+
+
+def table_moved(changes: Mapping[str, int | str], offset_bytes: int) -> dict[str, int | str]:
+    """The same values with the inverted table somewhere else."""
+    starts = (TABLE_START, COLLISION_TABLE_START)
+    return {
+        path: int(value) + offset_bytes if path in starts else value
+        for path, value in changes.items()
     }
 
 
