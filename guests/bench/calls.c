@@ -147,6 +147,14 @@ static void waits_for(u32 whom)
 	thread_destroy(self());
 }
 
+// Sends to the root, and then waits for one that waits to send to it.
+static void sends_and_waits_for(u32 whom)
+{
+	struct message m = { { 'w' } };
+	happened(ipc(root_thread, whom, &m) == whom && m.word[0] == 'v' ? 'W' : '?');
+	thread_destroy(self());
+}
+
 static void messages(void)
 {
 	struct message m = { { 1, 2, 3, 4, 5, 6 } };
@@ -205,9 +213,43 @@ static void messages(void)
 	thread_destroy(a);
 	thread_destroy(c);
 	happened_exactly("abc");
+	fresh_slice();
+	// Whose message is taken takes one in its turn.
+	b = thread(sends_elsewhere, 1, 'v', PRIORITY);
+	sent_to = thread(sends_and_waits_for, 0, b, PRIORITY);
+	let_others_run();
+	check(ipc_receive(ANY, &m) == sent_to && m.word[0] == 'w', "the first of a chain");
+	let_others_run();
+	check(happened_exactly("W0"), "a chain of threads that wait to send");
 }
 
 // ---- faults ------------------------------------------------------------------------------------
+static void touches(u32 address)
+{
+	*(volatile u32 *)address = 1;
+	happened('t');
+	thread_destroy(self());
+}
+
+// Faults that wait, as the pager does something else.
+static void waiting_faults(void)
+{
+	struct message m = { { 0 } };
+	u32 it = thread(touches, 0, OTHER_AT, PRIORITY);
+	let_others_run();
+	check(ipc_receive(ANY, &m) == it && m.word[0] == FAULT_DATA && m.word[1] == OTHER_AT, "a fault that waited");
+	map(0, OTHER_AT, 1, READ_WRITE);
+	ipc_send(it, &m);
+	let_others_run();
+	check(happened_exactly("t"), "the reply to a fault that waited");
+	unmap(0, OTHER_AT, 1);
+	u32 pager = thread(sender, 1, 'p', PRIORITY);
+	it = thread_create(0, (u32)touches, STACKS_AT + PAGE_BYTES, OTHER_AT, PRIORITY, pager);
+	let_others_run();
+	check(thread_destroy(pager) == 0 && thread_destroy(it) == 0, "a pager that is gone, and a thread that waits for it");
+	happened_exactly("p");
+}
+
 static void faults(void)
 {
 	struct message m = { { WRITE, OTHER_AT + 8, 5, 7, 7, 7 } };
@@ -315,7 +357,7 @@ static void threads_and_time(void)
 	thread(tell, 2, 'c', PRIORITY - 1);
 	let_others_run();
 	check(happened_exactly("abab"), "equal threads take turns, a worse one waits");
-	sleep_until(clock_microseconds() + 3000);
+	sleep_until(clock_microseconds() + 20000); // the checks of invariants take long
 	check(happened_exactly("cc"), "a worse one runs while the others sleep");
 	wake_at = clock_microseconds() + 50000; // when all sleep, on a busy host too
 	thread(sleeper, 0, 'b', PRIORITY + 1);
@@ -346,6 +388,7 @@ u32 calls(void)
 	root_thread = self();
 	map(0, STACKS_AT, 8, READ_WRITE);
 	messages();
+	waiting_faults();
 	faults();
 	threads_and_time();
 	memory_calls(root_thread);

@@ -3,6 +3,8 @@
 #include "calls.h"
 
 #define FIXED_AT 0x90000000
+#define FULL_AT 0xa0000000
+#define FULL_PAGES 0x2000 // as many as memory has
 #define SP804 0x101e2000
 #define PL011 0x101f1000
 #define MEMORY_END 0x02000000 // that the kernel knows of
@@ -149,6 +151,14 @@ static void sections(void)
 	check(!reads(&second, FIXED_AT + SECTION + SECTION / 2, 0), "and no more of the second");
 	unmap(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
 	unmap(b, FIXED_AT, 2 * SECTION / PAGE_BYTES);
+	// All but the first page are for reading only.
+	map(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES, RIGHT_READ);
+	map(a, FIXED_AT + SECTION, 1, READ_WRITE);
+	check(share(a, FIXED_AT + SECTION, b, FIXED_AT + SECTION, SECTION / PAGE_BYTES, RIGHT_READ) == 0,
+	      "a section with pages of two kinds is shared for reading");
+	check(!writes(&second, FIXED_AT + SECTION, 1) && reads(&second, FIXED_AT + SECTION, 0), "and not for writing");
+	unmap(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
+	unmap(b, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
 	check(share(a, FIXED_AT, b, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section is shared");
 	check(share(a, FIXED_AT, c, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "and with a third");
 	check(reads(&second, FIXED_AT, 1) && reads(&third, FIXED_AT + SECTION - PAGE_BYTES, 2), "what it holds");
@@ -209,6 +219,32 @@ static void two_pairs(void)
 	unmap(second.space, FIXED_AT, pages);
 	unmap(third.space, other, pages);
 	process_end(&fourth);
+}
+
+// A shared section while no frame is left: what needs one is refused, and leaves everything as it was.
+static void full_memory(void)
+{
+	u32 a = first.space, b = second.space, c = third.space, pages = SECTION / PAGE_BYTES;
+	if (map(a, FIXED_AT, pages, READ_WRITE) < 0)
+		return; // guaranteed FCSE refuses
+	writes(&first, FIXED_AT, 1);
+	share(a, FIXED_AT, b, FIXED_AT, pages, READ_WRITE);
+	map(a, FIXED_AT + SECTION, pages, READ_WRITE);
+	copy(a, FIXED_AT + SECTION, c, LOW_AT, 1); // to be shared for writing it needs a page of its own
+	writes(&first, LOW_AT, 0);
+	check(map(0, FULL_AT, FULL_PAGES, READ_WRITE) == ERROR_NO_MEMORY && free_frames() == 0, "more pages than frames");
+	bool unmapped = unmap(b, FIXED_AT, 1) == 0; // without a frame for a table of its own it is refused
+	check(share(a, FIXED_AT + SECTION, b, FIXED_AT + SECTION, pages, READ_WRITE) == ERROR_NO_MEMORY,
+	      "a section with a copied page is shared");
+	check(copy(a, FIXED_AT, c, OTHER_AT, 1) != 0 || unmap(c, OTHER_AT, 1) == 0, "a copy while memory is full");
+	unmap(0, FULL_AT, FULL_PAGES);
+	check(reads(&second, FIXED_AT, 1) == !unmapped && reads(&first, FIXED_AT, 1), "what is as it was");
+	check(!reads(&second, FIXED_AT + SECTION, 0), "what was refused is not there");
+	check(writes(&first, FIXED_AT + PAGE_BYTES, 2) && reads(&second, FIXED_AT + PAGE_BYTES, 2), "the rest is shared still");
+	check(unmap(b, FIXED_AT, 1) == 0 && !reads(&second, FIXED_AT, 1), "unmapped now");
+	check(unmap(a, FIXED_AT, pages) == 0 && unmap(a, FIXED_AT + SECTION, pages) == 0, "the end of the sections");
+	unmap(b, FIXED_AT, 2 * pages);
+	unmap(c, LOW_AT, 1);
 }
 
 // Three spaces with one PID under best effort FCSE; one that did not run last ends.
@@ -295,6 +331,7 @@ void memory_calls(u32 root_thread)
 	}
 	start_all();
 	two_pairs();
+	full_memory();
 	end_all();
 	ended_neighbour();
 	own_slot(&first);
