@@ -302,3 +302,27 @@ fn an_instruction_line_can_be_fetched_before_it_runs() {
         assert_eq!((executed(true), executed(false)), (1, 2), "{name}");
     }
 }
+
+/// Whether an allocated line's address is translated is a value of the machine; either way the dirty lines of
+/// the set leave, and with it, each unmapped one is walked for.
+#[test]
+fn allocating_lines_cleans_the_cache_with_or_without_walks() {
+    let lines = 32;
+    let run = |translates: &str| {
+        let mut code = with_alias();
+        code.load(4, 1, 0).store(3, 1, 0);
+        for line in 0..lines {
+            // 32 ways of a set: 1 KB apart.
+            code.set(6, 0xfff0_0000 + line * 1024).system(6, 7, 2, 5);
+        }
+        code.system(0, 7, 10, 4);
+        look(&mut code);
+        run(&machine("ixp425", &[("core.line_allocation_translates", translates)]), &code)
+    };
+    let (without, with) = (run("false"), run("true"));
+    assert_eq!(without.register(5), 0x22);
+    assert_eq!(with.register(5), 0x22);
+    let walks = |run: &support::Run| run.outcome.causes["dtlb-walk"].count;
+    assert_eq!(walks(&with) - walks(&without), u64::from(lines));
+    assert!(with.outcome.cycles > without.outcome.cycles);
+}

@@ -78,6 +78,10 @@ pub struct ArmCore {
     pub pid_bits: u32,
     /// Entries of the branch target buffer; 0 for none.
     pub branch_buffer_entries: u32,
+    /// XScale: whether allocating a line of the data cache (c7, c2, 5) translates the address, which then
+    /// is looked up in the TLB and walked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_allocation_translates: Option<bool>,
 }
 
 /// Version of the ARM architecture.
@@ -243,6 +247,8 @@ impl SystemMachine {
             memory: self.memory.clone(),
             line_operation_cycles: self.timing.line_operation_cycles,
             whole_operation_cycles: self.timing.whole_operation_cycles,
+            // Other cores do not allocate lines by an operation.
+            line_allocation_translates: self.core.line_allocation_translates.unwrap_or(true),
         }
     }
 
@@ -282,6 +288,13 @@ impl SystemMachine {
             return Err(ConfigurationError::new(
                 "timing.divide_cycles",
                 "is missing: ARMv7-A cores here divide",
+            ));
+        }
+        let allocates_lines = self.core.coprocessor == ArmCoprocessor::Xscale;
+        if allocates_lines != self.core.line_allocation_translates.is_some() {
+            return Err(ConfigurationError::new(
+                "core.line_allocation_translates",
+                "is a value of XScale cores, and of no others",
             ));
         }
         if self.core.cache_type_class > 15 {

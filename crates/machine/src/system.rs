@@ -41,6 +41,8 @@ pub struct Platform {
     pub line_operation_cycles: u8,
     /// A maintenance operation on a whole cache or TLB.
     pub whole_operation_cycles: u8,
+    /// Whether an operation that allocates a data line translates its address.
+    pub line_allocation_translates: bool,
 }
 
 /// The devices around the cores, and where memory is.

@@ -223,7 +223,11 @@ impl<C: Core> CoreMemory<C> {
         };
         let slot = if virtually {
             let slot = leave(self, bus, address, address);
-            let physical = self.physical_or_same(bus, address);
+            let physical = if self.line_allocation_translates {
+                self.physical_or_same(bus, address)
+            } else {
+                address
+            };
             self.dcache.fill_tag(slot, address, physical);
             slot
         } else {

@@ -102,6 +102,7 @@ pub struct CoreMemory<C: Core> {
     pub(crate) timing: MemoryShape,
     pub(crate) line_operation_cycles: u8,
     pub(crate) whole_operation_cycles: u8,
+    pub(crate) line_allocation_translates: bool,
     /// What the shape of the caches says of their replacement, instructions and data.
     pub(crate) replacement: [mmulab_hardware::Replacement; 2],
 
@@ -202,6 +203,7 @@ impl<C: Core> CoreMemory<C> {
             timing: platform.memory.clone(),
             line_operation_cycles: platform.line_operation_cycles,
             whole_operation_cycles: platform.whole_operation_cycles,
+            line_allocation_translates: platform.line_allocation_translates,
             replacement: [&platform.icache, &platform.dcache]
                 .map(|shape| replacement(shape.replacement)),
             coherence: platform.coherence.clone().unwrap_or_default(),

@@ -477,6 +477,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
         },
         line_operation_cycles: 1,
         whole_operation_cycles: 1,
+        line_allocation_translates: true,
     }
 }
 

@@ -1,0 +1,70 @@
+"""What the papers' benchmarks take on Linux, unmodified and with each scheme of address spaces.
+
+    measure.py [-m MACHINE] [--set KEY=VALUE] [--repeat N] [BENCHMARK...]
+
+BENCHMARK is what `lat` is told, such as "ctx 0 2 8" or "fork"; without one it is the whole set. Prints a
+Markdown table: medians of N runs, in one boot for each kernel. Needs `make linux-spaces` and, for the
+unmodified kernels, `make -C guests/linux OUT=$PWD/build/linux plain`.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import run
+
+UNMODIFIED = "unmodified"
+HOPS = 400
+KERNELS = (UNMODIFIED, *run.SCHEMES)
+SET = (
+    "ctx 0 2 8 13 16 24", "ctx 16 2 8", "pipe", "fifo", "unix", "fcntl", "fork", "exec", "sh", "bw_pipe",
+    "bw_unix",
+)  # fmt: skip
+RESULT = re.compile(r"^lat (.+?): (-?[\d.]+) (us|MB/s)", re.M)
+
+
+def measure(machine, kernel, benchmarks, repeat=1, settings=()):
+    """The median of each result by its name and unit."""
+    once = " && ".join(f"lat {benchmark}" for benchmark in benchmarks)
+    every = " ".join(str(number) for number in range(repeat))
+    plain = kernel == UNMODIFIED
+    result = run.ours(
+        machine,
+        f"export LAT_HOPS={HOPS}; for i in {every}; do {once} || exit 1; done",
+        spaces=None if plain else kernel,
+        kernel_folder=run.WITH_SPACES[machine].replace("spaces", "plain") if plain else None,
+        settings=settings,
+    )
+    if not result.succeeded:
+        raise SystemExit(f"{machine}, {kernel}: {result.end}\n{result.console[-500:]}")
+    found = {}
+    for name, value, unit in RESULT.findall(result.console):
+        found.setdefault(f"{name}, {unit}", []).append(float(value))
+    return {name: median(values) for name, values in found.items()}
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("-m", "--machine", default="ixp425", choices=list(run.WITH_SPACES))
+    options.add_argument("--repeat", type=int, default=1)
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    options.add_argument("benchmark", nargs="*", default=SET)
+    chosen = options.parse_args()
+    settings = [setting.split("=", 1) for setting in chosen.set]
+    found = {}
+    for kernel in KERNELS:
+        print(f"{chosen.machine}, {kernel}", file=sys.stderr)
+        found[kernel] = measure(chosen.machine, kernel, chosen.benchmark, chosen.repeat, settings)
+    print("|", "|", *(f"{kernel} |" for kernel in KERNELS))
+    print("|---|" + "---:|" * len(KERNELS))
+    for name in found[UNMODIFIED]:
+        print(f"| {name} |", *(f"{found[kernel].get(name, 'refused')} |" for kernel in KERNELS))
+
+
+if __name__ == "__main__":
+    main()
