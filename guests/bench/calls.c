@@ -155,6 +155,26 @@ static void sends_and_waits_for(u32 whom)
 	thread_destroy(self());
 }
 
+// Sends to the root with a number in a register that no message holds.
+#define IN_R10 0x5e
+__attribute__((naked)) static void sends_with_registers(u32 root)
+{
+	(void)root;
+	__asm__ volatile("mov r10, %0\n\tmov r1, r0\n\tmov r12, %1\n1:\n\tswi 0\n\tb 1b" ::"i"(IN_R10), "i"(CALL_IPC));
+}
+
+static u32 r10_after_a_message(u32 from)
+{
+	register u32 r0 __asm__("r0") = 0;
+	register u32 r1 __asm__("r1") = from;
+	register u32 number __asm__("r12") = CALL_IPC;
+	__asm__ volatile("swi 0\n\tmov r0, r10"
+			 : "+r"(r0), "+r"(r1), "+r"(number)
+			 :
+			 : "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "cc", "memory");
+	return r0;
+}
+
 static void messages(void)
 {
 	struct message m = { { 1, 2, 3, 4, 5, 6 } };
@@ -221,6 +241,19 @@ static void messages(void)
 	check(ipc_receive(ANY, &m) == sent_to && m.word[0] == 'w', "the first of a chain");
 	let_others_run();
 	check(happened_exactly("W0"), "a chain of threads that wait to send");
+	a = thread(sends_with_registers, 0, root_thread, PRIORITY);
+	let_others_run();
+	check(r10_after_a_message(a) != IN_R10, "a message has more words than six");
+	thread_destroy(a);
+	// Who waits for somebody takes no other's message.
+	a = thread(echo, 0, root_thread, PRIORITY);
+	sent_to = thread(waits_for, 1, a, PRIORITY);
+	thread(sends_elsewhere, 2, 'e', PRIORITY);
+	let_others_run();
+	check(happened_exactly(""), "a message to one that waits for another");
+	thread_destroy(a);
+	let_others_run();
+	check(happened_exactly("gn"), "both learn of the end of those that they waited for");
 }
 
 // ---- faults ------------------------------------------------------------------------------------
@@ -248,6 +281,10 @@ static void waiting_faults(void)
 	let_others_run();
 	check(thread_destroy(pager) == 0 && thread_destroy(it) == 0, "a pager that is gone, and a thread that waits for it");
 	happened_exactly("p");
+	// Without a pager the kernel tells; where nothing is, so that the address is the same in each build.
+	it = thread_create(0, OTHER_AT, STACKS_AT + PAGE_BYTES, 0, PRIORITY, NOBODY);
+	let_others_run();
+	check(thread_destroy(it) == 0, "a thread that has stopped");
 }
 
 static void faults(void)

@@ -30,6 +30,11 @@ static void ranges(void)
 	check(copy(space, LOW_AT, second.space, LOW_AT + 4, 1) == ERROR_INVALID, "copied to within a page");
 	check(map_device(space, LOW_AT, 0x00200000) == ERROR_INVALID, "memory as a device");
 	check(map_device(space, LOW_AT, 0x101ff004) == ERROR_INVALID, "a device within a page");
+	u32 gone = space_create();
+	space_destroy(gone);
+	u32 next = space_create();
+	check(next != gone && map(gone, LOW_AT, 1, READ_WRITE) == ERROR_INVALID, "a destroyed space's id is another's");
+	space_destroy(next);
 	check(space_destroy(NOBODY) == ERROR_INVALID, "no space is destroyed");
 	check(space_destroy(0) == ERROR_INVALID, "the caller's own space is destroyed");
 	check(counter(COUNTERS) == 0, "a counter that is none");
@@ -51,6 +56,8 @@ static void sharing(void)
 	check(copy(a, LOW_AT, c, OTHER_AT, 2) == 0, "a shared page is copied");
 	check(writes(&first, LOW_AT, 5) && writes(&third, OTHER_AT, 6), "the copy and the page");
 	check(reads(&third, OTHER_AT, 6) && reads(&first, LOW_AT, 5) && reads(&third, LOW_AT, 5), "are two");
+	if (copy(a, LOW_AT, c, FIXED_AT, 1) == 0) // guaranteed FCSE refuses, and keeps no frame for it
+		unmap(c, FIXED_AT, 1);
 	// Its own page, which it has written to: the sharer sees what it writes next.
 	volatile u32 *own = (volatile u32 *)OTHER_AT;
 	map(0, OTHER_AT, 1, READ_WRITE);
@@ -160,6 +167,9 @@ static void sections(void)
 	unmap(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
 	unmap(b, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
 	check(share(a, FIXED_AT, b, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section is shared");
+	u32 frames = free_frames();
+	check(share(a, FIXED_AT, c, LOW_AT, 1, READ_WRITE) == 0 && free_frames() == frames, "one of its pages is shared");
+	unmap(c, LOW_AT, 1);
 	check(share(a, FIXED_AT, c, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "and with a third");
 	check(reads(&second, FIXED_AT, 1) && reads(&third, FIXED_AT + SECTION - PAGE_BYTES, 2), "what it holds");
 	check(writes(&third, FIXED_AT, 3) && reads(&first, FIXED_AT, 3) && reads(&second, FIXED_AT, 3), "what one of them writes");
@@ -241,6 +251,12 @@ static void full_memory(void)
 	check(reads(&second, FIXED_AT, 1) == !unmapped && reads(&first, FIXED_AT, 1), "what is as it was");
 	check(!reads(&second, FIXED_AT + SECTION, 0), "what was refused is not there");
 	check(writes(&first, FIXED_AT + PAGE_BYTES, 2) && reads(&second, FIXED_AT + PAGE_BYTES, 2), "the rest is shared still");
+	copy(a, FIXED_AT + SECTION + PAGE_BYTES, c, OTHER_AT, 1);
+	check(share(a, FIXED_AT + SECTION, b, FIXED_AT + SECTION, pages, READ_WRITE) == 0, "a section with copied pages");
+	check(writes(&second, FIXED_AT + SECTION + PAGE_BYTES, 3) && reads(&first, FIXED_AT + SECTION + PAGE_BYTES, 3),
+	      "is one for both");
+	check(reads(&third, OTHER_AT, 0), "and not for the copy's owner");
+	unmap(c, OTHER_AT, 1);
 	check(unmap(b, FIXED_AT, 1) == 0 && !reads(&second, FIXED_AT, 1), "unmapped now");
 	check(unmap(a, FIXED_AT, pages) == 0 && unmap(a, FIXED_AT + SECTION, pages) == 0, "the end of the sections");
 	unmap(b, FIXED_AT, 2 * pages);

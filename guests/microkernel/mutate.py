@@ -93,7 +93,7 @@ class Program:
     schemes: tuple[str, ...] = ()
     """Only under these; all of them if empty."""
     slower: float = 2.0
-    """How many times as many cycles as the kernel as it is are too many."""
+    """How many times as many cycles of what is measured as the kernel as it is are too many."""
     counted: bool = False
     """Whether the kernel's counters must be the same: no time slice decides who runs."""
 
@@ -111,14 +111,14 @@ PROGRAMS = [
     Program("sa1100", "fuzz calls=1500", checked=True),
     Program("arm926ej-s", "random operations=250 spaces=8", checked=True),
     Program("sa1100", "pingpong clients=20 rounds=300", slower=1.03, counted=True),
-    Program("sa1100", "storm groups=1 loops=2"),
+    Program("sa1100", "storm groups=1 loops=2", slower=1.05),
     Program("sa1100", "events", counted=True),
     Program("ixp425", "calls path=general"),
     Program("sa1100", "attack attack=unshared_slot", checked=True, schemes=SHARING),
     Program("sa1100", "attack attack=shared_translation", checked=True, schemes=SHARING),
     Program("sa1100", "attack attack=stale_section", checked=True, schemes=SHARING),
     Program("sa1100", "attack attack=many_sections", checked=True, schemes=TWO),
-    Program("sa1100", "library processes=18 pages=12 laps=3", checked=True, slower=1.2),
+    Program("sa1100", "library processes=18 pages=12 laps=3", checked=True, slower=1.03),
     Program("ixp425", "attack attack=gone_sharer", schemes=SHARING),
     Program("ixp425", "attack attack=interrupted_end", schemes=SHARING),
     Program("ixp425", "attack attack=shared_secret"),
@@ -128,12 +128,12 @@ PROGRAMS = [
     Program("arm926ej-s", "attack attack=thumb"),
     Program("sa1100", "attack attack=many_mappings"),
     Program("sa1100", "periodic period=1000 samples=50"),
-    Program("sa1100", "pingpong clients=20 rounds=300 path=general", slower=1.1, counted=True),
+    Program("sa1100", "pingpong clients=20 rounds=300 path=general", slower=1.03, counted=True),
     Program("sa1100", "pingpong clients=40 rounds=300", slower=1.03),
-    Program("sa1100", "pingpong clients=70 rounds=300", slower=1.1),
+    Program("sa1100", "pingpong clients=70 rounds=300", slower=1.03),
     Program("sa1100", "calls", schemes=("fcse_best_effort",)),
-    Program("sa1100", "ring processes=6 kilobytes=4 rounds=5 array=same", slower=1.2, counted=True),
-    Program("sa1100", "extreme processes=4 pages=8 mapping=shared laps=5", slower=1.2),
+    Program("sa1100", "ring processes=6 kilobytes=4 rounds=5 array=same", slower=1.03, counted=True),
+    Program("sa1100", "extreme processes=4 pages=8 mapping=shared laps=5", slower=1.03),
     Program("sa1100", "switches", counted=True),
     Program("sa1100", "recycled", counted=True),
     Program("sa1100", "attack attack=latency"),
@@ -319,6 +319,7 @@ class Outcome:
     counted: list[str]
     instructions: int
     cycles: int
+    """Of the laps that the program measures; of the whole run where there is none."""
 
 
 def run(program: Program, scheme: str, image: Path, most: int) -> Outcome:
@@ -347,7 +348,8 @@ def run(program: Program, scheme: str, image: Path, most: int) -> Outcome:
         for field in line.split()
         if field.split("=")[0] not in TIMED
     ]
-    return Outcome(wrong, lines, counted, result.instructions, result.cycles)
+    laps = sum(int(cycles) for cycles in re.findall(r"^= .* cycles=(\d+)", result.console, re.M))
+    return Outcome(wrong, lines, counted, result.instructions, laps or result.cycles)
 
 
 class Judge:

@@ -88,6 +88,7 @@ static void check_thread(const struct thread *thread)
 	must(!thread->waits_for || thread->state == THREAD_READY, "a thread waits and does something else", index);
 	must(!thread->waits_for || thread->waits_for == ANY || thread_find(thread->waits_for), "a thread waits for nobody", index);
 	must(thread->waits_for != thread->id, "a thread waits for itself", index);
+	must(!(thread->pc & 1) || thread->waits_for, "a thread that does not wait is marked as waiting in Thumb state", index);
 	const struct space *space = thread->space;
 	must(space >= spaces && space < spaces + SPACES && space->id, "a thread has no space", index);
 	must(thread->pid == space->pid << 25, "a thread has another PID than its space", index);
@@ -147,6 +148,8 @@ static void check_page(volatile struct table *table, u32 index)
 	}
 	must(frame_in_use(frame), "a page outside the frames", address);
 	must(linked(frame, (u32)&table->next[index] - WINDOW), "a page is not in its frame's list", address);
+	must((soft & (WRITABLE | COPY_ON_WRITE)) != WRITABLE || frames[frame / PAGE_BYTES].flags & FRAME_WRITABLE,
+	     "a page that can be written is not known as such", address);
 }
 
 static void check_section(const struct space *space, u32 section)
@@ -280,8 +283,11 @@ static void check_domains(void)
 		must(!domain->space || (domain->space->id && domain->space->fass.domain == d), "a domain's space has another", d);
 		must(!domain->region || domain->region->domain == d, "a domain's region has another", d);
 		must(!domain->zombie || cpu.dirty & DOMAIN_CLIENT(d) || !enabled(FASS_ZOMBIE), "a clean zombie", d);
-		for (u32 i = 0; i < domain->count; i++)
-			check_slot(*fass_owned(d, i));
+		for (u32 i = 0; i < domain->count; i++) {
+			u32 section = *fass_owned(d, i);
+			must(FIRST_DOMAIN_OF(directory_read(CPD, section)) == d, "a domain's list has another's entry", section);
+			check_slot(section);
+		}
 	}
 	for (u32 i = 1; i < SPACES; i++) {
 		const struct space *space = &spaces[i];

@@ -780,8 +780,6 @@ int space_destroy(struct space *space)
 		space->retired = true;
 		if (scheme->retire)
 			scheme->retire(space);
-		if (cpu.active == space)
-			cpu.active = 0;
 	}
 	for (; space->next_section < USER_LIMIT >> SECTION_SHIFT; space->next_section++) {
 		u32 entry = directory_read(space->directory, space->next_section);
