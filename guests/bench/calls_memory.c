@@ -143,29 +143,33 @@ static void devices(void)
 
 // A whole section at one address in three spaces, which may be one table: each of them changes it in another way.
 #define SECTION 0x100000
+#define HALVES_AT (FIXED_AT + 4 * SECTION)
+#define KINDS_AT (FIXED_AT + 8 * SECTION)
 static void sections(void)
 {
 	u32 a = first.space, b = second.space, c = third.space;
 	if (map(a, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
+	map(a, HALVES_AT, 2 * SECTION / PAGE_BYTES, READ_WRITE);
+	writes(&first, HALVES_AT, 1);
+	writes(&first, HALVES_AT + SECTION - PAGE_BYTES, 2);
+	check(share(a, HALVES_AT + SECTION / 2, b, HALVES_AT + SECTION / 2, SECTION / PAGE_BYTES, READ_WRITE) == 0,
+	      "the halves of two sections are shared");
+	check(!reads(&second, HALVES_AT, 1) && !reads(&second, HALVES_AT + SECTION / 2 - PAGE_BYTES, 0), "and no more of the first");
+	check(reads(&second, HALVES_AT + SECTION - PAGE_BYTES, 2) && reads(&second, HALVES_AT + SECTION, 0), "what is shared");
+	check(!reads(&second, HALVES_AT + SECTION + SECTION / 2, 0), "and no more of the second");
+	unmap(a, HALVES_AT, 2 * SECTION / PAGE_BYTES);
+	unmap(b, HALVES_AT, 2 * SECTION / PAGE_BYTES);
+	// All but the first page are for reading only.
+	map(a, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ);
+	map(a, KINDS_AT, 1, READ_WRITE);
+	check(share(a, KINDS_AT, b, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ) == 0,
+	      "a section with pages of two kinds is shared for reading");
+	check(!writes(&second, KINDS_AT, 1) && reads(&second, KINDS_AT, 0), "and not for writing");
+	unmap(a, KINDS_AT, SECTION / PAGE_BYTES);
+	unmap(b, KINDS_AT, SECTION / PAGE_BYTES);
 	writes(&first, FIXED_AT, 1);
 	writes(&first, FIXED_AT + SECTION - PAGE_BYTES, 2);
-	map(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES, READ_WRITE);
-	check(share(a, FIXED_AT + SECTION / 2, b, FIXED_AT + SECTION / 2, SECTION / PAGE_BYTES, READ_WRITE) == 0,
-	      "the halves of two sections are shared");
-	check(!reads(&second, FIXED_AT, 1) && !reads(&second, FIXED_AT + SECTION / 2 - PAGE_BYTES, 0), "and no more of the first");
-	check(reads(&second, FIXED_AT + SECTION - PAGE_BYTES, 2) && reads(&second, FIXED_AT + SECTION, 0), "what is shared");
-	check(!reads(&second, FIXED_AT + SECTION + SECTION / 2, 0), "and no more of the second");
-	unmap(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
-	unmap(b, FIXED_AT, 2 * SECTION / PAGE_BYTES);
-	// All but the first page are for reading only.
-	map(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES, RIGHT_READ);
-	map(a, FIXED_AT + SECTION, 1, READ_WRITE);
-	check(share(a, FIXED_AT + SECTION, b, FIXED_AT + SECTION, SECTION / PAGE_BYTES, RIGHT_READ) == 0,
-	      "a section with pages of two kinds is shared for reading");
-	check(!writes(&second, FIXED_AT + SECTION, 1) && reads(&second, FIXED_AT + SECTION, 0), "and not for writing");
-	unmap(a, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
-	unmap(b, FIXED_AT + SECTION, SECTION / PAGE_BYTES);
 	check(share(a, FIXED_AT, b, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section is shared");
 	u32 frames = free_frames();
 	check(share(a, FIXED_AT, c, LOW_AT, 1, READ_WRITE) == 0 && free_frames() == frames, "one of its pages is shared");
@@ -231,35 +235,39 @@ static void two_pairs(void)
 	process_end(&fourth);
 }
 
+#define TABLE_AT (FIXED_AT + 12 * SECTION) // where no space has had a table
+#define COPIED_AT (FIXED_AT + 16 * SECTION)
 // A shared section while no frame is left: what needs one is refused, and leaves everything as it was.
 static void full_memory(void)
 {
 	u32 a = first.space, b = second.space, c = third.space, pages = SECTION / PAGE_BYTES;
-	if (map(a, FIXED_AT, pages, READ_WRITE) < 0)
+	if (map(a, TABLE_AT, pages, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
-	writes(&first, FIXED_AT, 1);
-	share(a, FIXED_AT, b, FIXED_AT, pages, READ_WRITE);
-	map(a, FIXED_AT + SECTION, pages, READ_WRITE);
-	copy(a, FIXED_AT + SECTION, c, LOW_AT, 1); // to be shared for writing it needs a page of its own
+	writes(&first, TABLE_AT, 1);
+	share(a, TABLE_AT, b, TABLE_AT, pages, READ_WRITE);
+	map(a, COPIED_AT, pages, READ_WRITE);
+	copy(a, COPIED_AT, c, LOW_AT, 1); // to be shared for writing it needs a page of its own
 	writes(&first, LOW_AT, 0);
 	check(map(0, FULL_AT, FULL_PAGES, READ_WRITE) == ERROR_NO_MEMORY && free_frames() == 0, "more pages than frames");
-	bool unmapped = unmap(b, FIXED_AT, 1) == 0; // without a frame for a table of its own it is refused
-	check(share(a, FIXED_AT + SECTION, b, FIXED_AT + SECTION, pages, READ_WRITE) == ERROR_NO_MEMORY,
+	bool unmapped = unmap(b, TABLE_AT, 1) == 0; // a space that shares a table needs one of its own for it
+	check(unmapped != option("scheme", "fass_shared"), "a page of a shared table is unmapped");
+	check(share(a, COPIED_AT, b, COPIED_AT, pages, READ_WRITE) == ERROR_NO_MEMORY,
 	      "a section with a copied page is shared");
-	check(copy(a, FIXED_AT, c, OTHER_AT, 1) != 0 || unmap(c, OTHER_AT, 1) == 0, "a copy while memory is full");
+	check(copy(a, TABLE_AT, c, OTHER_AT, 1) != 0 || unmap(c, OTHER_AT, 1) == 0, "a copy while memory is full");
 	unmap(0, FULL_AT, FULL_PAGES);
-	check(reads(&second, FIXED_AT, 1) == !unmapped && reads(&first, FIXED_AT, 1), "what is as it was");
-	check(!reads(&second, FIXED_AT + SECTION, 0), "what was refused is not there");
-	check(writes(&first, FIXED_AT + PAGE_BYTES, 2) && reads(&second, FIXED_AT + PAGE_BYTES, 2), "the rest is shared still");
-	copy(a, FIXED_AT + SECTION + PAGE_BYTES, c, OTHER_AT, 1);
-	check(share(a, FIXED_AT + SECTION, b, FIXED_AT + SECTION, pages, READ_WRITE) == 0, "a section with copied pages");
-	check(writes(&second, FIXED_AT + SECTION + PAGE_BYTES, 3) && reads(&first, FIXED_AT + SECTION + PAGE_BYTES, 3),
+	check(reads(&second, TABLE_AT, 1) == !unmapped && reads(&first, TABLE_AT, 1), "what is as it was");
+	check(!reads(&second, COPIED_AT, 0), "what was refused is not there");
+	check(writes(&first, TABLE_AT + PAGE_BYTES, 2) && reads(&second, TABLE_AT + PAGE_BYTES, 2), "the rest is shared still");
+	copy(a, COPIED_AT + PAGE_BYTES, c, OTHER_AT, 1);
+	check(share(a, COPIED_AT, b, COPIED_AT, pages, READ_WRITE) == 0, "a section with copied pages");
+	check(writes(&second, COPIED_AT + PAGE_BYTES, 3) && reads(&first, COPIED_AT + PAGE_BYTES, 3),
 	      "is one for both");
 	check(reads(&third, OTHER_AT, 0), "and not for the copy's owner");
 	unmap(c, OTHER_AT, 1);
-	check(unmap(b, FIXED_AT, 1) == 0 && !reads(&second, FIXED_AT, 1), "unmapped now");
-	check(unmap(a, FIXED_AT, pages) == 0 && unmap(a, FIXED_AT + SECTION, pages) == 0, "the end of the sections");
-	unmap(b, FIXED_AT, 2 * pages);
+	check(unmap(b, TABLE_AT, 1) == 0 && !reads(&second, TABLE_AT, 1), "unmapped now");
+	check(unmap(a, TABLE_AT, pages) == 0 && unmap(a, COPIED_AT, pages) == 0, "the end of the sections");
+	unmap(b, TABLE_AT, pages);
+	unmap(b, COPIED_AT, pages);
 	unmap(c, LOW_AT, 1);
 }
 
