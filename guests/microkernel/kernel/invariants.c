@@ -64,7 +64,7 @@ static void check_thread(const struct thread *thread)
 {
 	u32 index = thread - threads;
 	if (!thread->id) {
-		must(thread->state == THREAD_FREE && !thread->waits_for, "a destroyed thread has a state", index);
+		must(thread->state == THREAD_FREE && !thread->waits_for && !thread->space, "a destroyed thread has a state", index);
 		return;
 	}
 	enum place expected = NOWHERE;

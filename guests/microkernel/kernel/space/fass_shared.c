@@ -68,7 +68,7 @@ static void leave(struct space *space, u32 i)
 {
 	struct region *region = &regions[i];
 	space->fass.regions &= ~(1u << i);
-	if (region->domain && space->fast_switch & DOMAIN_CLIENT(region->domain)) {
+	if (region->domain) {
 		MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(space, space->fast_switch & ~DOMAIN_CLIENT(region->domain)));
 		cpu.active = 0;
 	}
