@@ -15,7 +15,7 @@ WITH_RUST := . $(BUILD)/rust.env &&
 .PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-spaces linux-spaces-test conformance timing fuzz clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
 # ---- set-up ------------------------------------------------------------------------------------
 # One small target per need, each remembered by a file in build/. Debian packages are installed
@@ -66,7 +66,10 @@ $(BUILD)/rust.env: $(VENV)/ready
 	  home=$(CURDIR)/$(BUILD)/rust; \
 	  echo "No Rust of 1.88 or newer found; installing it into $$home"; \
 	  $(BIN)/python -m pip install --quiet puccinialin && \
-	  $(BIN)/python -m puccinialin --location $$home --info-json $(BUILD)/rust.json && \
+	  { $(BIN)/python -m puccinialin --location $$home --info-json $(BUILD)/rust.json >$(BUILD)/rust.log 2>&1 || { \
+	    tail -n 1 $(BUILD)/rust.log >&2; \
+	    echo "Rust could not be installed ($(BUILD)/rust.log). Install 1.88 or newer from https://rustup.rs, and type make again" >&2; \
+	    exit 1; }; } && \
 	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:$$PATH" > $@; \
 	fi
 
