@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import pty
@@ -160,6 +161,26 @@ def test_help_has_an_example_and_every_option_has_help(path):
     assert "--quiet" in shown
     for parameter in command.params:
         assert parameter.help, parameter.opts
+
+
+def test_help_fills_the_lines():
+    """A paragraph is filled whatever the width is: no line ends before the next word would not fit."""
+    for columns in (60, 80, 120):
+        shown = mmulab("record", "--help", COLUMNS=str(columns)).output
+        lines = [line.strip() for line in shown.split("╭")[0].splitlines()]
+        start = next(i for i, line in enumerate(lines) if line.startswith("The program keeps"))
+        end = lines.index("", start)
+        for line, following in itertools.pairwise(lines[start:end]):
+            assert len(line) + 1 + len(following.split()[0]) > columns - 2, line
+
+
+@pytest.mark.parametrize("command", [["run", "-m", "base"], ["record"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("output", ["no/such.csv", "/proc/result.json", "."])
+def test_a_result_that_cannot_be_written_is_told_before_the_work(command, output, tmp_path):
+    program = ["--", "touch", str(tmp_path / "was-run")]
+    finished = mmulab(*command, "-o", output, *program)
+    assert finished.status == 2 and len(finished.errors.splitlines()) == 1, finished.errors
+    assert output in finished.errors and not (tmp_path / "was-run").exists()
 
 
 def test_version_and_module():

@@ -229,6 +229,15 @@ def boot(
     if gdb_port is not None:
         whole_number("gdb_port", gdb_port, 1, 65535)
     loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
+    provenance = {  # of what is run, so before it runs
+        "mmulab": _engine.VERSION,
+        "machine": machine_provenance(loaded),
+        "image": file_provenance(image),
+        "initrd": file_provenance(initrd) if initrd is not None else None,
+        "dtb": file_provenance(dtb) if dtb is not None else None,
+        "append": append,
+        "max_instructions": max_instructions,
+    }
     transcript = Transcript(typed.encode())
     data = _engine.boot(
         os.fspath(image),
@@ -245,15 +254,7 @@ def boot(
     )
     seconds = data.pop("seconds")
     data["machine"] = loaded.label
-    data["provenance"] = {
-        "mmulab": _engine.VERSION,
-        "machine": machine_provenance(loaded),
-        "image": file_provenance(image),
-        "initrd": file_provenance(initrd) if initrd is not None else None,
-        "dtb": file_provenance(dtb) if dtb is not None else None,
-        "append": append,
-        "max_instructions": max_instructions,
-    }
+    data["provenance"] = provenance
     data["guesses"] = []
     text = console.text if isinstance(console, Transcript) else transcript.text
     result = BootResult(data, text, seconds)

@@ -45,10 +45,10 @@ from mmulab.command import (
     directory,
     folder_path,
     machines_of,
+    number_from,
     status_of,
 )
 from mmulab.errors import Interrupted
-from mmulab.limits import MAX_COUNT
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import Format, beside_a_program, note, progress
 
@@ -112,7 +112,8 @@ def run(
         else:
             folder = run_folder.begin(directory(dir))
         trace = folder / f"{Path(program[0]).name}.mmt"
-        recorded = _record(program, trace, max_instructions, follow_children, kept_in=dir)
+        kept_as = dir / trace.name if dir else None
+        recorded = _record(program, trace, max_instructions, follow_children, kept_as)
         if recorded.was_interrupted:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}, nothing was replayed")
@@ -170,7 +171,7 @@ def record(
     commands reads it as far as it goes. With --format a summary goes to stdout, after what the
     program writes there.
     """
-    recorded = _record(program, output, max_instructions, follow_children)
+    recorded = _record(program, output, max_instructions, follow_children, kept_as=output)
     if format is not None:
         _trace_result(recorded).emit(format, None)
     raise typer.Exit(recorded.exit_status or 0)
@@ -181,9 +182,9 @@ def _record(
     trace: Path,
     max_instructions: int | None,
     follow_children: bool,
-    kept_in: Path | None = None,
+    kept_as: Path | None,
 ) -> mmulab.TraceInformation:
-    """Records, and tells what Valgrind said and how it went, and where the trace will be kept."""
+    """Records, and tells what Valgrind said, how it went, and as what the trace will be kept, if at all."""
     with beside_a_program(f"recording {program[0]}") as report:
         recorded = mmulab.record(
             program,
@@ -195,8 +196,8 @@ def _record(
     for line in views.valgrind_lines(recorded.messages):
         note(line)
     # A run that is interrupted stays where it is.
-    path = kept_in / trace.name if kept_in and not recorded.was_interrupted else trace
-    note(views.recorded_line(dataclasses.replace(recorded, path=path)))
+    kept = trace if kept_as and recorded.was_interrupted else kept_as
+    note(views.recorded_line(recorded, kept))
     return recorded
 
 
@@ -204,7 +205,7 @@ def _record(
 def replay(
     trace: TraceArgument,
     more_machines: Annotated[
-        list[str] | None, typer.Argument(metavar="MACHINE...", help="Further machines.")
+        list[str] | None, typer.Argument(metavar="MACHINE", help="Further machines.")
     ] = None,
     machine: MachineOption = None,
     set_: SetOption = None,
@@ -215,8 +216,7 @@ def replay(
         int,
         typer.Option(
             "--warmup",
-            min=0,
-            max=MAX_COUNT,
+            parser=number_from(0),
             metavar="N",
             help="Replay the next N instructions without counting.",
         ),
@@ -225,8 +225,7 @@ def replay(
         int | None,
         typer.Option(
             "--limit",
-            min=1,
-            max=MAX_COUNT,
+            parser=number_from(1),
             metavar="N",
             help="Stop after N more instructions (default: end of trace).",
         ),
@@ -269,8 +268,7 @@ def miss_curves(
         int,
         typer.Option(
             "--entries",
-            min=1,
-            max=MAX_COUNT,
+            parser=number_from(1),
             metavar="N",
             help="Data TLB of the verdict on huge pages.",
         ),
@@ -297,12 +295,12 @@ def sweep(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study in TOML.")],
     traces: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[TRACE]...", help="Traces that replace those of the study."),
+        typer.Argument(metavar="TRACE", help="Traces that replace those of the study."),
     ] = None,
     set_: SetOption = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, max=MAX_COUNT, metavar="N", help="Instead of the study's."),
+        typer.Option("--seed", parser=number_from(0), metavar="N", help="Instead of the study's."),
     ] = None,
     threads: ThreadsOption = 0,
     on: Annotated[

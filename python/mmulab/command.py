@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import typer
 from rich.console import RenderableType
 
-from mmulab import output
+from mmulab import files, output
 from mmulab.errors import InputError, Interrupted, MmulabError
 from mmulab.limits import MAX_COUNT, MAX_THREADS
 from mmulab.machine import Machine, machine_names
@@ -33,6 +34,18 @@ TAKES_A_PROGRAM = {"allow_interspersed_args": False}
 def complete_machine(incomplete: str) -> list[str]:
     """Machines whose names begin so, for the shell."""
     return [name for name in machine_names() if name.startswith(incomplete)]
+
+
+def number_from(low: int) -> Callable[[str], int]:
+    """What reads a number that the engine takes, `low` at least; `max=` would fill the help with it."""
+
+    def parse(text: str) -> int:
+        with suppress(ValueError):
+            if low <= int(text) <= MAX_COUNT:
+                return int(text)
+        raise typer.BadParameter(f"{text!r} is no whole number from {low} to 2^64 - 1")
+
+    return parse
 
 
 MachineOption = Annotated[
@@ -57,8 +70,7 @@ SeedOption = Annotated[
     int,
     typer.Option(
         "--seed",
-        min=0,
-        max=MAX_COUNT,
+        parser=number_from(0),
         metavar="N",
         help="Seed of random replacement and page placement.",
     ),
@@ -89,13 +101,13 @@ QuietOption = Annotated[
 LimitOption = Annotated[
     int | None,
     typer.Option(
-        "--max-instructions", min=1, max=MAX_COUNT, metavar="N", help="Stop after N instructions."
+        "--max-instructions", parser=number_from(1), metavar="N", help="Stop after N instructions."
     ),
 ]
 SkipOption = Annotated[
     int,
     typer.Option(
-        "--skip", min=0, max=MAX_COUNT, metavar="N", help="Skip the first N instructions."
+        "--skip", parser=number_from(0), metavar="N", help="Skip the first N instructions."
     ),
 ]
 CountOption = Annotated[
@@ -103,8 +115,7 @@ CountOption = Annotated[
     typer.Option(
         "--count",
         "-n",
-        min=1,
-        max=MAX_COUNT,
+        parser=number_from(1),
         metavar="N",
         help="End after N instructions; without it at the end of the trace.",
     ),
@@ -143,7 +154,7 @@ TraceArgument = Annotated[
     ),
 ]
 ProgramArgument = Annotated[
-    list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="What to run; write -- before it.")
+    list[str], typer.Argument(metavar="PROGRAM [ARGS]", help="What to run; write -- before it.")
 ]
 FollowOption = Annotated[
     bool, typer.Option("--follow-children", help="Record child processes, too.")
@@ -194,6 +205,7 @@ def command(
 
         @functools.wraps(function)
         def run(*, quiet: bool, **arguments: Any) -> None:
+            files.check_writable(arguments.get("output"))
             chosen = {option: arguments.pop(option) for option in added}
             try:
                 with output.quiet(quiet):
@@ -207,10 +219,16 @@ def command(
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del run.__wrapped__  # type: ignore[attr-defined]
-        group.command(name, **settings)(run)
+        group.command(name, help=_paragraphs(function), **settings)(run)
         return function
 
     return register
+
+
+def _paragraphs(function: Callable[..., Any]) -> str:
+    """The function's docstring with each paragraph in one line, so that help fills the terminal."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def status_of(app: typer.Typer, arguments: list[str]) -> int:

@@ -27,6 +27,21 @@ def telling_where(path: Path) -> Iterator[None]:
         raise kind(message) from error
 
 
+def check_writable(path: Path | None) -> None:
+    """Raises `OutputError` where a result could not be written to `path`: before the work, not after."""
+    if path is not None and (path.is_dir() or path.is_file() or not path.exists()):
+        with telling_where(path):
+            _refuse_what_is_no_file(path)
+            tempfile.TemporaryFile(dir=path.parent).close()
+
+
+def _refuse_what_is_no_file(path: Path) -> None:
+    if path.is_dir():
+        raise OutputError(f"{path}: is a directory; name a file")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path}: is no file; name one")
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of `path` when the block ends without an exception.
@@ -50,10 +65,7 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(path)
     with telling_where(path):
-        if path.is_dir():
-            raise OutputError(f"{path}: is a directory; name a file")
-        if path.exists() and not path.is_file():
-            raise OutputError(f"{path}: is no file; name one")
+        _refuse_what_is_no_file(path)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(descriptor)
         temporary = Path(name)

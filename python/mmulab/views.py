@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -265,14 +266,17 @@ def valgrind_lines(messages: Sequence[str]) -> list[str]:
     return lines
 
 
-def recorded_line(recorded: TraceInformation) -> str:
-    """What was recorded, in one line."""
+def recorded_line(recorded: TraceInformation, path: Path | None) -> str:
+    """What was recorded, in one line, and where it is kept, if it is."""
+    into = f" into {path}" if path else ""
+    children = len(recorded.processes) - 1
     return (
         f"Recorded {human(recorded.instructions)} instructions, "
         f"{human(recorded.loads + recorded.modifies)} loads and "
-        f"{human(recorded.stores + recorded.modifies)} stores into {recorded.path} "
+        f"{human(recorded.stores + recorded.modifies)} stores{into} "
         f"({human(recorded.file_bytes)}B, {recorded.bits_per_instruction:.2f} bits an instruction); "
         f"{recorded.termination or 'incomplete'}"
+        + (f"; child processes recorded as well: {children}" if children else "")
     )
 
 
