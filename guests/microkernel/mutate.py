@@ -132,7 +132,9 @@ PROGRAMS = [
     Program("sa1100", "pingpong clients=40 rounds=300", slower=1.05, counted=True),
     Program("sa1100", "pingpong clients=70 rounds=300", slower=1.05),
     Program("sa1100", "calls", schemes=("fcse_best_effort",)),
-    Program("sa1100", "ring processes=6 kilobytes=4 rounds=5 array=same", slower=1.05, counted=True),
+    Program(
+        "sa1100", "ring processes=6 kilobytes=4 rounds=5 array=same", slower=1.05, counted=True
+    ),
     Program(
         "sa1100", "extreme processes=4 pages=8 mapping=shared laps=5", slower=1.05, counted=True
     ),
