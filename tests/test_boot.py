@@ -213,7 +213,7 @@ def test_a_timeline_appears_whole(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing"], "missing: No such file"),
+        (["missing"], "missing: no such file"),
         (["image", "-m", "ultrix"], "an image needs one of kind"),
         (["image", "--initrd", "image"], "give one with --dtb"),
         (["image", "--dtb", "image"], "is not a device tree blob"),
