@@ -308,6 +308,23 @@ static void own_slot(struct process *process)
 	check(found == 0 || found == 12, "what is in the slots");
 }
 
+// More sections of one space than FASS lists for a domain; then all domains change hands.
+static void many_sections(void)
+{
+	agent_start(&first, agent);
+	for (u32 round = 0; round < 2; round++) {
+		for (u32 i = 0; i < 30; i++) {
+			bool mapped = map(first.space, FIXED_AT + i * SECTION, 1, READ_WRITE) == 0; // guaranteed FCSE refuses
+			check(writes(&first, FIXED_AT + i * SECTION, i) == mapped, "a page in one of many sections");
+		}
+		crowd();
+		for (u32 i = 0; i < 30; i++)
+			if (reads(&first, FIXED_AT + i * SECTION, i) != reads(&first, FIXED_AT, 0))
+				check(false, "what one of many sections holds");
+	}
+	process_end(&first);
+}
+
 // Two spaces with one PID share pages, as the 64th and the first of the processes here under FASS; then one of them
 // moves to another slot, and the pages have two addresses.
 static void moved_sharer(u32 root_thread)
@@ -361,5 +378,6 @@ void memory_calls(u32 root_thread)
 	own_slot(&first);
 	own_slot(&second);
 	own_slot(&third);
+	many_sections();
 	moved_sharer(root_thread);
 }
