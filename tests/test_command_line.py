@@ -174,6 +174,12 @@ def test_help_fills_the_lines():
             assert len(line) + 1 + len(following.split()[0]) > columns - 2, line
 
 
+def test_a_narrow_terminal_loses_no_digits():
+    words = ["replay", SMALL, "-m", "ultrix,mach,zen5", "--no-guesses", "--format", "table"]
+    narrow, normal = (mmulab(*words, COLUMNS=columns).output for columns in ("40", "80"))
+    assert narrow == normal and "…" not in normal and "ultrix" in normal
+
+
 @pytest.mark.parametrize("command", [["run", "-m", "base"], ["record"]], ids=lambda words: words[0])
 @pytest.mark.parametrize("output", ["no/such.csv", "/proc/result.json", "."])
 def test_a_result_that_cannot_be_written_is_told_before_the_work(command, output, tmp_path):

@@ -30,6 +30,9 @@ from rich.progress import (
 from mmulab.errors import InputError
 from mmulab.files import replacing
 
+NARROWEST_COLUMNS = 80
+"""What the tables of all machines that ship fit into."""
+
 _quiet = False
 
 
@@ -84,8 +87,12 @@ def emit(
 
 
 def show(view: RenderableType) -> None:
-    """Draws on the terminal, or plainly into a pipe."""
+    """Draws on the terminal, or plainly into a pipe.
+
+    A terminal that is too narrow for the tables wraps their lines: a table that is made narrower loses digits.
+    """
     console = Console()
+    console.width = max(console.width, NARROWEST_COLUMNS)
     with console.capture() as captured:
         console.print(view)
     write(captured.get().encode(), None)

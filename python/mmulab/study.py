@@ -19,6 +19,7 @@ import difflib
 import hashlib
 import itertools
 import json
+import logging
 import os
 import threading
 import tomllib
@@ -412,7 +413,11 @@ def _run_on_cluster(
     except ImportError as error:
         raise InputError("a cluster needs Dask: pip install distributed") from error
     try:
-        client = Client() if address == "local" else Client(address, timeout="10s")
+        # What goes wrong in a worker comes back as an exception; its log would only tell how it ends.
+        if address == "local":
+            client = Client(dashboard_address=":0", silence_logs=logging.CRITICAL)
+        else:
+            client = Client(address, timeout="10s")
     except (OSError, ValueError, RuntimeError) as error:
         what = "no Dask worker starts" if address == "local" else "no Dask scheduler answers there"
         raise InputError(f"{on}: {what} ({error})") from error
