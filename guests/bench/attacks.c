@@ -44,7 +44,7 @@ static u32 obey(struct message *order)
 		for (u32 i = 0; i < value / 4; i++)
 			result |= at[i];
 		break;
-	case SECTIONS: // adds up the first words of so many sections, one after the other
+	case SECTIONS: // adds up the first words of N sections, one after the other
 		for (u32 i = 0; i < value; i++)
 			result += at[i * SECTION_BYTES / 4];
 		break;

@@ -225,7 +225,7 @@ static void messages(void)
 	let_others_run();
 	check(happened_exactly("dnng"), "a destroyed partner is told");
 	fresh_slice();
-	// One of those that wait to send is destroyed, and the list goes on without it.
+	// One of those that wait to send is destroyed, and the list continues without it.
 	a = thread(sender, 0, 'a', PRIORITY), b = thread(sender, 1, 'b', PRIORITY), c = thread(sender, 2, 'c', PRIORITY);
 	let_others_run();
 	thread_destroy(b);

@@ -1,5 +1,5 @@
 // The StrongARM paper's L4 benchmark (section 4.1): clients report to the server and wait; the server
-// then calls clients at random, and they answer at once. With `lines=`, each side reads so many lines of
+// then calls clients at random, and they answer at once. With `lines=`, each side reads N lines of
 // its own at every turn, as if its kernel and its library had a larger footprint.
 #include "bench.h"
 

@@ -26,7 +26,7 @@ vectors:
         b       .
         b       .
 
-        @ Notes the fault and goes on with the next instruction, all in abort mode but the return.
+        @ Notes the fault and continues with the next instruction, all in abort mode but the return.
 data_abort:
         ldr     sp, =seen
         mov     r12, #4
@@ -37,7 +37,7 @@ data_abort:
         str     r12, [sp, #8]
         subs    pc, lr, #4
 
-        @ Notes the fault and goes on behind the fetch, in supervisor mode.
+        @ Notes the fault and continues behind the fetch, in supervisor mode.
 prefetch_abort:
         ldr     sp, =seen
         mov     r12, #3

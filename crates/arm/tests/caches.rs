@@ -230,7 +230,7 @@ fn the_read_buffer_holds_the_words_that_were_asked_for() {
 
 #[test]
 fn fetching_ahead_costs_nothing_and_the_load_waits_for_the_rest() {
-    // Cycles of the load when so many instructions lie between it and the fetch.
+    // Cycles of the load when N instructions lie between it and the fetch.
     let waited = |between: usize| {
         let mut code = with_alias();
         code.load(5, 2, 32).set(9, support::LAB); // the page's TLB entry

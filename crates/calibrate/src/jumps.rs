@@ -39,7 +39,7 @@ fn write_jump(at: *mut u8, to: *mut u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends the ring, at `at`, and returns what goes round it so many times.
+/// Ends the ring, at `at`, and returns what goes round it N times.
 #[cfg(target_arch = "x86_64")]
 fn write_end(at: *mut u8, first: *mut u8) -> Result<extern "sysv64" fn(usize), Error> {
     let mut code = [0x48, 0xff, 0xcf, 0x0f, 0x85, 0, 0, 0, 0, 0xc3]; // DEC RDI; JNZ rel32; RET

@@ -102,7 +102,7 @@ impl Computer {
         jumps::jump_cycles(memory, pattern, samples)
     }
 
-    /// Cycles that a dependent load takes at random ones of so many pages, whose data stay in the
+    /// Cycles that a dependent load takes at random ones of N pages, whose data stay in the
     /// caches while their page-table entries (8 bytes each) take more and more room; one a sample.
     /// `pages` is rounded up to a power of two.
     ///

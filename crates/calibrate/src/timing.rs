@@ -44,10 +44,10 @@ pub(crate) fn cycle_ns() -> f64 {
     elapsed.as_nanos() as f64 / f64::from(ADDITIONS)
 }
 
-/// Cycles that a step of `run` takes, `samples` times; `run(steps)` does so many, a multiple of `unit`.
+/// Cycles that a step of `run` takes, `samples` times; `run(steps)` does `steps` of them, a multiple of `unit`.
 ///
 /// A first run of `round` steps brings in all that the steps touch; how long a second takes says how
-/// many steps fill a sample. A sample goes on where the one before stopped.
+/// many steps fill a sample. A sample continues where the one before stopped.
 pub(crate) fn cycles_per_step(
     samples: usize,
     round: usize,

@@ -15,7 +15,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Maps the file so many times, one mapping behind the other, with all page tables filled.
+    /// Maps the file N times, one mapping behind the other, with all page tables filled.
     pub(crate) fn new(count: usize) -> Result<Self, Error> {
         let bytes = count * HUGE_PAGE_BYTES;
         let failed = |doing| Error::Memory { doing, bytes, source: io::Error::last_os_error() };

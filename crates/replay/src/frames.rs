@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mmulab_hardware::Random;
 use mmulab_machine::Placement;
 
-/// Physical memory for pages of each size: an area of so many bytes, as a shift.
+/// Physical memory for pages of each size: an area of 2^N bytes, as the shift N.
 const AREA_SHIFT: u32 = 36;
 
 /// Gives each page a frame when it is first touched, and keeps it.

@@ -121,7 +121,7 @@ macro_rules! with_kinds {
 }
 
 impl KnownHits {
-    /// Knows nothing of a first level of so many slots; `None` if they are too many to be numbered or
+    /// Knows nothing of a first level of N slots; `None` if they are too many to be numbered or
     /// lines may be longer than pages.
     pub(crate) fn new(cache_slots: u32, tlb_slots: u32, line_shift: u32) -> Option<Self> {
         if line_shift > SMALLEST_PAGE_SHIFT {

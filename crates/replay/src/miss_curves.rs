@@ -215,7 +215,7 @@ struct Plan {
 const BLOCKS_AT_ONCE: usize = 32;
 /// How many accesses each of them may make, so that [`changes_between`] can be added up for all.
 const ACCESSES_AT_ONCE: usize = 62;
-/// At most so many updates come from them, and as many from a block that is stepped through.
+/// At most this many updates come from them, and as many from a block that is stepped through.
 const UPDATES_AT_ONCE: usize = BLOCKS_AT_ONCE * (1 + ACCESSES_AT_ONCE);
 
 impl MissCurveCounter {
@@ -388,7 +388,7 @@ impl MissCurveCounter {
         self.drain_beyond(MAX_UPDATES - UPDATES_AT_ONCE);
     }
 
-    /// Sends the updates through the stacks where they are more than so many.
+    /// Sends the updates through the stacks where there are more than `updates`.
     fn drain_beyond(&mut self, updates: usize) {
         // Those of the other streams are never more.
         if self.streams[Stream::Unified as usize].recent.updates > updates {

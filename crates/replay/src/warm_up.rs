@@ -3,7 +3,7 @@
 use mmulab_trace::{Batch, Source, TraceError};
 
 /// Delivers a source in batches of which one ends where the warm-up does: between two blocks, at the
-/// first place where at least so many instructions are executed.
+/// first place where at least that many instructions are executed.
 pub(crate) struct WarmUp<'a> {
     source: &'a mut dyn Source,
     /// Instructions still to be delivered for warming up.

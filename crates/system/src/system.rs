@@ -442,7 +442,7 @@ impl<C: Core> System<C> {
             }
             return if several { Wait::NextCore } else { Wait::Again };
         }
-        // One that an event was sent to goes on when its turn comes.
+        // One that an event was sent to continues when its turn comes.
         let others_wait = self.cores_mut().all(|peer| {
             peer.requests().is_waiting()
                 && !(peer.requests().waiting_for_event && peer.memory().event)

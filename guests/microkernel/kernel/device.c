@@ -50,7 +50,7 @@ u32 clock_now(void)
 	return ~device(TIMER)[SECOND_TIMER + TIMER_VALUE];
 }
 
-// One interrupt after so many microseconds.
+// One interrupt after N microseconds.
 void timer_set(u32 microseconds)
 {
 	volatile u32 *timer = device(TIMER);

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mmulab.calibrate.series import Point, Series
 
 LEAST_POINTS = 3
-"""A plateau has at least so many points."""
+"""A plateau has at least this many points."""
 
 RAMP_COST = 0.10
 """What a point between plateaus costs, as a deviation of the logarithm: a point that lies farther than

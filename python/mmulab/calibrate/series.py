@@ -12,7 +12,7 @@ from mmulab.errors import MmulabError
 
 SAMPLES = 7
 PASSES = 3
-"""All is measured so many times; of each point the fastest pass counts, since what else runs on the
+"""All is measured this many times; of each point the fastest pass counts, since what else runs on the
 computer only ever makes it slower."""
 PAGES_BESIDES = 24
 """Large pages in the series of both sizes: fewer than an array of their own holds in most cores, and
@@ -65,7 +65,7 @@ SERIES = {
 
 
 def steps(first: int, last: int, per_doubling: int = 4) -> list[int]:
-    """Whole numbers from `first` to `last`, so many for each doubling."""
+    """Whole numbers from `first` to `last`, `per_doubling` for each doubling."""
     numbers: list[int] = []
     step = 0
     while (x := round(first * 2 ** (step / per_doubling))) <= last:

@@ -194,7 +194,7 @@ def run_switches(run: Run, kernel: str) -> Switches:
 
 
 def run_storm(run: Run, loops: int) -> dict[str, dict[str, Any]]:
-    """400 processes in 10 groups; guaranteed mode refuses so many."""
+    """400 processes in 10 groups; guaranteed mode refuses that many."""
     rows = {}
     for name in ("plain", "best_effort"):
         run.progress(f"storm of messages, {name}")

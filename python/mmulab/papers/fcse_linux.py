@@ -32,7 +32,7 @@ def run_linux(run: Run) -> Rows | None:
         )
         rows += linux.measure(run, "ixp425", scheme, f"{LOAD} net reply {samples}")
         rows += linux.measure(run, "ixp425", scheme, f"net period {samples}")
-        if kernel != "guaranteed":  # which refuses so many processes
+        if kernel != "guaranteed":  # which refuses that many processes
             storms = (
                 f"for group in 1 2 3 4 5 6 7 8 9 10; do storm pipes {messages} & done; wait; "
                 "grep ctxt /proc/stat"

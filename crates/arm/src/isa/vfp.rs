@@ -164,7 +164,7 @@ fn move_pair<K: CacheKind>(f: &Fields) -> Decoded<K> {
     if f.flag(b'L') { decoded } else { decoded.reads(&[f.byte(b't'), f.byte(b'u')]) }
 }
 
-/// VLDR, VSTR, VLDM and VSTM: so many words from an address on.
+/// VLDR, VSTR, VLDM and VSTM: N words from an address on.
 fn transfer<K: CacheKind>(f: &Fields, words: u32, offset: i32, modifiers: u8) -> Decoded<K> {
     let (double, _) = precision(f);
     let first = u32::from(number(f, b'D', b'd', double));

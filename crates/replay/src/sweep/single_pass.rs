@@ -157,7 +157,7 @@ struct SinglePassSide {
     /// The lines of the others, by ascending size.
     larger: Vec<Box<[u32]>>,
     firsts: Vec<Shape>,
-    /// By role: how many references missed exactly so many of the smallest first levels.
+    /// By role: how many references missed exactly N of the smallest first levels.
     missed: [[u64; MAX_FIRST_LEVELS + 1]; MAX_ROLES],
     seconds: Vec<SecondLevels>,
 }

@@ -153,7 +153,7 @@ impl MmtWriter {
             while let Some((_, event)) = events.next_if(|(at, _)| *at <= block) {
                 self.put_event(event)?;
             }
-            // Up to the next event, and not so many that a chunk could become too long.
+            // Up to the next event, and few enough that no chunk can become too long.
             let end = (block + PIECE_BLOCKS).min(batch.blocks.len());
             let end = events.peek().map_or(end, |(at, _)| end.min(*at));
             let piece = &batch.blocks[block..end];

@@ -52,7 +52,7 @@ pub fn memory_barrier<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: Packe
     Flow::Next
 }
 
-/// ISB: what comes after it is fetched anew.
+/// ISB: what comes after it is fetched again.
 pub fn instruction_synchronization_barrier<K: CacheKind>(
     cpu: &mut Cpu<K>,
     _: &mut Bus<K>,
