@@ -15,7 +15,7 @@ use mmulab_arm::VirtualCaches;
 use mmulab_hardware::Random;
 use mmulab_system::gdb;
 use mmulab_system::{Host, Stop, Transcript};
-use support::{Code, START, machine};
+use support::{Code, LAB, START, machine};
 
 struct Gdb(TcpStream);
 
@@ -70,13 +70,20 @@ fn free_port() -> u16 {
 }
 
 /// Runs a program under the debugger, and connects to it.
-fn serve<H: Host + Send + 'static>(
+fn serve<H: Host + Send + 'static>(code: Code, host: H) -> (Gdb, JoinHandle<Result<Stop, String>>) {
+    serve_on("1", code, host)
+}
+
+/// The same on several cores.
+fn serve_on<H: Host + Send + 'static>(
+    cores: &'static str,
     code: Code,
     mut host: H,
 ) -> (Gdb, JoinHandle<Result<Stop, String>>) {
     let port = free_port();
     let served = std::thread::spawn(move || {
-        let mut system = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &[])).unwrap();
+        let described = machine("arm926ej-s", &[("cores", cores)]);
+        let mut system = mmulab_arm::system::<VirtualCaches>(&described).unwrap();
         system.load(&code.image());
         gdb::serve(&mut system, &mut host, port, 1_000_000)
     });
@@ -202,7 +209,7 @@ fn break_step_watch_and_look() {
         u32::from_str_radix(hex, 16).unwrap().swap_bytes()
     };
     assert_eq!(pc(&mut gdb), START);
-    assert_eq!(gdb.ask("s"), "S05");
+    assert_eq!(gdb.ask("s"), "T05thread:01;");
     assert_eq!(pc(&mut gdb), START + 4);
     assert_eq!(gdb.ask(&format!("Z0,{store_at:x},4")), "OK");
     assert!(gdb.ask("c").starts_with('T'));
@@ -217,4 +224,44 @@ fn break_step_watch_and_look() {
     assert_eq!(gdb.ask("z2,8000,4"), "OK");
     assert_eq!(gdb.ask("c"), "W00");
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
+}
+
+/// Each core is a thread: it is found where it stands, stops by itself and steps alone.
+#[test]
+fn two_cores_are_two_threads() {
+    const CORE_NUMBER: u32 = 0x38;
+    let mut code = Code::new();
+    code.set(9, LAB).set(1, 0x8000).load(0, 9, CORE_NUMBER);
+    let store_at = code.here();
+    code.store(0, 1, 0);
+    let after = code.here();
+    code.set(3, 1).word(0xeaff_fffd); // B after
+    let (mut gdb, served) = serve_on("2", code, Transcript::default());
+    gdb.ask("qSupported:swbreak+;hwbreak+;vContSupported+;xmlRegisters=arm");
+    assert_eq!(gdb.ask("qfThreadInfo"), "m01,02");
+    let register = |gdb: &mut Gdb, thread: u32, number: usize| {
+        assert_eq!(gdb.ask(&format!("Hg{thread}")), "OK");
+        let registers = gdb.ask("g");
+        let hex = &registers[number * 8..(number + 1) * 8];
+        u32::from_str_radix(hex, 16).unwrap().swap_bytes()
+    };
+    // Both come to the breakpoint, each in its turn.
+    assert_eq!(gdb.ask(&format!("Z0,{store_at:x},4")), "OK");
+    let stops = [gdb.ask("vCont;c"), gdb.ask("vCont;c")];
+    assert!(stops[0].contains("thread:01") && stops[1].contains("thread:02"), "{stops:?}");
+    assert_eq!([register(&mut gdb, 1, 0), register(&mut gdb, 2, 0)], [0, 1]);
+    assert_eq!(register(&mut gdb, 2, 15), store_at);
+    assert_eq!(gdb.ask(&format!("z0,{store_at:x},4")), "OK");
+    // One steps, and the other stands still; an access is told of the core that made it.
+    let other = register(&mut gdb, 1, 15);
+    assert_eq!(gdb.ask("Z2,8000,4"), "OK");
+    let stop = gdb.ask("vCont;s:2");
+    assert!(stop.contains("thread:02") && stop.contains("watch:8000"), "{stop}");
+    assert_eq!([register(&mut gdb, 1, 15), register(&mut gdb, 2, 15)], [other, after]);
+    assert_eq!(gdb.ask("z2,8000,4"), "OK");
+    assert!(gdb.ask("vCont;s:2").contains("thread:02"));
+    assert_eq!([register(&mut gdb, 1, 15), register(&mut gdb, 2, 15)], [other, after + 4]);
+    assert_eq!(gdb.ask("m8000,4"), "01000000");
+    gdb.send("k");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }

@@ -1,28 +1,31 @@
 //! The debugger's side: gdb over TCP by the `gdbstub` crate (docs/debugging.md).
 //!
-//! Memory is shown as the core sees it, with what its data cache holds; `monitor physical` shows
-//! what is in memory. Looking changes nothing: no TLB entry, no line, no cycle.
+//! Each core is a thread, numbered from 1. Memory is shown as the chosen core sees it, with what its data
+//! cache holds; `monitor physical` shows what is in memory. Looking changes nothing: no TLB entry, no line,
+//! no cycle.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::marker::PhantomData;
 use std::net::{TcpListener, TcpStream};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use gdbstub::arch::{Arch, RegId, Registers};
-use gdbstub::common::Signal;
+use gdbstub::common::{Signal, Tid};
 use gdbstub::stub::state_machine::GdbStubStateMachine;
-use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError, SingleThreadStopReason};
+use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError, MultiThreadStopReason};
 use gdbstub::target::ext::base::BaseOps;
-use gdbstub::target::ext::base::singlethread::{
-    SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep,
-    SingleThreadSingleStepOps,
+use gdbstub::target::ext::base::multithread::{
+    MultiThreadBase, MultiThreadResume, MultiThreadResumeOps, MultiThreadSchedulerLocking,
+    MultiThreadSchedulerLockingOps, MultiThreadSingleStep, MultiThreadSingleStepOps,
 };
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint, SwBreakpointOps,
     WatchKind,
 };
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
+use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
 use gdbstub::target::{Target, TargetResult};
 
 use crate::core::Core;
@@ -97,6 +100,10 @@ struct Debuggee<'a, C: Core> {
     system: &'a mut System<C>,
     host: &'a mut dyn Host,
     limit: u64,
+    /// The core that the monitor's commands are about.
+    shown: usize,
+    /// The cores that gdb asked to continue or to step.
+    resumed: Vec<usize>,
     /// How the guest ended, if it did.
     ended: Option<Stop>,
 }
@@ -106,7 +113,7 @@ impl<C: Core> Target for Debuggee<'_, C> {
     type Error = &'static str;
 
     fn base_ops(&mut self) -> BaseOps<'_, Self::Arch, Self::Error> {
-        BaseOps::SingleThread(self)
+        BaseOps::MultiThread(self)
     }
 
     fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
@@ -118,23 +125,46 @@ impl<C: Core> Target for Debuggee<'_, C> {
     }
 }
 
-impl<C: Core> SingleThreadBase for Debuggee<'_, C> {
-    fn read_registers(&mut self, values: &mut RegisterValues) -> TargetResult<(), Self> {
-        values.values = self.system.core(0).debug_registers();
+/// The thread that a core is.
+fn thread_of(core: usize) -> Tid {
+    NonZeroUsize::MIN.saturating_add(core)
+}
+
+impl<C: Core> Debuggee<'_, C> {
+    /// The core that a thread is.
+    fn core_of(&self, thread: Tid) -> Result<usize, ()> {
+        let core = thread.get() - 1;
+        if core < self.system.bus.cores.len() { Ok(core) } else { Err(()) }
+    }
+}
+
+impl<C: Core> MultiThreadBase for Debuggee<'_, C> {
+    fn read_registers(
+        &mut self,
+        values: &mut RegisterValues,
+        thread: Tid,
+    ) -> TargetResult<(), Self> {
+        values.values = self.system.core(self.core_of(thread)?).debug_registers();
         values.program_counter = C::DEBUG_PROGRAM_COUNTER;
         Ok(())
     }
 
-    fn write_registers(&mut self, values: &RegisterValues) -> TargetResult<(), Self> {
-        if values.values.len() < self.system.core(0).debug_registers().len() {
+    fn write_registers(&mut self, values: &RegisterValues, thread: Tid) -> TargetResult<(), Self> {
+        let core = self.core_of(thread)?;
+        if values.values.len() < self.system.core(core).debug_registers().len() {
             return Err(().into());
         }
-        self.system.core_mut(0).set_debug_registers(&values.values);
+        self.system.core_mut(core).set_debug_registers(&values.values);
         Ok(())
     }
 
-    fn read_addrs(&mut self, start: u32, data: &mut [u8]) -> TargetResult<usize, Self> {
-        let memory = self.system.core(0).memory();
+    fn read_addrs(
+        &mut self,
+        start: u32,
+        data: &mut [u8],
+        thread: Tid,
+    ) -> TargetResult<usize, Self> {
+        let memory = self.system.core(self.core_of(thread)?).memory();
         for (offset, byte) in data.iter_mut().enumerate() {
             match memory.peek(&self.system.bus, start.wrapping_add(offset as u32)) {
                 Some(value) => *byte = value,
@@ -144,8 +174,9 @@ impl<C: Core> SingleThreadBase for Debuggee<'_, C> {
         Ok(data.len())
     }
 
-    fn write_addrs(&mut self, start: u32, data: &[u8]) -> TargetResult<(), Self> {
-        self.system.with_core(0, |core, bus| {
+    fn write_addrs(&mut self, start: u32, data: &[u8], thread: Tid) -> TargetResult<(), Self> {
+        let core = self.core_of(thread)?;
+        self.system.with_core(core, |core, bus| {
             for (offset, &byte) in data.iter().enumerate() {
                 let address = start.wrapping_add(offset as u32);
                 core.memory_mut().poke(bus, address, byte).ok_or(())?;
@@ -154,25 +185,81 @@ impl<C: Core> SingleThreadBase for Debuggee<'_, C> {
         })
     }
 
-    fn support_resume(&mut self) -> Option<SingleThreadResumeOps<'_, Self>> {
-        Some(self)
-    }
-}
-
-impl<C: Core> SingleThreadResume for Debuggee<'_, C> {
-    fn resume(&mut self, _: Option<Signal>) -> Result<(), Self::Error> {
-        self.system.debugging.step = false;
+    fn list_active_threads(&mut self, is_active: &mut dyn FnMut(Tid)) -> Result<(), Self::Error> {
+        (0..self.system.bus.cores.len()).for_each(|core| is_active(thread_of(core)));
         Ok(())
     }
 
-    fn support_single_step(&mut self) -> Option<SingleThreadSingleStepOps<'_, Self>> {
+    fn support_resume(&mut self) -> Option<MultiThreadResumeOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_thread_extra_info(&mut self) -> Option<ThreadExtraInfoOps<'_, Self>> {
         Some(self)
     }
 }
 
-impl<C: Core> SingleThreadSingleStep for Debuggee<'_, C> {
-    fn step(&mut self, _: Option<Signal>) -> Result<(), Self::Error> {
-        self.system.debugging.step = true;
+impl<C: Core> ThreadExtraInfo for Debuggee<'_, C> {
+    fn thread_extra_info(&self, thread: Tid, text: &mut [u8]) -> Result<usize, Self::Error> {
+        let core = self.core_of(thread).map_err(|()| "there is no such core")?;
+        let state = if self.system.bus.is_on(core) { "on" } else { "off" };
+        let said = format!("core {core}, {state}");
+        let length = said.len().min(text.len());
+        text[..length].copy_from_slice(&said.as_bytes()[..length]);
+        Ok(length)
+    }
+}
+
+impl<C: Core> MultiThreadResume for Debuggee<'_, C> {
+    fn resume(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn clear_resume_actions(&mut self) -> Result<(), Self::Error> {
+        self.resumed.clear();
+        self.system.debugging.step = None;
+        self.system.debugging.only = None;
+        Ok(())
+    }
+
+    fn set_resume_action_continue(
+        &mut self,
+        thread: Tid,
+        _: Option<Signal>,
+    ) -> Result<(), Self::Error> {
+        let core = self.core_of(thread).map_err(|()| "there is no such core")?;
+        self.resumed.push(core);
+        Ok(())
+    }
+
+    fn support_single_step(&mut self) -> Option<MultiThreadSingleStepOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_scheduler_locking(&mut self) -> Option<MultiThreadSchedulerLockingOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl<C: Core> MultiThreadSingleStep for Debuggee<'_, C> {
+    fn set_resume_action_step(
+        &mut self,
+        thread: Tid,
+        _: Option<Signal>,
+    ) -> Result<(), Self::Error> {
+        let core = self.core_of(thread).map_err(|()| "there is no such core")?;
+        self.resumed.push(core);
+        self.system.debugging.step = Some(core);
+        Ok(())
+    }
+}
+
+impl<C: Core> MultiThreadSchedulerLocking for Debuggee<'_, C> {
+    fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Self::Error> {
+        // Some of several cores cannot be stopped while others run: one alone, or all.
+        if let [only] = self.resumed[..] {
+            self.system.debugging.only = Some(only);
+        }
         Ok(())
     }
 }
@@ -248,8 +335,16 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
             let digits = text.trim_start_matches("0x");
             u32::from_str_radix(digits, 16).ok()
         };
+        let cores = self.system.bus.cores.len();
+        if let ["core", chosen] = words[..] {
+            match chosen.parse().ok().filter(|&core: &usize| core < cores) {
+                Some(core) => self.shown = core,
+                None => gdbstub::outputln!(out, "monitor core N, from 0 to {}", cores - 1),
+            }
+            return Ok(());
+        }
         let bus = &self.system.bus;
-        let memory = self.system.core(0).memory();
+        let memory = self.system.core(self.shown).memory();
         match words[..] {
             ["physical", address, ref rest @ ..] => {
                 let (Some(address), count) =
@@ -288,7 +383,9 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
                 "physical ADDRESS [WORDS]: what is in memory, past the caches\n\
                  translate ADDRESS: what the TLB and the tables say, and what the caches hold\n\
                  tlb: the entries of the TLBs\n\
-                 cycles: the time"
+                 cycles: the time\n\
+                 core N: the core that the others tell of, {} now",
+                self.shown
             ),
         }
         Ok(())
@@ -393,25 +490,30 @@ enum Turn<'a, 'b, C: Core> {
 
 impl<C: Core> Debuggee<'_, C> {
     /// Runs until the next look at the connection; why it stopped, if it did.
-    fn run_slice(&mut self) -> Option<SingleThreadStopReason<u32>> {
+    fn run_slice(&mut self) -> Option<MultiThreadStopReason<u32>> {
         let until = self.limit.min(self.system.instructions() + SLICE_INSTRUCTIONS);
         let stop = self.system.run(self.host, until);
-        let step = self.system.debugging.step;
+        let stopped = self.system.debugging.stopped;
+        let thread = thread_of(stopped);
+        let own = self.system.debugging.step == Some(stopped)
+            || self.system.debugging.only == Some(stopped);
         Some(match stop {
             Stop::Limit if until < self.limit => return None,
             Stop::Debugger => match self.system.take_watch_hit() {
-                Some((address, store)) => SingleThreadStopReason::Watch {
-                    tid: (),
-                    kind: if store { WatchKind::Write } else { WatchKind::Read },
-                    addr: address,
+                Some(hit) => MultiThreadStopReason::Watch {
+                    tid: thread_of(hit.core),
+                    kind: if hit.store { WatchKind::Write } else { WatchKind::Read },
+                    addr: hit.address,
                 },
-                None if step => SingleThreadStopReason::DoneStep,
-                None => SingleThreadStopReason::SwBreak(()),
+                None if own => {
+                    MultiThreadStopReason::SignalWithThread { tid: thread, signal: Signal::SIGTRAP }
+                }
+                None => MultiThreadStopReason::SwBreak(thread),
             },
             other => {
                 self.ended = Some(other);
                 let status = if let Stop::Exit(status) = other { status } else { 0 };
-                SingleThreadStopReason::Exited(status)
+                MultiThreadStopReason::Exited(status)
             }
         })
     }
@@ -433,7 +535,7 @@ fn take_turn<'a, 'b, C: Core>(
             });
         }
         GdbStubStateMachine::CtrlCInterrupt(inner) => {
-            let reason = SingleThreadStopReason::Signal(Signal::SIGINT);
+            let reason = MultiThreadStopReason::Signal(Signal::SIGINT);
             inner.interrupt_handled(target, Some(reason))
         }
         session => match packets.next(!running) {
@@ -537,7 +639,7 @@ pub fn serve<C: Core>(
         return Ok(Stop::Interrupted);
     };
     let mut packets = Packets { stream, waiting: VecDeque::new(), packet: Vec::new() };
-    let mut debuggee = Debuggee { system, host, limit, ended: None };
+    let mut debuggee = Debuggee { system, host, limit, shown: 0, resumed: Vec::new(), ended: None };
     let end = converse(&mut debuggee, &mut packets).unwrap_or(End::Left);
     let Debuggee { system, host, .. } = debuggee;
     system.debugging = crate::system::Debugging::default();

@@ -113,15 +113,24 @@ pub struct Watchpoint {
     pub on_store: bool,
 }
 
-/// The debugger's watchpoints on one core.
+/// An access that hit a watchpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchHit {
+    /// The core that made it.
+    pub core: usize,
+    /// Its virtual address.
+    pub address: u32,
+    /// Whether it was a store.
+    pub store: bool,
+}
+
+/// The debugger's watchpoints, on all cores.
 #[derive(Default)]
 pub struct Watchpoints {
-    /// The core that the debugger shows.
-    pub core: usize,
     /// The watchpoints.
     pub points: Vec<Watchpoint>,
-    /// The address that was hit, and whether by a store.
-    pub hit: Option<(u32, bool)>,
+    /// The access that stops the run.
+    pub hit: Option<WatchHit>,
 }
 
 impl<C: Core> Observer<C> for Watchpoints {
@@ -132,10 +141,10 @@ impl<C: Core> Observer<C> for Watchpoints {
                 && (address.wrapping_sub(point.address) < point.length
                     || point.address.wrapping_sub(address) < size)
         };
-        if core.number != self.core || !self.points.iter().any(|point| wanted(&point)) {
+        if !self.points.iter().any(|point| wanted(&point)) {
             return false;
         }
-        self.hit = Some((address, store));
+        self.hit = Some(WatchHit { core: core.number, address, store });
         true
     }
 }

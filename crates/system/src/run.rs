@@ -102,7 +102,8 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
             if memory.clock.pending_instructions() >= left {
                 return;
             }
-            if !*first && (debugging.step || debugging.breakpoints.contains(&pc)) {
+            let step = debugging.step == Some(memory.number);
+            if !*first && (step || debugging.breakpoints.contains(&pc)) {
                 memory.request_exit();
                 core.requests().stop = Some(Stop::Debugger);
                 return;

@@ -14,7 +14,7 @@ use crate::coherence::Level2;
 use crate::core::{Core, Space, Taken};
 use crate::loader::Loaded;
 use crate::memory::{CoreMemory, cache_of_lines};
-use crate::observer::{Observer, Observers};
+use crate::observer::{Observer, Observers, WatchHit};
 use crate::ram::Ram;
 use crate::run::{LOOK_AT_ALL, LOOK_AT_NOTHING, LOOK_AT_UNKNOWN, run_core};
 use crate::symbols::Symbols;
@@ -92,10 +92,14 @@ impl Host for Transcript {
 /// Breakpoints and single steps, for the debugger.
 #[derive(Clone, Debug, Default)]
 pub struct Debugging {
-    /// Addresses to stop before.
+    /// Addresses to stop before, on any core.
     pub breakpoints: Vec<u32>,
-    /// Stop after one instruction.
-    pub step: bool,
+    /// The core to stop after one of its instructions.
+    pub step: Option<usize>,
+    /// The only core that runs; all of them if none.
+    pub only: Option<usize>,
+    /// The core that stopped last.
+    pub stopped: usize,
 }
 
 /// Cycles and counts of one cause.
@@ -119,8 +123,9 @@ pub struct System<C: Core> {
     pub symbols: Option<Symbols>,
     /// The timeline being recorded.
     timeline: Option<Timeline>,
-    /// No instruction was executed since the run began: it may start at a breakpoint.
-    fresh: bool,
+    /// The cores that have executed no instruction since the run began, a bit for each: they may start
+    /// at a breakpoint.
+    fresh: u64,
     host_at: u64,
 }
 
@@ -156,7 +161,7 @@ impl<C: Core> System<C> {
             debugging: Debugging::default(),
             symbols: None,
             timeline: None,
-            fresh: true,
+            fresh: u64::MAX,
             host_at: 0,
         })
     }
@@ -228,12 +233,12 @@ impl<C: Core> System<C> {
         self.bus.observers.as_ref()?.checker.as_ref()
     }
 
-    fn watch_hit(&self) -> Option<(u32, bool)> {
+    fn watch_hit(&self) -> Option<WatchHit> {
         self.bus.observers.as_ref()?.watchpoints.hit
     }
 
-    /// The watchpoint that was hit: address, and whether by a store.
-    pub(crate) fn take_watch_hit(&mut self) -> Option<(u32, bool)> {
+    /// The watchpoint that was hit.
+    pub(crate) fn take_watch_hit(&mut self) -> Option<WatchHit> {
         self.bus.observers.as_mut()?.watchpoints.hit.take()
     }
 
@@ -271,7 +276,7 @@ impl<C: Core> System<C> {
 
     /// Runs until something ends it; `limit` is in instructions of all cores together.
     pub fn run(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
-        self.fresh = true;
+        self.fresh = u64::MAX;
         let stop = self.run_until_stop(host, limit);
         for core in self.cores_mut() {
             core.memory_mut().clock.flush_pending();
@@ -300,6 +305,9 @@ impl<C: Core> System<C> {
 
     /// The core that is furthest behind, of those that are on.
     fn next_core(&self) -> Option<usize> {
+        if let Some(only) = self.debugging.only {
+            return Some(only);
+        }
         if self.bus.cores.len() == 1 {
             return self.bus.is_on(0).then_some(0);
         }
@@ -320,7 +328,7 @@ impl<C: Core> System<C> {
         let memory = core.memory_mut();
         memory.clock.set_deadline(deadline);
         let before = memory.clock.pending_instructions();
-        let debugged = self.debugging.step || !self.debugging.breakpoints.is_empty();
+        let debugged = self.debugging.step.is_some() || !self.debugging.breakpoints.is_empty();
         // An instruction takes a cycle at least, so that the limit is not passed before the end of
         // the longest run.
         let all = debugged || left < Clock::LONGEST_RUN_CYCLES;
@@ -331,7 +339,10 @@ impl<C: Core> System<C> {
             (true, false, true) => run_core::<C, LOOK_AT_UNKNOWN>,
             _ => run_core::<C, LOOK_AT_ALL>,
         };
-        run(core, &mut self.bus, left, &self.debugging, &mut self.fresh);
+        let bit = 1 << (core.memory().number & 63);
+        let mut first = self.fresh & bit != 0;
+        run(core, &mut self.bus, left, &self.debugging, &mut first);
+        self.fresh = if first { self.fresh | bit } else { self.fresh & !bit };
         Ok(core.memory().clock.pending_instructions() - before)
     }
 
@@ -355,6 +366,7 @@ impl<C: Core> System<C> {
             let parked =
                 stop == Stop::Hang && self.cores_mut().any(|peer| !peer.requests().is_waiting());
             if !parked {
+                self.debugging.stopped = core.memory().number;
                 return Some(stop);
             }
             core.requests().waiting = true;
@@ -364,7 +376,8 @@ impl<C: Core> System<C> {
         {
             return Some(Stop::EmptyVector(taken));
         }
-        if self.watch_hit().is_some() {
+        if let Some(hit) = self.watch_hit() {
+            self.debugging.stopped = hit.core;
             return Some(Stop::Debugger);
         }
         if let Some((address, physical)) = core.memory_mut().unmapped_fetch.take() {
@@ -404,6 +417,10 @@ impl<C: Core> System<C> {
                 core.requests().waiting_for_event = false;
             }
             if core.requests().is_waiting() {
+                if self.debugger_waits(number) {
+                    self.debugging.stopped = number;
+                    return Some(Stop::Debugger);
+                }
                 match self.wait(host, core, now) {
                     Wait::Again => continue,
                     Wait::NextCore => return None,
@@ -413,6 +430,12 @@ impl<C: Core> System<C> {
             core.interrupt(lines);
             return None;
         }
+    }
+
+    /// Whether the debugger shall be told that a core waits: it was to step, or is the only one to run.
+    fn debugger_waits(&self, number: usize) -> bool {
+        let stepped = self.debugging.step == Some(number) && self.fresh >> (number & 63) & 1 == 0;
+        stepped || self.debugging.only == Some(number)
     }
 
     /// A core waits for an interrupt: lets its time pass.
