@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -251,7 +252,9 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"mmulab: {' '.join(message.split())}", file=sys.stderr)
+    """One line on stderr, without the number that Rust adds to what the system says."""
+    words = re.sub(r" \(os error \d+\)", "", message).split()
+    print(f"mmulab: {' '.join(words)}", file=sys.stderr)
     return status
 
 
