@@ -41,7 +41,7 @@ def test_nothing_is_stale_and_nobody_is_reached(scheme):
     command = "meet && stress 4 20 2 && attack 4"
     result = linux.ours("arm926ej-s", command, spaces=scheme, check=True)
     assert result.exit == 0, result.console[-500:]
-    assert "meet: 10 parts, 0 failed" in result.console
+    assert "meet: 12 parts, 0 failed" in result.console
     assert "stress: 4 processes, 20 rounds each, 0 failed" in result.console
     assert [report["text"] for report in result.reports if not linux.is_tolerated(report)] == []
 
@@ -84,6 +84,35 @@ def test_guaranteed_fcse_refuses_the_96th_process_and_the_33rd_megabyte():
     assert "stress: a mapping at 64 MB: Out of memory" in result.console
     assert "fork: Resource temporarily unavailable" in result.console
     assert "stress: a mapping of 40 MB: Out of memory" in result.console
+
+
+HOLES = {
+    "other_domains": "another's memory",
+    "kernel_as_client": "the kernel's memory",
+}
+"""What FASS does for isolation, and what `attack` reaches without it."""
+
+
+@pytest.mark.parametrize("left_out", ["nothing", *HOLES])
+@pytest.mark.parametrize("where", ["ours", "qemu"])
+def test_the_attack_succeeds_where_isolation_is_left_out_and_only_there(where, left_out):
+    kernel = "kernel-spaces-test"
+    if not (BUILT / kernel / "Image").exists():
+        pytest.skip("make linux-spaces-test first")
+    options = {
+        "spaces": "fass",
+        "kernel_folder": kernel,
+        "extra": f"address_spaces_without={left_out}",
+    }
+    if where == "ours":
+        console = linux.ours("arm926ej-s", "attack 4", **options).console
+    else:
+        console, _ = linux.qemu("arm926ej-s", "attack 4", **options)
+    reached = re.findall(r"^attack: read of (.+?) at ", console.replace("\r", ""), re.M)
+    if left_out == "nothing":
+        assert ", 0 succeeded" in console and not reached, console[-500:]
+    else:
+        assert HOLES[left_out] in reached, console[-500:]
 
 
 @pytest.mark.skipif(not (BUILT / "source" / ".unpacked").exists(), reason="make linux first")

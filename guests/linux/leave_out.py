@@ -38,7 +38,8 @@ NAMES = {
     "end_of_lines": ("fass",), "region_lines": SHARED, "region_tlb_owner": SHARED, "region_entries": SHARED,
     "region_clean": SHARED, "region_invalidate": SHARED, "region_alone": SHARED, "region_end": SHARED,
     "region_file": SHARED, "region_permissions": SHARED, "region_leave": SHARED, "region_fork": SHARED,
-    "region_lender": SHARED, "region_lines_of_others": SHARED,
+    "region_lender": SHARED, "region_lines_of_others": SHARED, "lines_since_begin": ("fcse-best-effort",),
+    "run_meanwhile": ("fcse-best-effort",), "preemption": ("fcse-best-effort",),
 }  # fmt: skip
 COMMAND = "stress limits; meet && stress 8 20 5 && attack 16"
 LIMIT = 300_000_000

@@ -9,7 +9,10 @@
 #define PROGRAM "meet"
 #include "expect.h"
 
+#include <sched.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 enum { MOST = 6 };
 
@@ -174,6 +177,44 @@ static void over_others_turn(int round)
 static void over_others(void)
 {
     in_turns(4, 4, over_others_turn);
+}
+
+/* The same while another, which must not wait, writes its memory whenever a timer wakes it: also in the
+ * middle of a switch. */
+static void woken(void)
+{
+    struct timespec period = {.tv_nsec = 150000};
+    struct sched_param priority = {.sched_priority = 50};
+    uint32_t round = 0;
+
+    if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority))
+        fail("sched_setscheduler");
+    worker = MOST;
+    for (;; round++) {
+        for (int word = 0; word < WORDS; word += 8) {
+            if (round)
+                expect("memory of one that is woken", mine + word, worker * 0x10000 + round - 1);
+            mine[word] = worker * 0x10000 + round;
+        }
+        nanosleep(&period, 0);
+    }
+}
+
+static void while_woken(void)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child < 0)
+        fail("fork");
+    if (!child)
+        woken();
+    in_turns(3, 60, over_others_turn);
+    kill(child, SIGKILL);
+    if (waitpid(child, &status, 0) != child)
+        fail("wait");
+    if (!WIFSIGNALED(status))
+        wrong("process that is woken", 0, status, SIGKILL);
 }
 
 /* ---- a file, read by mapping and written by others -------------------------------------------- */
@@ -341,6 +382,37 @@ static void unlike(void)
     close(file);
 }
 
+/* Two read a file by private mappings, whose lines the cache keeps, and one another file at the same address. */
+static void unlike_lines_turn(int round)
+{
+    static uint32_t words[WORDS];
+    static volatile uint32_t *at;
+
+    if (!round) {
+        int own = worker == 2 ? scratch_file(1) : file;
+        if (worker == 2) {
+            fill(words, 1, 900);
+            if (pwrite(own, words, PAGE, 0) != PAGE)
+                fail("write");
+        }
+        at = map_at(FILE_PLACE, 1, PROT_READ, MAP_PRIVATE, own);
+    }
+    if (at)
+        verify("private mapping at the address of another file", at, 1, worker == 2 ? 900 : 100);
+}
+
+static void unlike_lines(void)
+{
+    static uint32_t words[WORDS];
+
+    file = scratch_file(1);
+    fill(words, 1, 100);
+    if (pwrite(file, words, PAGE, 0) != PAGE)
+        fail("write");
+    in_turns(3, 5, unlike_lines_turn);
+    close(file);
+}
+
 /* One of those that share a file has memory of its own right behind it. */
 static void beside_turn(int round)
 {
@@ -445,8 +517,10 @@ static const struct {
     void (*run)(void);
 } parts[] = {
     {"same_place", same_place},         {"tables_go", tables_go},       {"over_others", over_others},
+    {"while_woken", while_woken},
     {"file_of_others", file_of_others}, {"traced_share", traced_share}, {"same_file", same_file},
-    {"unlike", unlike},                 {"beside", beside},           {"not_inherited", not_inherited},
+    {"unlike", unlike},                 {"unlike_lines", unlike_lines},
+    {"beside", beside},                 {"not_inherited", not_inherited},
     {"traced_file", traced_file},
 };
 

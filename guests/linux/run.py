@@ -92,7 +92,7 @@ def ours(
     extra="",
     **options,
 ):
-    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` is appended to the kernel's
+    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` is put before the kernel's
     command line."""
     folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine).with_changes(dict(settings))
@@ -103,35 +103,46 @@ def ours(
         image or folder / "Image",
         described,
         dtb=BUILT / DEVICE_TREE[described.get("board.kind")],
-        initrd=initrd(machine),
+        initrd=options.pop("initrd", None) or initrd(machine),
         append=f"{extra} {command_line(command, spaces)}".strip(),
         symbols=folder / "vmlinux",
         **options,
     )
 
 
-def qemu(machine, command="true", icount=True, timeout=600, options=(), spaces=None, cores=None):
+def qemu(
+    machine,
+    command="true",
+    icount=True,
+    timeout=600,
+    options=(),
+    spaces=None,
+    cores=None,
+    kernel_folder=None,
+    extra="",
+):
     """Boots the same kernel on QEMU; gives the console, with what QEMU itself says, and the seconds
-    it took.
+    it took. `extra` is put before the kernel's command line.
 
     QEMU puts a raw Image where this kernel does not run, so that it gets the zImage.
     """
-    folder = kernel(machine, spaces)
+    folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine)
     ram, cores = described.get("memory.size_bytes"), cores or described.get("cores")
-    extra = QEMU_OPTIONS.get(machine, "") + (QEMU_SPACES if spaces else "")
-    several, first = [], ""
+    last = QEMU_OPTIONS.get(machine, "") + (QEMU_SPACES if spaces else "")
+    several = []
     if machine == SMP:
         # QEMU 7.2 stops with several cores whose time follows instructions.
         icount = icount and cores == 1
         several = ["-smp", str(cores)]
-        first = f"maxcpus={cores} " if cores < 4 else ""
+        if cores < 4:
+            extra = f"{extra} maxcpus={cores}"
     words = [
         oracle.EMULATOR, "-M", board(machine), "-cpu", oracle.CPU[machine], *several, "-m", str(ram >> 20),
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
         "-dtb", str(BUILT / DEVICE_TREE[board(machine)]), "-initrd", str(initrd(machine)),
-        "-append", first + command_line(command, spaces) + extra, *(["-icount", "shift=3,sleep=off"] if icount else []),
+        "-append", f"{extra} {command_line(command, spaces)}{last}".strip(), *(["-icount", "shift=3,sleep=off"] if icount else []),
         *options,
     ]  # fmt: skip
     started = time.monotonic()

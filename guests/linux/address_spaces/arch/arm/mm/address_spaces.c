@@ -28,6 +28,8 @@ unsigned long spaces_stack_top __ro_after_init = TASK_SIZE;
 
 struct mm_struct *space_loaded = &init_mm;
 unsigned int space_flushes = 1;
+/* The newest of them that is complete. */
+static unsigned int flushes_complete = 1;
 unsigned int space_pids __ro_after_init;
 
 static u16 pid_users[128];
@@ -121,7 +123,7 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 
 	mm->context.pid = 0;
 	mm->context.table_base = 0;
-	mm->context.flushes = space_flushes - 1;
+	mm->context.flushes = flushes_complete - 1;
 	mm->context.high_pages = 0;
 	mm->context.shared_dirty = 0;
 	mm->context.spread = false;
@@ -185,35 +187,77 @@ void space_switch(struct mm_struct *next)
 		fcse_switch(next);
 }
 
-/* A switch that was put off until interrupts are enabled, since it has to flush. */
-void space_switch_pending(struct mm_struct *mm)
-{
-	preempt_disable();
-	/* Another switch to this space may have been in between. */
-	if (mm->context.switch_pending) {
-		mm->context.switch_pending = 0;
-		fcse_flush_if_needed(mm);
-		fcse_load(mm);
-	}
-	preempt_enable_no_resched();
-}
-
 bool space_may_have_lines(struct mm_struct *mm)
 {
 	if (address_spaces == SPACES_OFF)
 		return cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm));
-	return mm->context.flushes == space_flushes;
+	return (int)(mm->context.flushes - flushes_complete) >= 0;
+}
+
+/* A flush is complete; spaces that have run since it began may have lines again. */
+static void end_flush(unsigned int flush)
+{
+	/* One that began later may have been complete before. */
+	if ((int)(flush - flushes_complete) > 0)
+		flushes_complete = flush;
 }
 
 /* Cleans and invalidates everything, after which no space but the one that runs has lines. */
 void space_flush_cache(void)
 {
-	/* Some cores' flush reads one of two windows in turn. */
 	preempt_disable();
-	__cpuc_flush_user_all();
 	space_flushes++;
 	space_runs(space_loaded);
+	__cpuc_flush_user_all();
+	end_flush(space_flushes);
 	preempt_enable();
+}
+
+/*
+ * Loads a space after a flush that can be preempted, where that is possible. The scheduler has
+ * preemption disabled, and the hardware has the space that went, which nothing here uses.
+ *
+ * Only one flush at a time can be preempted. XScale and StrongARM fill the cache with a window of
+ * addresses, of which there are two, in turn. A flush in the middle of another fills it with the
+ * other window, but one in the middle of that would find a part of its window in place.
+ */
+static void flush_and_load(struct mm_struct *mm)
+{
+	static struct task_struct *preemptible;
+	struct mm_struct *loaded = space_loaded;
+	bool is_flushed = false;
+	unsigned int flush;
+
+	/* Switched back to, in the middle of its flush. */
+	if (preemptible == current)
+		return;
+	if (!preemptible && preempt_count() == PREEMPT_DISABLE_OFFSET) {
+		preemptible = current;
+		flush = ++space_flushes;
+		preempt_enable();
+		__cpuc_flush_user_all();
+		preempt_disable();
+		end_flush(flush);
+		preemptible = NULL;
+		/* If no space has run meanwhile. */
+		is_flushed = space_loaded == loaded && !space_may_have_lines(loaded);
+	}
+	preempt_disable();
+	/* Another thread of this space may have had it loaded. */
+	if (mm->context.switch_pending) {
+		mm->context.switch_pending = 0;
+		if (!is_flushed)
+			fcse_flush_if_needed(mm);
+		fcse_load(mm);
+	}
+	preempt_enable_no_resched();
+}
+
+/* A switch that was put off until interrupts are enabled, since it has to flush. */
+void space_switch_pending(struct mm_struct *mm)
+{
+	if (mm->context.switch_pending)
+		flush_and_load(mm);
 }
 
 void space_flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsigned long end)
