@@ -138,7 +138,7 @@ linux-smp: $(BUILD)/linux-tools ## Build Linux for four Cortex-A7 (minutes).
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux smp
 
 linux-spaces: $(BUILD)/linux-tools ## Build Linux with address spaces that switch without flushing (minutes).
-	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux all spaces
+	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux spaces
 
 linux-spaces-test: linux-spaces ## Build it so that guests/linux/leave_out.py can leave things out (minutes).
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux spaces-test
