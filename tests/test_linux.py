@@ -35,8 +35,8 @@ def microseconds(console: str) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("scheme", FLUSHING_LESS)
-def test_nothing_is_stale_and_nobody_is_reached(scheme):
+@pytest.mark.parametrize("scheme", linux.SCHEMES)
+def test_nothing_is_stale_nobody_is_reached_and_the_console_is_that_of_qemu(scheme):
     need("arm926ej-s")
     command = "meet && stress 4 20 2 && attack 4"
     result = linux.ours("arm926ej-s", command, spaces=scheme, check=True)
@@ -44,6 +44,8 @@ def test_nothing_is_stale_and_nobody_is_reached(scheme):
     assert "meet: 12 parts, 0 failed" in result.console
     assert "stress: 4 processes, 20 rounds each, 0 failed" in result.console
     assert [report["text"] for report in result.reports if not linux.is_tolerated(report)] == []
+    there, _ = linux.qemu("arm926ej-s", command, spaces=scheme)
+    assert linux.comparable(result.console) == linux.comparable(there)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""Runs Linux under the checker, on all machines with all schemes, and adds up how long it ran.
+
+    checked.py [-m MACHINE]... [--spaces SCHEME]... [--load LOAD]...
+    checked.py --sum
+
+Each run is a row of checked.csv, in place of an older one of the same machine, scheme and load. `--sum` adds
+up the rows that are of the series as it is now. A second of the guest is what its clock says; busy is what it does not
+wait for an interrupt. Needs `make linux-spaces`.
+"""
+
+import argparse
+import csv
+import fcntl
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import run
+
+TABLE = HERE / "checked.csv"
+COLUMNS = (
+    "machine", "scheme", "load", "series", "seconds", "busy_seconds", "instructions", "reports", "tolerated",
+)  # fmt: skip
+ARMV5 = ("arm926ej-s", "ixp425")
+BENCHMARKS = (
+    "export LAT_HOPS=40; lat ctx 0 2 8 24 && lat ctx 16 2 && lat pipe && lat fifo && lat unix && lat fcntl && "
+    "lat fork && lat exec && lat sh && lat bw_pipe && lat bw_unix && lat extreme private 2 20 && "
+    "lat extreme shared 2 20 && lat-text-high ctx 0 2 8 && net reply 50 && net period 50 && storm pipes 2"
+)
+# What each load runs. `hackbench` runs Debian's programs, so on ARMv5 only; `days` is a machine in daily use, which
+# mostly waits.
+LOADS = {
+    "benchmarks": BENCHMARKS,
+    "hackbench": "hackbench -p -g 1 -l 10 && hackbench -g 1 -l 10 && hackbench -T -g 1 -l 10 && cyclictest -q -l 500",
+    "stress": "meet && stress 6 10 3 && attack 8",
+    "days": "for i in $(seq 20); do stress 2 1 $i > /tmp/said || exit 1; sleep 9; done",
+}
+
+
+def series():
+    """What names the series as it is: a part of the hash of its files."""
+    folder = HERE / "address_spaces"
+    files = sorted([*(folder / "arch").rglob("*.[chS]"), *(folder / "patches").glob("*.patch")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
+def check(machine, scheme, load):
+    """One run, as a row. A load that fails is an error, since its programs check themselves."""
+    result = run.ours(machine, LOADS[load], spaces=scheme, check=True)
+    if result.exit != 0:
+        raise SystemExit(f"{machine}, {scheme}, {load}: {result.end}\n{result.console[-500:]}")
+    for report in result.reports:
+        print("tolerated: " * run.is_tolerated(report) + report["text"], file=sys.stderr)
+    clock_hz = result.data["clock_hz"]
+    idle = result.data["causes"]["idle"]["cycles"]
+    tolerated = sum(map(run.is_tolerated, result.reports))
+    return {
+        "machine": machine, "scheme": scheme, "load": load, "series": series(),
+        "seconds": f"{result.cycles / clock_hz:.1f}", "busy_seconds": f"{(result.cycles - idle) / clock_hz:.1f}",
+        "instructions": result.instructions, "reports": len(result.reports) - tolerated, "tolerated": tolerated,
+    }  # fmt: skip
+
+
+def key(row):
+    return (row["machine"], row["scheme"], row["load"])
+
+
+def read():
+    if not TABLE.exists():
+        return {}
+    with TABLE.open() as file:
+        return {key(row): row for row in csv.DictReader(file)}
+
+
+def add(row):
+    """Writes a row into the table; several may do so at a time."""
+    folder = os.open(HERE, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    rows = {**read(), key(row): row}
+    part = TABLE.with_suffix(".part")
+    with part.open("w") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows[name] for name in sorted(rows))
+    part.rename(TABLE)
+    os.close(folder)
+
+
+def add_up():
+    rows = [row for row in read().values() if row["series"] == series()]
+    print(
+        "| machine | scheme | runs | minutes | busy seconds | million instructions | reports | tolerated |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    pairs = {(row["machine"], row["scheme"]) for row in rows}
+    for machine, scheme in [*sorted(pairs), ("all", "")]:
+        some = [row for row in rows if machine == "all" or key(row)[:2] == (machine, scheme)]
+
+        def total(column, some=some):
+            return sum(float(row[column]) for row in some)
+
+        print(
+            f"| {machine} | {scheme and f'`{scheme}`'} | {len(some)} | {total('seconds') / 60:.1f} "
+            f"| {total('busy_seconds'):.1f} | {total('instructions') / 1e6:,.0f} "
+            f"| {total('reports'):.0f} | {total('tolerated'):.0f} |"
+        )
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("-m", "--machine", action="append", choices=list(run.WITH_SPACES))
+    options.add_argument("--spaces", action="append", choices=run.SCHEMES)
+    options.add_argument("--load", action="append", choices=list(LOADS))
+    options.add_argument("--sum", action="store_true")
+    chosen = options.parse_args()
+    if chosen.sum:
+        add_up()
+        return
+    for load in chosen.load or LOADS:
+        for machine in chosen.machine or run.WITH_SPACES:
+            if load == "hackbench" and machine not in ARMV5:
+                continue
+            for scheme in chosen.spaces or run.SCHEMES:
+                row = check(machine, scheme, load)
+                print(*row.values(), flush=True)
+                add(row)
+
+
+if __name__ == "__main__":
+    main()
