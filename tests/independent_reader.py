@@ -172,6 +172,8 @@ class Trace:
                 fields: tuple[int | str, ...] = (stream.varint(),)
             elif kind == 3:
                 fields = (stream.varint(), stream.varint())
+            elif kind in (4, 5):
+                fields = (stream.take(stream.varint()).decode(),)
             else:
                 address, length = stream.varint(), stream.varint()
                 fields = (address, length, stream.take(stream.varint()).decode())

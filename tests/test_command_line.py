@@ -46,6 +46,7 @@ GOOD = {
     ("run",): ["-m", "base", "--", "true"],
     ("record",): ["-o", "never.mmt", "--", "true"],
     ("replay",): [SMALL, "-m", "base"],
+    ("profile",): [SMALL],
     ("miss-curves",): [SMALL],
     ("sweep",): ["examples/studies/tlb_sizes.toml"],
     ("trace", "info"): [SMALL],
@@ -126,6 +127,7 @@ def test_the_good_calls_are_good():
 
 FORMATTED = {
     "replay": ["replay", SMALL, "-m", "base"],
+    "profile": ["profile", SMALL, "-m", "base"],
     "miss-curves": ["miss-curves", SMALL],
     "sweep": ["sweep", "examples/studies/tlb_sizes.toml"],
     "trace info": ["trace", "info", SMALL],

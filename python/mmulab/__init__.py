@@ -22,6 +22,7 @@ from mmulab.errors import (
     TraceError,
 )
 from mmulab.machine import Machine, machine_names, machine_schema
+from mmulab.profiling import Profile, profile
 from mmulab.recording import TraceInformation, record
 from mmulab.replaying import miss_curves, replay
 from mmulab.results import MachineResult, ReplayResults
@@ -38,6 +39,7 @@ __all__ = [
     "MissCurves",
     "MmulabError",
     "OutputError",
+    "Profile",
     "RecordError",
     "ReplayResults",
     "Study",
@@ -52,6 +54,7 @@ __all__ = [
     "machine_names",
     "machine_schema",
     "miss_curves",
+    "profile",
     "record",
     "replay",
     "slice_trace",

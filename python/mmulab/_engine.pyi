@@ -68,9 +68,22 @@ def replay(
     skip: int,
     warm_up: int,
     limit: int | None,
+    region: str | None,
     partial: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]: ...
+def profile(
+    trace: str,
+    machine: Machine,
+    *,
+    seed: int,
+    skip: int,
+    warm_up: int,
+    limit: int | None,
+    region: str | None,
+    partial: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> tuple[dict[str, Any], dict[str, Any]]: ...
 def miss_curves(
     trace: str,
     *,

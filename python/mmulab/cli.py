@@ -18,13 +18,14 @@ from rich.console import Group
 from rich.syntax import Syntax
 
 import mmulab
+from mmulab import files, profiling, run_folder, views
 from mmulab import output as out
-from mmulab import run_folder, views
 from mmulab.calibrate import SAMPLES
 from mmulab.command import (
     EXIT_STATUS,
     TAKES_A_PROGRAM,
     CountOption,
+    EndOption,
     FollowOption,
     FormatOption,
     GuessesOption,
@@ -33,12 +34,14 @@ from mmulab.command import (
     OutputOption,
     PartialOption,
     ProgramArgument,
+    RegionOption,
     Result,
     SeedOption,
     SetOption,
     SkipOption,
     ThreadsOption,
     TraceArgument,
+    WarmUpOption,
     changes_of,
     command,
     complete_machine,
@@ -212,24 +215,9 @@ def replay(
     seed: SeedOption = 1,
     threads: ThreadsOption = 0,
     skip: SkipOption = 0,
-    warm_up: Annotated[
-        int,
-        typer.Option(
-            "--warmup",
-            parser=number_from(0),
-            metavar="N",
-            help="Replay the next N instructions without counting.",
-        ),
-    ] = 0,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            parser=number_from(1),
-            metavar="N",
-            help="Stop after N more instructions (default: end of trace).",
-        ),
-    ] = None,
+    warm_up: WarmUpOption = 0,
+    limit: EndOption = None,
+    region: RegionOption = None,
     guesses: GuessesOption = True,
     partial: PartialOption = False,
 ) -> Result:
@@ -238,6 +226,9 @@ def replay(
     Example: [bold]mmulab replay examples/small.mmt -m ultrix mach --set dtlb.entries=64[/]
 
     Without a machine all machines for replay take part. The TRACE stands before the machines.
+    --region NAME counts what a function does from its entry to its return, with all that it calls, or
+    what stands between MMULAB_REGION_BEGIN("NAME") and END of recorders/valgrind/mmulab.h in the
+    program; the rest is replayed, so that caches and TLBs are what they would be, and not counted.
     """
     names = [*(machine or []), *(more_machines or [])]
     machines = machines_of(names or machine_names("replay"), set_)
@@ -250,6 +241,7 @@ def replay(
             skip=skip,
             warm_up=warm_up,
             limit=limit,
+            region=region,
             guesses=guesses,
             partial=partial,
             progress=report,
@@ -258,6 +250,83 @@ def replay(
         data=results.to_dicts(),
         table=lambda: results.table,
         view=lambda: views.replay(results),
+    )
+
+
+@command(app)
+def profile(
+    trace: TraceArgument,
+    machine: Annotated[
+        str, typer.Option("--machine", "-m", metavar="MACHINE", help="A machine for replay.")
+    ] = "x86-64",
+    set_: SetOption = None,
+    by: Annotated[
+        profiling.By, typer.Option("--by", help="What a row of the table stands for.")
+    ] = profiling.By.function,
+    callgrind: Annotated[
+        Path | None,
+        typer.Option(
+            "--callgrind", metavar="FILE", help="Also for KCachegrind, callgrind_annotate."
+        ),
+    ] = None,
+    speedscope: Annotated[
+        Path | None,
+        typer.Option("--speedscope", metavar="FILE", help="Also for speedscope.app."),
+    ] = None,
+    stacks: Annotated[
+        Path | None,
+        typer.Option(
+            "--stacks", metavar="FILE", help="Also as collapsed stacks, for flame graphs."
+        ),
+    ] = None,
+    cost: Annotated[
+        profiling.Cost, typer.Option("--cost", help="What orders the table and fills --stacks.")
+    ] = profiling.Cost.translation_cycles,
+    seed: SeedOption = 1,
+    skip: SkipOption = 0,
+    warm_up: WarmUpOption = 0,
+    limit: EndOption = None,
+    region: RegionOption = None,
+    partial: PartialOption = False,
+) -> Result:
+    """Show which functions or source lines pay for translation, page faults and cache misses.
+
+    Example: [bold]mmulab profile examples/small.mmt -m x86-64 --speedscope small.json[/]
+
+    Names come from the ELF files that the program had mapped, and from their separate debug files, if
+    they are where they were when it was recorded. Calls are known for x86 programs. The costs of a
+    function's own code and, with its callees, inclusive ones are given; all add up to what replay
+    counts.
+    """
+    chosen = machines_of([machine], set_)[0]
+    for path in (callgrind, speedscope, stacks):
+        files.check_writable(path)
+    with progress("Replaying") as report:
+        result = mmulab.profile(
+            trace,
+            chosen,
+            seed=seed,
+            skip=skip,
+            warm_up=warm_up,
+            limit=limit,
+            region=region,
+            partial=partial,
+            progress=report,
+        )
+    written = [
+        (callgrind, result.callgrind),
+        (speedscope, result.speedscope),
+        (stacks, lambda: result.stacks(cost)),
+    ]
+    for path, text in written:
+        if path is not None:
+            out.write(text().encode(), path)
+    table = result.table(by, cost)
+    return Result(
+        data=result.to_dict(),
+        table=lambda: table,
+        view=lambda: views.profile(result, by, table),
+        notes=[f"Wrote {path}" for path, _ in written if path is not None],
     )
 
 

@@ -121,6 +121,32 @@ CountOption = Annotated[
         help="End after N instructions; without it at the end of the trace.",
     ),
 ]
+WarmUpOption = Annotated[
+    int,
+    typer.Option(
+        "--warmup",
+        parser=number_from(0),
+        metavar="N",
+        help="Replay the next N instructions without counting.",
+    ),
+]
+EndOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        parser=number_from(1),
+        metavar="N",
+        help="Stop after N more instructions (default: end of trace).",
+    ),
+]
+RegionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--region",
+        metavar="NAME",
+        help="Count only what the function NAME does, and what the program marks with NAME.",
+    ),
+]
 GuessesOption = Annotated[
     bool,
     typer.Option(

@@ -92,6 +92,7 @@ def flat_provenance(source: dict[str, Any]) -> dict[str, Any]:
         "skip": source["skip"],
         "warm_up": source["warm_up"],
         "limit": source["limit"],
+        "region": source["region"],
         "trace_sha256": source["trace"]["sha256"],
         "machine_sha256": machine["sha256"],
         "set": json.dumps(machine["set"]),

@@ -32,6 +32,7 @@ def replay(
     skip: int = 0,
     warm_up: int = 0,
     limit: int | None = None,
+    region: str | None = None,
     guesses: bool = True,
     partial: bool = False,
     progress: ProgressCallback | None = None,
@@ -42,18 +43,17 @@ def replay(
     content. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
     placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
     each core). `skip` instructions are left out at the beginning, `warm_up` more are replayed and not
-    counted, and the replay ends after `limit` more; all three at the end of a block. With `guesses`
+    counted, and the replay ends after `limit` more; all three at the end of a block. With `region` only
+    what functions of that name do counts, from their entry to their return and with all that they
+    call, and what the program marks with that name; the rest is replayed and not counted. With `guesses`
     each machine is also tried with the other values that its file gives for what it guesses.
     `partial` accepts an incomplete trace up to its last whole chunk.
 
-    Raises `MachineError`, `TraceError`; `KeyboardInterrupt` stops the engine.
+    Raises `MachineError`, `TraceError`, `InputError` where the program never comes to the region;
+    `KeyboardInterrupt` stops the engine.
     """
-    whole_number("seed", seed)
+    check_part(seed, skip, warm_up, limit)
     whole_number("threads", threads, 0, MAX_THREADS)
-    whole_number("skip", skip)
-    whole_number("warm_up", warm_up)
-    if limit is not None:
-        whole_number("limit", limit, 1)
     loaded = load_machines(machines)
     alternatives = [machine.alternatives() if guesses else [] for machine in loaded]
     start = time.perf_counter()
@@ -68,12 +68,13 @@ def replay(
         skip=skip,
         warm_up=warm_up,
         limit=limit,
+        region=region,
         partial=partial,
         progress=progress,
     )
     seconds = time.perf_counter() - start
-    if skip or warm_up:
-        _check_anything_counted(outcomes, skip, warm_up)
+    for own, _ in outcomes:
+        check_anything_counted(own, skip, warm_up, region)
     source = trace_provenance(trace)
     rows = []
     for (own, others), machine, label, changed in zip(
@@ -85,19 +86,30 @@ def replay(
             for other, machine in zip(others, changed, strict=True)
         ]
         row["provenance"] = provenance(
-            source, machine, seed=seed, skip=skip, warm_up=warm_up, limit=limit
+            source, machine, seed=seed, skip=skip, warm_up=warm_up, limit=limit, region=region
         )
         rows.append(row)
     return ReplayResults(rows, seconds=seconds)
 
 
-def _check_anything_counted(
-    outcomes: list[tuple[dict[str, Any], list[dict[str, Any]]]], skip: int, warm_up: int
+def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:
+    """Raises `ValueError` where one of these is no number that the engine takes."""
+    whole_number("seed", seed)
+    whole_number("skip", skip)
+    whole_number("warm_up", warm_up)
+    if limit is not None:
+        whole_number("limit", limit, 1)
+
+
+def check_anything_counted(
+    outcome: dict[str, Any], skip: int, warm_up: int, region: str | None
 ) -> None:
-    if any(own["instructions"] == 0 for own, _ in outcomes):
+    """Raises `InputError` where a part of a trace was asked for that is empty."""
+    if outcome["instructions"] == 0 and (skip or warm_up or region):
+        of_region = f" of region {region}" if region else ""
         raise InputError(
             f"skipping {skip:,} and warming up with {warm_up:,} instructions leaves none of the "
-            "trace to count"
+            f"trace{of_region} to count"
         )
 
 

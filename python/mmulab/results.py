@@ -303,6 +303,7 @@ def flat_schema(costs_cycles: Sequence[int]) -> pa.Schema:
         skip=pa.uint64(),
         warm_up=pa.uint64(),
         limit=pa.uint64(),
+        region=pa.string(),
         trace_sha256=pa.string(),
         machine_sha256=pa.string(),
         set=pa.string(),

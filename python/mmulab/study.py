@@ -318,7 +318,13 @@ class _Job:
             data = outcome_row(outcome, self.trace.label, one.label)
             data["guesses"] = []
             data["provenance"] = provenance(
-                self.trace.source, one.machine, seed=self.seed, skip=0, warm_up=0, limit=None
+                self.trace.source,
+                one.machine,
+                seed=self.seed,
+                skip=0,
+                warm_up=0,
+                limit=None,
+                region=None,
             )
             row = flatten(MachineResult(data))
             names = {"trace": row.pop("trace"), "machine": row.pop("machine")}

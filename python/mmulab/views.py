@@ -19,6 +19,7 @@ from mmulab.calibrate import Calibration
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.output import human, percent
+from mmulab.profiling import By, Profile
 from mmulab.recording import TraceInformation
 from mmulab.results import MachineResult, ReplayResults
 
@@ -221,6 +222,47 @@ def _misses(results: Sequence[MachineResult]) -> Table:
             table.add_row(name, *cells)
         table.add_section()
     return table
+
+
+_SHOWN_ROWS = 25
+
+
+def profile(result: Profile, by: By, rows: pa.Table) -> RenderableType:
+    """The most expensive functions or lines, costs per thousand instructions of the program."""
+    instructions = max(result.instructions, 1)
+    title = f"{result.outcome.machine}: {instructions:,} instructions"
+    table = _table(title)
+    table.padding = 0
+    names = ["function", "object"] if by is By.function else ["function", "file", "line"]
+    for name in names:
+        table.add_column(f"\n{name}", overflow="fold")
+    costs = [name for name in rows.column_names if name.endswith(("cycles", "walks"))]
+    if by is By.function:
+        costs = [*costs, "inclusive_translation_cycles"]
+    costs = [name for name in dict.fromkeys(costs) if not name.startswith("inclusive_")] + [
+        name for name in costs[-1:] if name.startswith("inclusive_")
+    ]
+    table.add_column("\ninstr.", justify="right", no_wrap=True)
+    for name in costs:
+        words = name.removesuffix("_cycles").replace("inclusive_translation", "with callees")
+        first, _, rest = words.replace("_", " ").partition(" ")
+        table.add_column(f"{first}\n{rest}", justify="right", no_wrap=True)
+    for row in rows.slice(0, _SHOWN_ROWS).to_pylist():
+        cells = [str(row[name] or "").rsplit("/", 1)[-1] for name in names]
+        cells.append(percent(row["instructions"] / instructions))
+        cells += [f"{1000 * row[name] / instructions:.2f}" for name in costs]
+        table.add_row(*cells)
+    parts: list[RenderableType] = [table]
+    if rows.num_rows > _SHOWN_ROWS:
+        parts.append(_note(f"and {rows.num_rows - _SHOWN_ROWS:,} rows more; --format csv has all"))
+    parts.append(
+        _note(
+            "Share of instructions, then walks and cycles per thousand instructions of the program: "
+            "translation (walks, second-level TLB, interrupts of miss handlers), page faults, the "
+            "program's cache misses."
+        )
+    )
+    return Group(*parts)
 
 
 def miss_curves(curves: MissCurves) -> RenderableType:

@@ -33,6 +33,7 @@
 #include "pub_tool_vkiscnums.h"
 #include "pub_tool_xarray.h"
 
+#include "mmulab.h"
 #include "stream.h"
 
 /* Parts of Valgrind's core that its tool headers do not declare; the libraries have them. */
@@ -44,6 +45,9 @@ extern Int VG_(safe_fd)(Int oldfd);
 
 /* SOCK_CLOEXEC of the system's headers. */
 #define CLOSE_ON_EXEC 02000000
+
+/* What a program calls a region may be as long as this. */
+#define MAX_REGION_NAME_BYTES 255
 
 /* What the Makefile calls this tool's file. */
 #if VG_WORDSIZE == 8
@@ -770,6 +774,26 @@ static void after_system_call(ThreadId thread, UInt call, UWord* arguments, UInt
       put_record(RECORD_EXEC_FAILED, NULL, 0, NULL, 0);
 }
 
+/* ---- Regions of interest ---- */
+
+/* Answers the requests of mmulab.h, which a program makes of itself. */
+static Bool client_request(ThreadId thread, UWord* arguments, UWord* result)
+{
+   UInt begins;
+   const HChar* name;
+   SizeT length = 0;
+   if (arguments[0] != MMULAB_REQUEST_REGION_BEGINS && arguments[0] != MMULAB_REQUEST_REGION_ENDS)
+      return False;
+   *result = 0;
+   begins = arguments[0] == MMULAB_REQUEST_REGION_BEGINS;
+   name = (const HChar*)arguments[1];
+   while (length < MAX_REGION_NAME_BYTES &&
+          VG_(am_is_valid_for_client)((Addr)name + length, 1, VKI_PROT_READ) && name[length] != 0)
+      length++;
+   put_record(RECORD_MARK, &begins, sizeof begins, name, length);
+   return True;
+}
+
 /* ---- The tool ---- */
 
 static Bool process_option(const HChar* argument)
@@ -833,6 +857,7 @@ static void before_options(void)
    VG_(details_avg_translation_sizeB)(320);
    VG_(basic_tool_funcs)(after_options, instrument, finish);
    VG_(needs_command_line_options)(process_option, print_usage, print_debug_usage);
+   VG_(needs_client_requests)(client_request);
    VG_(needs_syscall_wrapper)(before_system_call, after_system_call);
    VG_(track_start_client_code)(start_client_code);
    VG_(track_pre_thread_ll_exit)(thread_exits);

@@ -67,6 +67,8 @@ typedef struct {
 #define RECORD_EXEC_FAILED 0xfffffffau
 /* The process ends by itself; the body is its exit status. One that a signal ends says nothing. */
 #define RECORD_EXIT   0xfffffff9u
+/* The program said that a region begins or ends; the body is a u32, 1 if it begins, then the name. */
+#define RECORD_MARK   0xfffffff8u
 
 #define NOT_MADE 0xffffffffffffffffull
 

@@ -29,7 +29,7 @@ mod _engine {
     #[pymodule_export]
     use crate::miss_curves::miss_curves;
     #[pymodule_export]
-    use crate::replay::replay;
+    use crate::replay::{profile, replay};
     #[pymodule_export]
     use crate::sweep::{sweep_unit, sweep_units};
     #[pymodule_export]

@@ -34,9 +34,11 @@ impl Numbered for u32 {
 pub struct Attribution<P> {
     chunks: Vec<Chunk>,
     /// For the low bits of a chunk's number, the place of such a chunk in `chunks`. All chunks of a
-    /// 32-bit machine have different ones; others make each other be sought in `index`.
+    /// 32-bit machine have different ones; others make each other be sought in `index`. Empty as long as
+    /// nothing was added.
     places: Box<[u32]>,
     index: HashMap<u64, u32>,
+    is_paused: bool,
     pages: PhantomData<P>,
 }
 
@@ -76,8 +78,9 @@ impl<P> Default for Attribution<P> {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
-            places: vec![0; PLACES].into(),
+            places: Box::default(),
             index: HashMap::new(),
+            is_paused: false,
             pages: PhantomData,
         }
     }
@@ -87,8 +90,11 @@ impl<P: Numbered> Attribution<P> {
     /// Finding the translation of `page` took `cycles`.
     #[inline]
     pub fn add(&mut self, page: P, sought: Sought, cycles: u64) {
+        if self.is_paused {
+            return;
+        }
         let number = page.number() / CHUNK_PAGES as u64;
-        let mut place = self.places[number as usize % PLACES];
+        let mut place = self.places.get(number as usize % PLACES).copied().unwrap_or(u32::MAX);
         if self.chunks.get(place as usize).is_none_or(|chunk| chunk.number != number) {
             place = self.seek(number);
         }
@@ -98,22 +104,17 @@ impl<P: Numbered> Attribution<P> {
         walks.cycles += cycles;
     }
 
-    /// What was added after `before`, an earlier state of the same attribution.
-    pub fn since(mut self, before: &Self) -> Self {
-        for chunk in &before.chunks {
-            let place = self.seek(chunk.number) as usize;
-            for (walks, earlier) in self.chunks[place].walks.iter_mut().zip(&*chunk.walks) {
-                walks.fetch_walks -= earlier.fetch_walks;
-                walks.data_walks -= earlier.data_walks;
-                walks.cycles -= earlier.cycles;
-            }
-        }
-        self
+    /// Whether nothing is added from here on.
+    pub fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
     }
 
     #[cold]
     fn seek(&mut self, number: u64) -> u32 {
         let chunks = &mut self.chunks;
+        if self.places.is_empty() {
+            self.places = vec![0; PLACES].into();
+        }
         let place = *self.index.entry(number).or_insert_with(|| {
             chunks.push(Chunk { number, walks: Box::new([PageWalks::default(); CHUNK_PAGES]) });
             chunks.len() as u32 - 1

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::attribution::{Attribution, Numbered, Region, Regions};
 use crate::caches::CacheCounters;
 use crate::cause::Cause;
-use crate::engine::EngineResult;
+use crate::engine::{EngineResult, hits_at_end};
 use crate::organisation::{ChainStatistics, TlbCounters};
 
 /// One program on one machine.
@@ -114,13 +114,15 @@ impl Outcome {
         let EngineResult {
             instructions,
             mut ledger,
-            tlbs,
-            caches,
+            mut tlbs,
+            mut caches,
             chains,
             tlb_walks,
             attribution,
             ..
         } = result;
+        tlbs.iter_mut().for_each(|tlb| tlb.hits = hits_at_end(tlb.hits));
+        caches.iter_mut().for_each(|cache| cache.hits = hits_at_end(cache.hits));
         let width = u64::from(machine.core.instructions_per_cycle.max(1));
         ledger.charge_many(Cause::Issue, instructions, instructions.div_ceil(width));
         let cost = machine.interrupts.costs_cycles.first().copied().unwrap_or(0);

@@ -121,6 +121,46 @@ impl<A> Program<A> {
         self.stores.resize(self.accesses.len() + STORES_PADDING, 0);
     }
 
+    /// Learns of the instructions of `program` that are new, each as a block of its own: a block's
+    /// instructions begin at its [`StaticBlock::first_instruction`].
+    pub(crate) fn learn_instructions(&mut self, program: &Self, after: impl Fn(A, u64) -> A)
+    where
+        A: Copy,
+    {
+        let known = self.instruction_sizes.len();
+        let first_new =
+            program.blocks.partition_point(|block| (block.first_instruction as usize) < known);
+        for block in &program.blocks[first_new..] {
+            let mut first_access = block.first_access;
+            let end = block.first_access + block.accesses;
+            let mut offset = 0;
+            for instruction in 0..block.instructions {
+                let at = block.first_instruction + instruction;
+                let size_bytes = u64::from(program.instruction_sizes[at as usize]);
+                let is_own = |access: &&StaticAccess| u32::from(access.instruction) == instruction;
+                let accesses = program.accesses[first_access as usize..end as usize]
+                    .iter()
+                    .take_while(is_own)
+                    .count() as u32;
+                self.blocks.push(StaticBlock {
+                    first: after(block.first, offset),
+                    last: after(block.first, (offset + size_bytes).saturating_sub(1)),
+                    first_instruction: at,
+                    instructions: 1,
+                    first_access,
+                    accesses,
+                });
+                first_access += accesses;
+                offset += size_bytes;
+            }
+        }
+        self.instruction_sizes.extend_from_slice(&program.instruction_sizes[known..]);
+        let new_accesses = &program.accesses[self.accesses.len()..];
+        self.accesses
+            .extend(new_accesses.iter().map(|access| StaticAccess { instruction: 0, ..*access }));
+        self.stores.clone_from(&program.stores);
+    }
+
     /// For each access of a block, 1 if it writes, else 0.
     #[inline]
     pub fn stores(&self, block: &StaticBlock<A>) -> &[u8] {

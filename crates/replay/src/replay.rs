@@ -2,15 +2,17 @@
 
 use std::num::NonZeroUsize;
 
-use mmulab_hardware::GeometryError;
+use mmulab_hardware::{GeometryError, Ledger};
 use mmulab_machine::{Organisation as Description, ReplayMachine};
 use mmulab_trace::{Batch, Block, Source, TraceError};
 use rayon::prelude::*;
 
 use crate::attribution::{Numbered, Regions};
 use crate::caches::{Filtered, Hierarchy, SplitDirectMapped};
+use crate::cause::Cause;
 use crate::costs::{at_costs_of, do_the_same};
-use crate::engine::{Engine, EngineResult, RunSlice};
+use crate::counting::Counting;
+use crate::engine::{Counts, Engine, EngineResult, RunSlice};
 use crate::frames::Frames;
 use crate::organisation::radix::{Page, RadixEngine};
 use crate::organisation::{
@@ -18,9 +20,8 @@ use crate::organisation::{
     TlbPair, Ultrix, Walk, WithTlbs,
 };
 use crate::outcome::{Outcome, PageInProgram};
-use crate::program::{BatchSlice, Program};
+use crate::program::{BatchSlice, Program, StaticBlock};
 use crate::remap::{DoesNotFit, SharedRemapping};
-use crate::warm_up::WarmUp;
 use crate::watched::watched;
 
 /// How to replay.
@@ -32,6 +33,9 @@ pub struct Options<'a> {
     pub threads: Option<NonZeroUsize>,
     /// Instructions to warm up with, which are replayed and not counted; to the end of a block.
     pub warm_up: u64,
+    /// What to count: functions of this name, from their entry to their return and with all that they call, and
+    /// regions that the program marks with it. The rest is replayed and not counted. `None`: all counts.
+    pub region: Option<&'a str>,
     /// Called now and then, by the thread that called [`replay`], with the number of instructions
     /// replayed; `false` stops the replay.
     pub progress: Option<&'a (dyn Fn(u64) -> bool + Sync)>,
@@ -62,6 +66,16 @@ pub enum ReplayError {
     /// The threads could not be started.
     #[error("cannot start threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
+    /// The program never came to the region of interest.
+    #[error(
+        "the trace has neither a function nor a marked region called {name} that was executed; \
+         functions are known from the program's files, if they are where they were recorded and have \
+         symbols"
+    )]
+    NoSuchRegion {
+        /// Its name.
+        name: String,
+    },
     /// The progress function said so.
     #[error("stopped")]
     Stopped,
@@ -123,13 +137,13 @@ pub fn replay_with_alternatives(
 }
 
 /// A machine to be driven, and others that do the same at other costs.
-struct Subject {
+pub(crate) struct Subject {
     machine: ReplayMachine,
     at_other_costs: Vec<ReplayMachine>,
 }
 
 impl Subject {
-    fn new(machine: ReplayMachine) -> Self {
+    pub(crate) fn new(machine: ReplayMachine) -> Self {
         Self { machine, at_other_costs: Vec::new() }
     }
 
@@ -158,20 +172,23 @@ fn replay_subjects(
     machines: &[Subject],
     options: Options<'_>,
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
-    let Options { seed, threads, warm_up, progress } = options;
+    let Options { threads, progress, .. } = options;
     // There is no work for more than the machines and the reader.
     let threads = threads.map_or(0, |threads| threads.get().min(machines.len() + 1));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    watched(progress, |goes_on| {
-        pool.install(|| replay_in_pool(source, machines, seed, warm_up, goes_on))
-    })
+    watched(progress, |goes_on| pool.install(|| replay_in_pool(source, machines, options, goes_on)))
+}
+
+/// The error for a machine that the program does not fit.
+pub(crate) fn refusal(machines: &[Subject], (place, reason): Refused) -> ReplayError {
+    ReplayError::DoesNotFit { machine: machines[place].machine.name.clone(), reason }
 }
 
 /// Machines that see the program alike.
-struct Group<A> {
-    program: Program<A>,
+pub(crate) struct Group<A> {
+    pub(crate) program: Program<A>,
     /// Each with its place in the list of machines.
-    engines: Vec<(usize, Box<dyn Driven<A>>)>,
+    pub(crate) engines: Vec<(usize, Box<dyn Driven<A>>)>,
 }
 
 impl<A> Default for Group<A> {
@@ -183,7 +200,7 @@ impl<A> Default for Group<A> {
 type Work<'a> = Box<dyn FnOnce() -> Result<(), Refused> + Send + 'a>;
 
 /// The place of a machine, and why the program does not fit it.
-type Refused = (usize, DoesNotFit);
+pub(crate) type Refused = (usize, DoesNotFit);
 
 impl<A: Send + Sync + Copy> Group<A> {
     fn add_work<'a>(&'a mut self, batch: &'a Batch, work: &mut Vec<Work<'a>>) {
@@ -196,15 +213,15 @@ impl<A: Send + Sync + Copy> Group<A> {
 
 /// The machines, by how they see the program.
 #[derive(Default)]
-struct Machines {
+pub(crate) struct Machines {
     /// One for each size of user space.
-    remapped: Vec<(SharedRemapping, Group<u32>)>,
-    flat: Group<u64>,
+    pub(crate) remapped: Vec<(SharedRemapping, Group<u32>)>,
+    pub(crate) flat: Group<u64>,
 }
 
 impl Machines {
     /// Learns what `batch` brings before it is run.
-    fn learn(&mut self, table: &[Block], batch: &Batch) -> Result<(), Refused> {
+    pub(crate) fn learn(&mut self, table: &[Block], batch: &Batch) -> Result<(), Refused> {
         for (remapping, group) in &mut self.remapped {
             let place = group.engines[0].0;
             let learnt = group.program.learn_remapped(table, batch, remapping);
@@ -217,17 +234,33 @@ impl Machines {
     }
 
     /// Instructions run so far.
-    fn instructions(&self) -> u64 {
+    pub(crate) fn instructions(&self) -> u64 {
         let flat = self.flat.engines.iter().map(|(_, engine)| engine.instructions());
         let remapped = self.remapped.iter().flat_map(|(_, group)| &group.engines);
         remapped.map(|(_, engine)| engine.instructions()).chain(flat).next().unwrap_or(0)
     }
 
-    fn end_warm_up(&mut self) {
-        self.flat.engines.iter_mut().for_each(|(_, engine)| engine.end_warm_up());
+    pub(crate) fn count(&mut self, counts: bool) {
+        self.flat.engines.iter_mut().for_each(|(_, engine)| engine.count(counts));
         for (_, group) in &mut self.remapped {
-            group.engines.iter_mut().for_each(|(_, engine)| engine.end_warm_up());
+            group.engines.iter_mut().for_each(|(_, engine)| engine.count(counts));
         }
+    }
+
+    /// The outcomes of each subject.
+    pub(crate) fn finish(self, subjects: &[Subject], regions: &Regions) -> Vec<Vec<Outcome>> {
+        let mut outcomes: Vec<Option<Vec<Outcome>>> = subjects.iter().map(|_| None).collect();
+        for (remapping, group) in self.remapped {
+            let remapping = remapping.lock();
+            for (index, engine) in group.engines {
+                let original = |address| remapping.original(address);
+                outcomes[index] = Some(engine.finish(&subjects[index], regions, &original));
+            }
+        }
+        for (index, engine) in self.flat.engines {
+            outcomes[index] = Some(engine.finish(&subjects[index], regions, &|page| Some(page)));
+        }
+        outcomes.into_iter().flatten().collect()
     }
 
     fn run(&mut self, batch: &Batch) -> Result<(), Refused> {
@@ -242,14 +275,21 @@ impl Machines {
 }
 
 /// A machine of any kind, being driven.
-trait Driven<A>: Send {
+pub(crate) trait Driven<A>: Send {
     fn run(&mut self, slice: BatchSlice<'_, A>) -> Result<(), DoesNotFit>;
 
     /// Instructions run so far.
     fn instructions(&self) -> u64;
 
-    /// From here on events count.
-    fn end_warm_up(&mut self);
+    /// What was spent so far, counted or not.
+    fn ledger(&self) -> &Ledger<Cause>;
+
+    /// Whether all references of a block, of which none spans lines, are known to hit the first level, so that it
+    /// costs nothing; `false` where that cannot be told.
+    fn is_known(&self, block: &StaticBlock<A>, addresses: &[u64]) -> bool;
+
+    /// Whether what happens from here on counts; at first it does not.
+    fn count(&mut self, counts: bool);
 
     fn finish(
         self: Box<Self>,
@@ -259,22 +299,43 @@ trait Driven<A>: Send {
     ) -> Vec<Outcome>;
 }
 
-/// An engine, and what it had done when it was warm.
+/// An engine, of which not all that it does is counted.
 struct Measured<E, P> {
     engine: E,
-    warm_up: Option<EngineResult<P>>,
+    counted: Counted<P>,
 }
 
-impl<E, P: Numbered> Measured<E, P> {
-    fn new(engine: E) -> Self {
-        Self { engine, warm_up: None }
+enum Counted<P> {
+    /// What the engine does is counted, but for this.
+    AllBut(EngineResult<P>),
+    /// What the engine does is not counted; this was before.
+    Only(EngineResult<P>),
+}
+
+impl<E: Counts<P>, P: Numbered> Measured<E, P> {
+    fn new(mut engine: E) -> Self {
+        engine.attribution().pause(true);
+        let counted = Counted::Only(engine.counters());
+        Self { engine, counted }
     }
 
-    /// What of a result is to be counted.
-    fn counted(&self, result: EngineResult<P>) -> EngineResult<P> {
-        match &self.warm_up {
-            Some(before) => result.since(before),
-            None => result,
+    fn count(&mut self, counts: bool) {
+        self.counted = match (&self.counted, counts) {
+            (Counted::Only(before), true) => Counted::AllBut(self.engine.counters().since(before)),
+            (Counted::AllBut(other), false) => Counted::Only(self.engine.counters().since(other)),
+            _ => return,
+        };
+        self.engine.attribution().pause(!counts);
+    }
+
+    /// What was counted.
+    fn result(&mut self) -> EngineResult<P> {
+        self.count(false);
+        let attribution = self.engine.attribution().clone();
+        match &self.counted {
+            Counted::Only(counted) | Counted::AllBut(counted) => {
+                EngineResult { attribution, ..counted.clone() }
+            }
         }
     }
 }
@@ -292,17 +353,25 @@ where
         self.engine.instructions()
     }
 
-    fn end_warm_up(&mut self) {
-        self.warm_up = Some(self.engine.result());
+    fn ledger(&self) -> &Ledger<Cause> {
+        self.engine.ledger()
+    }
+
+    fn is_known(&self, _: &StaticBlock<u32>, _: &[u64]) -> bool {
+        false
+    }
+
+    fn count(&mut self, counts: bool) {
+        Measured::count(self, counts);
     }
 
     fn finish(
-        self: Box<Self>,
+        mut self: Box<Self>,
         subject: &Subject,
         regions: &Regions,
         original: &dyn Fn(u32) -> Option<u64>,
     ) -> Vec<Outcome> {
-        subject.outcomes(self.counted(self.engine.result()), regions, |&page| {
+        subject.outcomes(self.result(), regions, |&page| {
             let address = original(page << PAGE_SHIFT)?;
             Some(PageInProgram { address, size_bytes: 1 << PAGE_SHIFT })
         })
@@ -319,17 +388,25 @@ impl Driven<u64> for Measured<RadixEngine, Page> {
         self.engine.instructions()
     }
 
-    fn end_warm_up(&mut self) {
-        self.warm_up = Some(self.engine.result());
+    fn ledger(&self) -> &Ledger<Cause> {
+        self.engine.ledger()
+    }
+
+    fn is_known(&self, block: &StaticBlock<u64>, addresses: &[u64]) -> bool {
+        self.engine.is_block_known(block, addresses)
+    }
+
+    fn count(&mut self, counts: bool) {
+        Measured::count(self, counts);
     }
 
     fn finish(
-        self: Box<Self>,
+        mut self: Box<Self>,
         subject: &Subject,
         regions: &Regions,
-        _unfold: &dyn Fn(u64) -> Option<u64>,
+        _original: &dyn Fn(u64) -> Option<u64>,
     ) -> Vec<Outcome> {
-        subject.outcomes(self.counted(self.engine.result()), regions, |page| {
+        subject.outcomes(self.result(), regions, |page| {
             Some(PageInProgram { address: page.address, size_bytes: 1 << page.shift })
         })
     }
@@ -339,56 +416,35 @@ impl Driven<u64> for Measured<RadixEngine, Page> {
 fn replay_in_pool(
     source: &mut dyn Source,
     machines: &[Subject],
-    seed: u64,
-    warm_up: u64,
+    options: Options<'_>,
     continues: impl Fn(u64) -> bool,
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
-    let source = &mut WarmUp::new(source, warm_up);
-    let mut is_warm = warm_up == 0;
+    let Options { seed, warm_up, region, .. } = options;
+    let source = &mut Counting::new(source, warm_up, region);
     let mut driven = build(machines, seed)?;
     let mut regions = Regions::default();
     let mut current = Batch::default();
     let mut next = Batch::default();
-    let refuse = |(place, reason): Refused| ReplayError::DoesNotFit {
-        machine: machines[place].machine.name.clone(),
-        reason,
-    };
+    let refuse = |refused| refusal(machines, refused);
     let mut more = source.next_batch(&mut next)?;
-    while more {
+    while let Some(counts) = more {
         std::mem::swap(&mut current, &mut next);
         current.events.iter().for_each(|(_, event)| regions.note(event));
         driven.learn(source.source().table().blocks(), &current).map_err(refuse)?;
+        driven.count(counts);
         // While the machines replay this batch, the next one is decoded.
         let (decoded, run) = rayon::join(|| source.next_batch(&mut next), || driven.run(&current));
         run.map_err(refuse)?;
         more = decoded?;
-        let instructions = driven.instructions();
-        if !continues(instructions) {
+        if !continues(driven.instructions()) {
             return Err(ReplayError::Stopped);
         }
-        if !is_warm && instructions >= warm_up {
-            is_warm = true;
-            driven.end_warm_up();
-        }
     }
-    if !is_warm {
-        driven.end_warm_up();
-    }
-    let mut outcomes: Vec<Option<Vec<Outcome>>> = machines.iter().map(|_| None).collect();
-    for (remapping, group) in driven.remapped {
-        let remapping = remapping.lock();
-        for (index, engine) in group.engines {
-            let original = |address| remapping.original(address);
-            outcomes[index] = Some(engine.finish(&machines[index], &regions, &original));
-        }
-    }
-    for (index, engine) in driven.flat.engines {
-        outcomes[index] = Some(engine.finish(&machines[index], &regions, &|page| Some(page)));
-    }
-    Ok(outcomes.into_iter().flatten().collect())
+    source.check_region()?;
+    Ok(driven.finish(machines, &regions))
 }
 
-fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
+pub(crate) fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
     let mut driven = Machines::default();
     let mut sizes = Vec::new();
     for (index, Subject { machine, .. }) in machines.iter().enumerate() {

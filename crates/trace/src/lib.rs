@@ -5,6 +5,7 @@
 //! numbers and data addresses, delivered a [`Batch`] at a time by a [`Source`].
 
 mod block;
+mod calls;
 mod foreign;
 mod mmt;
 mod open;
@@ -15,6 +16,7 @@ mod source;
 mod text;
 
 pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
+pub use calls::{Calls, Change, Frame};
 pub use mmt::{Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Termination, Totals};
 pub use open::{OpenOptions, open, open_with};
 pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};

@@ -114,10 +114,19 @@ impl Slice {
     }
 }
 
-/// Keeps an event that came before the slice; of threads only the last matters.
+/// Keeps an event that came before the slice; of threads only the last matters, of regions those that have
+/// not ended.
 fn keep(before: &mut Vec<Event>, event: Event) {
-    if matches!(event, Event::Thread(_)) {
-        before.retain(|one| !matches!(one, Event::Thread(_)));
+    match &event {
+        Event::Thread(_) => before.retain(|one| !matches!(one, Event::Thread(_))),
+        Event::Mark { name, begins: false } => {
+            let begun = Event::Mark { name: name.clone(), begins: true };
+            if let Some(place) = before.iter().rposition(|one| *one == begun) {
+                before.remove(place);
+            }
+            return;
+        }
+        Event::Map { .. } | Event::Unmap { .. } | Event::Mark { .. } => {}
     }
     before.push(event);
 }

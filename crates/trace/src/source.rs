@@ -27,6 +27,13 @@ pub enum Event {
         /// Length.
         length_bytes: u64,
     },
+    /// The program said that a region of interest begins or ends here, for all of its threads.
+    Mark {
+        /// What it calls the region.
+        name: String,
+        /// Whether it begins.
+        begins: bool,
+    },
 }
 
 /// A short stretch of execution, decoded. Reused from call to call: it allocates only while it grows.

@@ -275,7 +275,7 @@ impl Caches for Hierarchy {
                 let is_first = self.path.iter().any(|path| path[0] == index);
                 CacheCounters {
                     name: level.name.clone(),
-                    hits: if is_first { first_of.saturating_sub(level.misses) } else { level.hits },
+                    hits: if is_first { first_of.wrapping_sub(level.misses) } else { level.hits },
                     misses: level.misses,
                     store_misses: Some(level.store_misses),
                     write_backs: level.write_backs,

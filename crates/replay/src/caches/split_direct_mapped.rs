@@ -154,8 +154,8 @@ impl Caches for SplitDirectMapped {
         let [l1i, l2i] = &self.instruction;
         let [l1d, l2d] = &self.data;
         vec![
-            counters("L1i", l1i, references[0].saturating_sub(l1i.misses)),
-            counters("L1d", l1d, references[1].saturating_sub(l1d.misses)),
+            counters("L1i", l1i, references[0].wrapping_sub(l1i.misses)),
+            counters("L1d", l1d, references[1].wrapping_sub(l1d.misses)),
             // All references enter at the first level.
             counters("L2i", l2i, l1i.misses - l2i.misses),
             counters("L2d", l2d, l1d.misses - l2d.misses),

@@ -15,7 +15,7 @@ mod between_walks;
 mod look_first;
 mod result;
 
-pub use result::EngineResult;
+pub use result::{Counts, EngineResult, hits_at_end};
 
 /// How an engine runs a slice of the program on caches of this kind.
 pub trait RunSlice: Caches + Sized {
@@ -159,6 +159,11 @@ impl<O: OnCacheMiss<C>, C: Caches> Engine<O, C> {
         }
     }
 
+    /// Costs so far, without issue.
+    pub fn ledger(&self) -> &Ledger<Cause> {
+        &self.machine.ledger
+    }
+
     /// Instructions run so far.
     pub fn instructions(&self) -> u64 {
         self.instructions
@@ -299,8 +304,14 @@ impl<O: OnCacheMiss<C>, C: Caches> Engine<O, C> {
         walked
     }
 
-    /// What has happened so far.
-    pub fn result(&self) -> EngineResult<u32> {
+    /// Ends the run and gives the caches back.
+    pub fn into_caches(self) -> C {
+        self.machine.caches
+    }
+}
+
+impl<O: OnCacheMiss<C>, C: Caches> Counts<u32> for Engine<O, C> {
+    fn counters(&self) -> EngineResult<u32> {
         let references = [self.instructions, self.data_references];
         let tlbs = self.organisation.tlb_counters(references);
         EngineResult {
@@ -311,13 +322,12 @@ impl<O: OnCacheMiss<C>, C: Caches> Engine<O, C> {
             caches: self.machine.counters(references),
             chains: self.organisation.chains(),
             walk_steps: 0,
-            attribution: self.attribution.clone(),
+            attribution: Attribution::default(),
         }
     }
 
-    /// Ends the run and gives the caches back.
-    pub fn into_caches(self) -> C {
-        self.machine.caches
+    fn attribution(&mut self) -> &mut Attribution<u32> {
+        &mut self.attribution
     }
 }
 

@@ -7,6 +7,29 @@ use crate::caches::CacheCounters;
 use crate::cause::Cause;
 use crate::organisation::{ChainStatistics, TlbCounters};
 
+/// An engine that tells at any time what it has counted.
+pub trait Counts<P> {
+    /// What has happened so far, without walks by page.
+    fn counters(&self) -> EngineResult<P>;
+
+    /// Walks by page.
+    fn attribution(&mut self) -> &mut Attribution<P>;
+
+    /// What has happened so far.
+    fn result(&mut self) -> EngineResult<P>
+    where
+        P: Clone,
+    {
+        let attribution = self.attribution().clone();
+        EngineResult { attribution, ..self.counters() }
+    }
+}
+
+/// Hits as they are reported: none where there were fewer.
+pub fn hits_at_end(hits: u64) -> u64 {
+    u64::try_from(hits.cast_signed()).unwrap_or(0)
+}
+
 /// What an engine has to say at the end of a program.
 #[derive(Clone, Debug)]
 pub struct EngineResult<P> {
@@ -29,7 +52,10 @@ pub struct EngineResult<P> {
 }
 
 impl<P: Numbered> EngineResult<P> {
-    /// What happened after `before`, an earlier result of the same engine.
+    /// What happened after `before`, an earlier result of the same engine; walks by page stay as they are.
+    ///
+    /// Hits are references less misses. Accesses that span lines or pages may miss twice, so that in a few
+    /// instructions hits may be negative, modulo 2^64: [`hits_at_end`] is for results.
     pub fn since(mut self, before: &Self) -> Self {
         self.instructions -= before.instructions;
         let mut ledger = Ledger::new();
@@ -39,13 +65,13 @@ impl<P: Numbered> EngineResult<P> {
         }
         self.ledger = ledger;
         for (tlb, earlier) in self.tlbs.iter_mut().zip(&before.tlbs) {
-            tlb.hits -= earlier.hits;
+            tlb.hits = tlb.hits.wrapping_sub(earlier.hits);
             tlb.misses -= earlier.misses;
             tlb.nested_hits -= earlier.nested_hits;
             tlb.nested_misses -= earlier.nested_misses;
         }
         for (cache, earlier) in self.caches.iter_mut().zip(&before.caches) {
-            cache.hits -= earlier.hits;
+            cache.hits = cache.hits.wrapping_sub(earlier.hits);
             cache.misses -= earlier.misses;
             cache.write_backs -= earlier.write_backs;
             if let (Some(now), Some(then)) = (&mut cache.store_misses, earlier.store_misses) {
@@ -55,7 +81,6 @@ impl<P: Numbered> EngineResult<P> {
         self.chains = self.chains.zip(before.chains.as_ref()).map(|(now, then)| now.since(then));
         self.tlb_walks = self.tlb_walks.zip(before.tlb_walks).map(|(now, then)| now - then);
         self.walk_steps -= before.walk_steps;
-        self.attribution = self.attribution.since(&before.attribution);
         self
     }
 }

@@ -16,7 +16,7 @@ use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT
 use crate::attribution::{Attribution, Numbered, Sought};
 use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
 use crate::cause::{Cause, Role, Tier};
-use crate::engine::EngineResult;
+use crate::engine::{Counts, EngineResult};
 use crate::frames::Frames;
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
@@ -359,6 +359,19 @@ impl RadixEngine {
     fn charge_page_faults(&mut self, cause: Cause, count: u64) {
         let cycles = self.page_fault_cycles[cause as usize - PAGE_FAULTS[0] as usize];
         self.ledger.charge_many(cause, count, count * cycles);
+    }
+
+    /// Costs so far, without issue.
+    pub fn ledger(&self) -> &Ledger<Cause> {
+        &self.ledger
+    }
+
+    /// Whether all references of a block, of which none spans lines, are known to hit the first level.
+    pub fn is_block_known(&self, block: &StaticBlock<u64>, addresses: &[u64]) -> bool {
+        let shift = self.caches.line_shift(Side::Instruction);
+        (block.first >> shift..=block.last >> shift)
+            .all(|line| self.is_known(Side::Instruction, line << shift))
+            && addresses.iter().all(|&address| self.is_known(Side::Data, address))
     }
 
     /// Instructions run so far.
@@ -726,9 +739,10 @@ impl RadixEngine {
             *self.tables.entry((level, covered)).or_insert_with(|| frames.give(table_shift));
         table + index * pte_bytes
     }
+}
 
-    /// What has happened so far.
-    pub fn result(&self) -> EngineResult<Page> {
+impl Counts<Page> for RadixEngine {
+    fn counters(&self) -> EngineResult<Page> {
         let references = [self.instructions, self.data_references];
         let [instruction, data] = &self.sides;
         let counters = |name: &str, hits, misses| TlbCounters {
@@ -739,7 +753,7 @@ impl RadixEngine {
             nested_misses: 0,
         };
         let first = |name, side: &FirstLevel, references: u64| {
-            counters(name, references.saturating_sub(side.tlb.misses), side.tlb.misses)
+            counters(name, references.wrapping_sub(side.tlb.misses), side.tlb.misses)
         };
         let mut tlbs =
             vec![first("itlb", instruction, references[0]), first("dtlb", data, references[1])];
@@ -754,7 +768,11 @@ impl RadixEngine {
             chains: None,
             tlb_walks: Some(self.walks),
             walk_steps: self.walk_steps,
-            attribution: self.attribution.clone(),
+            attribution: Attribution::default(),
         }
+    }
+
+    fn attribution(&mut self) -> &mut Attribution<Page> {
+        &mut self.attribution
     }
 }

@@ -149,7 +149,7 @@ impl PageTlb {
     pub fn counters(&self, name: &str, references: u64) -> TlbCounters {
         TlbCounters {
             name: name.to_owned(),
-            hits: references.saturating_sub(self.misses),
+            hits: references.wrapping_sub(self.misses),
             misses: self.misses,
             nested_hits: self.nested_hits,
             nested_misses: self.nested_misses,

@@ -23,9 +23,9 @@ use mmulab_machine::{Organisation as Description, ReplayMachine};
 use mmulab_trace::{Batch, Source};
 use serde::{Deserialize, Serialize};
 
-use crate::attribution::{Attribution, Regions};
+use crate::attribution::Regions;
 use crate::caches::{CacheCounters, Filtered, SplitDirectMapped, miss_cycles};
-use crate::engine::{Engine, EngineResult};
+use crate::engine::{Counts as _, Engine, EngineResult};
 use crate::frames::Frames;
 use crate::organisation::{IgnoresCaches, NoTlb};
 use crate::outcome::Outcome;
@@ -203,8 +203,7 @@ impl Unit {
         })?;
         let mut outcomes: Vec<Option<Outcome>> = self.machines.iter().map(|_| None).collect();
         for (engine, places) in engines.into_iter().zip(groups.values()) {
-            let mut driver = engine.result();
-            driver.attribution = Attribution::default();
+            let driver = engine.counters();
             for (result, &place) in engine.into_caches().finish(&driver).into_iter().zip(places) {
                 let machine = &self.machines[place];
                 let outcome = Outcome::new(machine, result, &Regions::default(), |_| None);
@@ -294,10 +293,8 @@ impl<O: IgnoresCaches> DrivesSinglePass for Engine<O, Filtered<SinglePass>> {
     }
 
     fn finish(self: Box<Self>) -> (EngineResult<u32>, SinglePass) {
-        let mut result = self.result();
         // What walks cost is each member's own; only their number is known here.
-        result.attribution = Attribution::default();
-        (result, self.into_caches().into_inner())
+        (self.counters(), self.into_caches().into_inner())
     }
 }
 

@@ -1,5 +1,8 @@
 //! What several tests need: the shipped machines with changes, and traces made on the spot.
 
+#[allow(dead_code)] // Not every test makes its programs at random.
+pub mod random;
+
 use std::path::Path;
 
 use mmulab_machine::{Machine, ReplayMachine};

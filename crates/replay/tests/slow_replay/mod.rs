@@ -300,7 +300,7 @@ impl Slow {
                 (*address, *length_bytes, name.as_str())
             }
             Event::Unmap { address, length_bytes } => (*address, *length_bytes, "/nothing"),
-            Event::Thread(_) => return,
+            Event::Thread(_) | Event::Mark { .. } => return,
         };
         let Organisation::Radix(table) = &self.machine.organisation else { return };
         let daemon = table.pages == Pages::Mixed;

@@ -434,19 +434,24 @@ fn take_event(stream: &[u8], position: &mut usize) -> Option<(usize, Event)> {
         1 | 2 => {
             let address = take_varint(stream, position)?;
             let length_bytes = take_varint(stream, position)?;
-            let length = usize::try_from(take_varint(stream, position)?).ok()?;
-            let name = stream.get(*position..position.checked_add(length)?)?;
-            *position += length;
-            let name = String::from_utf8(name.to_vec()).ok()?;
+            let name = take_name(stream, position)?;
             Event::Map { address, length_bytes, executable: kind == 2, name }
         }
         3 => Event::Unmap {
             address: take_varint(stream, position)?,
             length_bytes: take_varint(stream, position)?,
         },
+        4 | 5 => Event::Mark { name: take_name(stream, position)?, begins: kind == 5 },
         _ => return None,
     };
     Some((step, event))
+}
+
+fn take_name(stream: &[u8], position: &mut usize) -> Option<String> {
+    let length = usize::try_from(take_varint(stream, position)?).ok()?;
+    let name = stream.get(*position..position.checked_add(length)?)?;
+    *position += length;
+    String::from_utf8(name.to_vec()).ok()
 }
 
 impl Termination {

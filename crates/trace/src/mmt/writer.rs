@@ -258,8 +258,8 @@ impl MmtWriter {
     }
 
     fn put_event(&mut self, event: &Event) -> Result<(), TraceError> {
-        if matches!(event, Event::Map { name, .. } if name.len() > MAX_NAME_BYTES) {
-            return Err(self.beyond_format("too long names of mappings"));
+        if name_of(event).len() > MAX_NAME_BYTES {
+            return Err(self.beyond_format("too long names of mappings or regions"));
         }
         self.totals.events += 1;
         let pending = &mut self.pending;
@@ -332,7 +332,15 @@ fn most_definition_bytes(block: &Block) -> usize {
 
 /// The most that `event` can take.
 fn most_event_bytes(event: &Event) -> usize {
-    32 + if let Event::Map { name, .. } = event { name.len() } else { 0 }
+    32 + name_of(event).len()
+}
+
+/// What is named by an event; empty where nothing is.
+fn name_of(event: &Event) -> &str {
+    match event {
+        Event::Map { name, .. } | Event::Mark { name, .. } => name,
+        Event::Thread(_) | Event::Unmap { .. } => "",
+    }
 }
 
 /// Appends an event that happened `step` blocks after the one before it.
@@ -354,6 +362,11 @@ fn put_event(stream: &mut Vec<u8>, step: usize, event: &Event) {
             stream.push(3);
             put_varint(stream, *address);
             put_varint(stream, *length_bytes);
+        }
+        Event::Mark { name, begins } => {
+            stream.push(4 + u8::from(*begins));
+            put_varint(stream, name.len() as u64);
+            stream.extend_from_slice(name.as_bytes());
         }
     }
 }

@@ -15,8 +15,9 @@ const UNMAP: u32 = 0xffff_fffc;
 const EXEC: u32 = 0xffff_fffb;
 const EXEC_FAILED: u32 = 0xffff_fffa;
 const EXIT: u32 = 0xffff_fff9;
+const MARK: u32 = 0xffff_fff8;
 /// Records from here on are not runs.
-const FIRST_SPECIAL: u32 = EXIT;
+const FIRST_SPECIAL: u32 = MARK;
 /// Address of a guarded access that was not made.
 const NOT_MADE: u64 = u64::MAX;
 
@@ -297,6 +298,11 @@ impl RunStream {
                 let (address, body) = body.u64()?;
                 let (length_bytes, _) = body.u64()?;
                 batch.events.push((at, Event::Unmap { address, length_bytes }));
+            }
+            MARK => {
+                let (begins, body) = body.u32()?;
+                let name = String::from_utf8_lossy(body.bytes).into_owned();
+                batch.events.push((at, Event::Mark { name, begins: begins != 0 }));
             }
             EXEC => self.exec = Some(body.u32()?.0),
             EXIT => self.exit_status = Some(body.u32()?.0 as i32),
