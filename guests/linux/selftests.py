@@ -1,0 +1,93 @@
+"""Runs the kernel's own tests of memory and processes on the unmodified kernel and with address spaces.
+
+    selftests.py [-m MACHINE] [--spaces SCHEME]... [TEST...]
+
+Prints each test that says something else than on the unmodified kernel, less numbers and addresses, and the
+counts of all. Needs `make linux-spaces`, and of guests/linux the targets `plain` and `selftests`.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import run
+
+TIMEOUT_SECONDS = 20
+# Also of each thread: those of glibc, 8 MB, are too many for 32 MB.
+STACK_KILOBYTES = 256
+PART = re.compile(r"^selftest (\S+) begins\n(.*?)^selftest \1 status (\d+)\n", re.M | re.S)
+POINT = re.compile(r"^\s*(ok|not ok)\b(?:.*# (SKIP))?", re.M)
+
+
+def boot(machine, scheme, names):
+    """What each test printed, and its status; with no scheme, on the unmodified kernel."""
+    tests = " ".join(names) or "*"
+    command = (
+        f"cd /selftests; ulimit -s {STACK_KILOBYTES}; for t in {tests}; do echo selftest $t begins; "
+        f"timeout {TIMEOUT_SECONDS} ./$t < /dev/null 2>&1; s=$?; echo; echo selftest $t status $s; done"
+    )
+    plain = run.WITH_SPACES[machine].replace("spaces", "plain")
+    result = run.ours(
+        machine,
+        command,
+        spaces=scheme,
+        kernel_folder=None if scheme else plain,
+        initrd=run.BUILT / "initrd-selftests.cpio",
+    )
+    if not result.succeeded:
+        raise SystemExit(f"{machine}, {scheme}: {result.end}\n{result.console[-500:]}")
+    console = result.console.replace("\r", "")
+    return {name: (said, int(status)) for name, said, status in PART.findall(console)}
+
+
+def comparable(said):
+    """What a test says less the kernel's messages, numbers, and who of several processes speaks first."""
+    lines = [line for line in said.splitlines() if not re.match(r"\[ *\d+\.\d+\]", line)]
+    return sorted(
+        re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8}\b|\d+", "N", line) for line in lines if line.strip()
+    )
+
+
+def counts(tests):
+    """Tests that end with status 0, and points that pass, fail and are skipped, in words."""
+    points = [point for said, _ in tests.values() for point in POINT.findall(said)]
+    passed = sum(1 for verdict, skip in points if verdict == "ok" and not skip)
+    skipped = sum(1 for _, skip in points if skip)
+    ended = sum(1 for _, status in tests.values() if status == 0)
+    return (
+        f"{len(tests)} tests, {ended} with status 0; {len(points)} points: {passed} pass, "
+        f"{skipped} are skipped, {len(points) - passed - skipped} fail"
+    )
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("-m", "--machine", default="arm926ej-s", choices=["arm926ej-s", "ixp425"])
+    options.add_argument("--spaces", action="append", choices=run.SCHEMES)
+    options.add_argument("test", nargs="*")
+    chosen = options.parse_args()
+    usual = boot(chosen.machine, None, chosen.test)
+    print(f"unmodified: {counts(usual)}", flush=True)
+    differ = 0
+    for scheme in chosen.spaces or run.SCHEMES:
+        found = boot(chosen.machine, scheme, chosen.test)
+        print(f"{scheme}: {counts(found)}", flush=True)
+        for name in sorted(usual.keys() | found.keys()):
+            here, there = found.get(name, ("", -1)), usual.get(name, ("", -1))
+            sides = [[*comparable(said), f"status {status}"] for said, status in (there, here)]
+            if sides[0] != sides[1]:
+                differ += 1
+                print(
+                    *difflib.unified_diff(*sides, name, f"{name}, {scheme}", lineterm="", n=0),
+                    sep="\n",
+                )
+    sys.exit(differ > 0)
+
+
+if __name__ == "__main__":
+    main()
