@@ -20,6 +20,50 @@ def test_cores_count_together_as_on_qemu(cores: int) -> None:
     assert multicore.compare_counter(cores) is None
 
 
+def test_use_of_an_old_entry_before_its_invalidation_is_permitted_and_counted() -> None:
+    image = multicore.build("page_reused-correct", "bugs/page_reused.c", ["-DCORRECT"])
+    run = multicore.mmulab.boot(
+        image, multicore.machine(2), check=True, max_instructions=multicore.LIMIT
+    )
+    assert run.reports == []
+    (permitted,) = run.data["checker"]["permitted"]
+    assert permitted["uses"] == 1
+    assert multicore.named(permitted["since_location"], "set_entry")
+
+
+def test_program_measures_what_the_machine_file_says() -> None:
+    measured = multicore.measure()
+    machine = multicore.machine(1)
+    level_2 = 100 * machine.get("level_2.latency_cycles")
+    memory = level_2 + 100 * machine.get("memory.line_fill_cycles")
+    reads = [measured["read"][size] for size in sorted(measured["read"])]
+    assert reads == sorted(reads)
+    # Far within the second level, less the first level's share; far beyond it, with a walk for each read.
+    assert 0.7 * level_2 < measured["read"][256] < level_2
+    walk = 2 * (100 * machine.get("coherence.walk_hit_cycles") + memory)
+    assert memory < measured["read"][65536] < memory + walk
+    # Half of the TLB's entries fit, twice as many never do.
+    assert measured["page_walks"][128] == 0 and measured["page_walks"][512] == 100
+    # The TLB says that it has what was just touched.
+    assert measured["tlb_valid"] == {64: 64}
+    # A turn of the loop over the TLB takes the same time, whatever the number of turns.
+    of_loop = measured["tlb_read"]
+    assert of_loop[256] - of_loop[64] == 4 * (of_loop[64] - of_loop[16])
+    # Two preloads are on their way at a time, so that each takes half of a line fill: not a third, nor all.
+    each = (measured["preload"][64] - measured["preload"][32]) / 32
+    assert 0.4 < 100 * each / memory < 0.7
+
+
+def test_gem5s_system_has_64_entries_and_walks_past_the_first_level() -> None:
+    measured = multicore.measure("gem5-vexpress")
+    level_2 = 100 * multicore.machine(1, "gem5-vexpress").get("level_2.latency_cycles")
+    assert measured["page_walks"][32] == 0 and measured["page_walks"][128] == 100
+    # Two descriptors from the second level, although the first has room for all of them. The loops' own share
+    # of a page depends a little on the number of pages.
+    walk = measured["page"][128] - measured["page"][32]
+    assert abs(walk - 2 * level_2) < 50
+
+
 @pytest.mark.parametrize("bug", multicore.BUGS, ids=[bug.name for bug in multicore.BUGS])
 def test_bug_is_reported_and_its_twin_is_not(bug) -> None:
     assert multicore.judge(bug) is None

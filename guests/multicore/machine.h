@@ -37,10 +37,13 @@ static inline void tlb_entry_here(word address) { WRITE_CP15(address, c8, c7, 1)
 static inline void tlb_entry(word address) { WRITE_CP15(address, c8, c3, 1); }
 static inline void tlb_space(word space) { WRITE_CP15(space, c8, c3, 2); }
 static inline void tlb_all(void) { WRITE_CP15(0, c8, c3, 0); }
+static inline void tlb_all_here(void) { WRITE_CP15(0, c8, c7, 0); }
 
 /* Cache maintenance by address, to the point of unification or of coherency. */
 static inline void clean_to_unification(word address) { WRITE_CP15(address, c7, c11, 1); }
 static inline void clean_to_coherency(word address) { WRITE_CP15(address, c7, c10, 1); }
+static inline void clean_and_invalidate(word address) { WRITE_CP15(address, c7, c14, 1); }
+static inline void invalidate_data(word address) { WRITE_CP15(address, c7, c6, 1); }
 static inline void invalidate_code_line(word address) { WRITE_CP15(address, c7, c5, 1); }
 static inline void invalidate_code_here(void) { WRITE_CP15(0, c7, c5, 0); }
 static inline void invalidate_code(void) { WRITE_CP15(0, c7, c1, 0); }

@@ -1,6 +1,7 @@
 """Runs the programs on several Cortex-A7 beside QEMU, and those that leave something out under the checker.
 
     run.py [NAME...]          all, or those named; one line each
+    run.py measure [MACHINE]  what memory and translation cost, as a program measures it
 
 Each program must print on our machine what it prints on QEMU; each bug must be reported with its cause and
 place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
@@ -47,6 +48,75 @@ BUGS = [
     Bug("code_line_step", "stale-instruction", "fetch", hex(PAGE_A + 32), "put", 0, "ICIMVAU"),
     Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "DCCMVAC"),
     Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "DCCMVAC"),
+    Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
+    Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
+    Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, "TLBIMVA"),
+    Bug("rollover_here_only", "stale-tlb-entry", "load", "use", "other", 1, "TLBIALL"),
+    Bug(
+        "page_reused",
+        "stale-tlb-entry",
+        "load",
+        "use",
+        "set_entry",
+        1,
+        "before the page is used again",
+    ),
+    Bug(
+        "table_reused",
+        "table-reused",
+        "store",
+        "put",
+        "set_entry",
+        0,
+        "before the table is used again",
+    ),
+    Bug(
+        "break_before_make",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
+        "split_section",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
+        "make_before_invalidate",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "TLBIMVA",
+    ),
+    Bug("make_before_complete", "break-before-make", "store", "set_entry", "set_entry", 0, "DSB"),
+    Bug(
+        "no_dsb_before_invalidate", "missing-barrier", "load", "use", "set_entry", 0, "DSB between"
+    ),
+    Bug("dmb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "DSB after"),
+    Bug("told_before_complete", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
+    Bug("no_isb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
+    Bug("no_isb_after_space", "missing-barrier", "load", "use", "first", 0, "ISB after"),
+    Bug("no_isb_after_table", "missing-barrier", "load", "use", "first", 0, "ISB after"),
+    Bug("no_isb_after_domains", "missing-barrier", "load", "use", "first", 0, "ISB after"),
+    Bug("code_not_cleaned", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "DCCMVAU"),
+    Bug("code_not_invalidated", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "ICIMVAU"),
+    Bug("code_no_dsb_before", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB between"),
+    Bug("code_no_dsb_after", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB after"),
+    Bug("code_no_isb", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "ISB after"),
+    Bug("code_no_isb_elsewhere", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
+    Bug("not_cleaned_for_uncached", "stale-memory", "load", "use", "put", 0, "DCCMVAC"),
+    Bug(
+        "invalidated_for_cleaned", "stale-memory", "load", "use", "put", 0, "before the invalidate"
+    ),
 ]
 
 
@@ -67,9 +137,9 @@ def on_qemu(image, cores):
     return done.stdout.decode(errors="replace")
 
 
-def machine(cores):
+def machine(cores, name=MACHINE):
     """The machine with a number of cores."""
-    return mmulab.Machine.load(MACHINE).with_changes({"cores": str(cores)})
+    return mmulab.Machine.load(name).with_changes({"cores": str(cores)})
 
 
 def compare_counter(cores):
@@ -82,6 +152,17 @@ def compare_counter(cores):
     if run.reports:
         return f"reported: {run.reports[0]['text']}"
     return None
+
+
+def measure(name=MACHINE):
+    """What `measure.c` prints on a machine: {name: {size: value}}, cycles in hundredths except for whole
+    loops."""
+    run = mmulab.boot(build("measure", "measure.c"), machine(1, name), max_instructions=10 * LIMIT)
+    figures = {}
+    for line in run.console.splitlines():
+        name, size, value = line.split()
+        figures.setdefault(name, {})[int(size)] = int(value)
+    return figures
 
 
 def named(location, function):
@@ -124,6 +205,10 @@ def judge(bug):
 
 def main():
     wanted = sys.argv[1:]
+    if wanted[:1] == ["measure"]:
+        for name, figures in measure(*wanted[1:2]).items():
+            print(name, ", ".join(f"{size}: {value}" for size, value in figures.items()))
+        return
     bad = 0
     jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
     jobs += [(bug.name, judge, bug) for bug in BUGS]

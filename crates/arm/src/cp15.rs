@@ -5,11 +5,13 @@
 //! ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or that is not
 //! modelled, does nothing and is listed at the end of the run: no write is swallowed without a note.
 
+mod maintenance;
 mod table;
+mod tlb_read;
 
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
 use mmulab_system::core::{Fault, Side};
-use mmulab_system::memory::CoreMemory;
+use mmulab_system::maintenance::Maintenance;
 
 use crate::caches::CacheKind;
 use crate::cores::CoreDescription;
@@ -17,6 +19,8 @@ use crate::cpu::{Bus, Cpu};
 use crate::generic_timer::TimerState;
 use crate::isa::CoprocessorAccess;
 use crate::mmu::{Registers, control};
+use crate::performance::Monitor;
+use maintenance::{announce, maintain};
 use table::ENCODINGS;
 
 pub use table::{ANY, Encoding, Operation, Register, Row, UP_TO, rows};
@@ -69,6 +73,10 @@ pub struct Cp15 {
     pub(crate) bits: ArmRegisters,
     /// What the core holds of its generic timers.
     pub(crate) timer: TimerState,
+    /// The performance monitor, on cores that have one.
+    pub(crate) monitor: Monitor,
+    /// What was last read from the TLB's memory.
+    tlb_data: [u32; 3],
     process_mask: u32,
     write_coalesces: bool,
     /// Operations that did nothing.
@@ -87,6 +95,8 @@ impl Cp15 {
             cache_type_class: machine.core.cache_type_class,
             bits: machine.registers.clone(),
             timer: TimerState::default(),
+            monitor: Monitor::default(),
+            tlb_data: [0; 3],
             process_mask: if machine.core.pid_bits == 6 { 0x7e00_0000 } else { 0xfe00_0000 },
             write_coalesces: machine.buffers.write_coalesces,
             ignored: Ignored::default(),
@@ -130,6 +140,9 @@ impl<K: CacheKind> Cpu<K> {
         let encoding = Encoding::of(access);
         if self.core.has_generic_timers && (access.coprocessor(), encoding.n) == (15, 14) {
             return self.cp15.timer.is_open(encoding, false);
+        }
+        if self.core.has_performance_monitor && (access.coprocessor(), encoding.n) == (15, 9) {
+            return self.cp15.monitor.open_to_users() && encoding.m < 14;
         }
         let store = !access.is_read() && access.coprocessor() == 15;
         if access.coprocessor() == 15 && (self.core.open_to_users)(encoding, !access.is_read()) {
@@ -184,6 +197,8 @@ impl<K: CacheKind> Cpu<K> {
                 self.note(access, Lack::Model);
                 0
             }),
+            Operation::Monitor(register) => self.cp15.monitor.read(&self.memory, register),
+            Operation::TlbData(number) => self.cp15.tlb_data[usize::from(number)],
             Operation::Held(register) => *self.held(register),
             Operation::TestAndClean { invalidate } => {
                 u32::from(self.memory.clean_next_line(bus, invalidate)) << 30
@@ -282,7 +297,14 @@ impl<K: CacheKind> Cpu<K> {
                     self.note(access, Lack::Model);
                 }
             }
+            Operation::Monitor(register) => {
+                if !self.cp15.monitor.write(memory, register, value) {
+                    self.note(access, Lack::Model);
+                }
+            }
+            Operation::ReadTlbEntry => self.cp15.tlb_data = tlb_read::descriptor(memory, value),
             Operation::TableBase1 => {
+                memory.change_translation_registers();
                 memory.mmu.registers.ttbr1 = value;
                 memory.space_changed(false);
                 memory.tables_changed(bus);
@@ -292,6 +314,7 @@ impl<K: CacheKind> Cpu<K> {
                 if value >> 31 != 0 {
                     self.note(access, Lack::Model);
                 }
+                self.memory.change_translation_registers();
                 self.registers().ttbcr = value & 0x37;
                 self.memory.tables_changed(bus);
             }
@@ -305,6 +328,7 @@ impl<K: CacheKind> Cpu<K> {
             }
             Operation::AddressSpace => {
                 if value != memory.mmu.registers.context_id {
+                    memory.change_translation_registers();
                     memory.mmu.registers.context_id = value;
                     memory.update_contexts();
                     memory.space_changed(false);
@@ -312,8 +336,12 @@ impl<K: CacheKind> Cpu<K> {
             }
             Operation::InvalidateSharedTranslation { .. }
             | Operation::InvalidateSpace
-            | Operation::InvalidateTranslations { .. } => maintain(memory, bus, operation, value),
+            | Operation::InvalidateTranslations { .. } => {
+                announce(memory, bus, operation, value, false);
+                maintain(memory, bus, operation, value);
+            }
             Operation::Broadcast(operation) => {
+                announce(memory, bus, *operation, value, true);
                 memory.broadcast(bus, |memory, bus| maintain(memory, bus, *operation, value));
             }
             // These operations take the modified virtual address: the process ID is not applied.
@@ -321,6 +349,7 @@ impl<K: CacheKind> Cpu<K> {
                 memory.invalidate_translation(bus, value, instructions, data);
             }
             Operation::InvalidateInstructions { data } => {
+                announce(memory, bus, operation, value, false);
                 memory.invalidate_instructions(bus, data);
                 if self.core.clears_branch_buffer {
                     self.clear_branch_buffer();
@@ -345,12 +374,17 @@ impl<K: CacheKind> Cpu<K> {
             },
             Operation::InvalidateSharedInstructionLine => {
                 let physical = memory.physical_of(bus, value)?;
+                let line = Some(physical);
+                memory.announce(bus, Maintenance::Instructions { line, everywhere: true });
                 memory.broadcast(bus, |memory, _| {
                     memory.invalidate_instruction_line_of(value, physical);
                 });
             }
             Operation::AllocateLine => memory.allocate_line(bus, value),
-            Operation::Drain => memory.drain_write_buffer(bus),
+            // c10, 5 is DMB, which does not wait for maintenance.
+            Operation::Drain if encoding.opcode_2 == 5 => memory.drain_write_buffer(bus),
+            Operation::Drain => memory.complete_maintenance(bus),
+            Operation::Synchronise => memory.synchronise_context(),
             Operation::Wait => self.wait_for_interrupt(),
             Operation::EmptyReadBuffer => memory.read_buffer.discard_all(),
             Operation::EmptyReadBufferEntry => memory.read_buffer.discard_entry(encoding.m.into()),
@@ -397,6 +431,7 @@ impl<K: CacheKind> Cpu<K> {
             Operation::UnlockOnly | Operation::NotModelled => self.note(access, Lack::Model),
             Operation::Nothing
             | Operation::MainId
+            | Operation::TlbData(_)
             | Operation::Fixed(_)
             | Operation::MultiprocessorId
             | Operation::CacheSize
@@ -495,6 +530,9 @@ impl<K: CacheKind> Cpu<K> {
         if old == new {
             return;
         }
+        if (old ^ new) & control::MMU != 0 {
+            self.memory.change_translation_registers();
+        }
         self.registers().sctlr = new;
         let translating = control::MMU
             | control::DATA_CACHE
@@ -527,6 +565,7 @@ impl<K: CacheKind> Cpu<K> {
     fn write_table_base(&mut self, bus: &mut Bus<K>, value: u32) {
         let value = self.cp15.bits.table_base.written(value);
         if value != self.registers().ttbr {
+            self.memory.change_translation_registers();
             self.registers().ttbr = value;
             self.memory.space_changed(true);
             self.memory.tables_changed(bus);
@@ -535,6 +574,7 @@ impl<K: CacheKind> Cpu<K> {
 
     fn write_domains(&mut self, value: u32) {
         if value != self.registers().dacr {
+            self.memory.change_translation_registers();
             self.registers().dacr = value;
             self.memory.update_contexts();
             self.memory.space_changed(false);
@@ -551,27 +591,6 @@ impl<K: CacheKind> Cpu<K> {
         if self.core.clears_branch_buffer {
             self.clear_branch_buffer();
         }
-    }
-}
-
-/// Maintenance that a core does for itself, or for another that broadcasts it.
-fn maintain<K: CacheKind>(
-    memory: &mut CoreMemory<Cpu<K>>,
-    bus: &mut Bus<K>,
-    operation: Operation,
-    value: u32,
-) {
-    match operation {
-        Operation::InvalidateSharedTranslation { all_spaces } => {
-            let space = (!all_spaces).then_some(value as u16 & 0xff);
-            memory.invalidate_translation_of(bus, value & !0xfff, space);
-        }
-        Operation::InvalidateSpace => memory.invalidate_address_space(bus, value as u16 & 0xff),
-        Operation::InvalidateTranslations { instructions, data } => {
-            memory.invalidate_translations(bus, instructions, data);
-        }
-        Operation::InvalidateInstructions { data } => memory.invalidate_instructions(bus, data),
-        _ => debug_assert!(false, "{operation:?} is for one core"),
     }
 }
 

@@ -445,6 +445,7 @@ impl<K: CacheKind> Cpu<K> {
     /// Returns from an exception: CPSR from SPSR, then `target` in the state that it asks for.
     pub fn return_from_exception(&mut self, target: u32) -> Flow {
         let saved = self.spsr();
+        self.memory.synchronise_context();
         self.set_cpsr(saved);
         self.branch(target)
     }

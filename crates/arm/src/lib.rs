@@ -10,6 +10,7 @@ pub mod generic_timer;
 mod isa;
 pub mod mmu;
 mod mmu_v7;
+pub mod performance;
 mod psci;
 mod semihosting;
 mod vector;

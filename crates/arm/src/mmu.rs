@@ -2,7 +2,7 @@
 
 use mmulab_machine::{ArmRegister, SystemMachine};
 use mmulab_system::core::{
-    MaintenanceNames, MemoryType, Mmu, Side, Space, SpaceFormat, Translation, Walk,
+    Descriptor, MaintenanceNames, MemoryType, Mmu, Side, Space, SpaceFormat, Translation, Walk,
 };
 
 use crate::cores::CoreDescription;
@@ -132,6 +132,7 @@ pub enum TableFormat {
 }
 
 /// The MMU of a core.
+#[derive(Clone)]
 pub struct ArmMmu {
     /// The registers.
     pub registers: Registers,
@@ -272,6 +273,14 @@ impl Mmu for ArmMmu {
             return self.walk_v7(address, read);
         }
         walk(self.registers.ttbr, address, self.core, self.caches, read)
+    }
+
+    fn level_shift(&self, level: usize) -> Option<u32> {
+        if self.is_v7() { [20, 12].get(level).copied() } else { None }
+    }
+
+    fn descriptor(&self, level: usize, value: u32) -> Descriptor {
+        if self.is_v7() { self.descriptor_v7(level, value) } else { Descriptor::Invalid }
     }
 
     /// B3.5, B3.6.

@@ -1,13 +1,13 @@
 //! Translation of ARMv7-A with short descriptors (ARM DDI 0406C, B3.5 to B3.8).
 
-use mmulab_system::core::{MemoryType, Translation, Walk};
+use mmulab_system::core::{Descriptor, MemoryType, Translation, Walk};
 
 use crate::mmu::{ArmMmu, control, status};
 
 /// Never executed, in the permissions of a translation, above the three bits AP.
-const NEVER_EXECUTED: u8 = 1 << 3;
+pub(crate) const NEVER_EXECUTED: u8 = 1 << 3;
 /// Not executed by privileged modes.
-const NOT_EXECUTED_PRIVILEGED: u8 = 1 << 4;
+pub(crate) const NOT_EXECUTED_PRIVILEGED: u8 = 1 << 4;
 
 /// Bits of TTBCR: with them, misses of table 0 or 1 do not walk.
 const NO_WALKS_0: u32 = 1 << 4;
@@ -64,6 +64,19 @@ impl ArmMmu {
             }
             _ => at_first(self.entry(&section(first, domain), first & 1 != 0)),
         }
+    }
+
+    /// What a descriptor of the first or second level is (B3.5.1). What has no access flag is no page
+    /// here: no TLB holds it.
+    pub(crate) fn descriptor_v7(&self, level: usize, value: u32) -> Descriptor {
+        let page = match (level, value & 3) {
+            (_, 0) => return Descriptor::Invalid,
+            (0, 1) => return Descriptor::Table(value & 0xffff_fc00),
+            (0, _) => Some(section(value, (value >> 5 & 15) as u8)),
+            _ => second_level(value, 0),
+        };
+        let entry = page.and_then(|page| self.entry(&page, level == 0 && value & 1 != 0).ok());
+        entry.map_or(Descriptor::Invalid, Descriptor::Page)
     }
 
     /// The TLB entry of a page, or why it is none: without its access flag it stays out of the TLB

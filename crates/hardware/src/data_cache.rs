@@ -323,6 +323,11 @@ impl<L: Line> DataCache<L> {
         self.flags[slot] = 0;
     }
 
+    /// The next access of an address looks for its line, as [`DataCache::hinted`] does not find it.
+    pub fn discard_hint(&mut self, address: u32) {
+        self.hints[Self::hint_of(address)] = u16::MAX;
+    }
+
     /// Empties a slot without writing it back.
     pub fn invalidate(&mut self, slot: usize) {
         self.tags[slot] = 0;

@@ -115,6 +115,11 @@ impl<P: Copy + Default> Tlb<P> {
         self.tags.slots()
     }
 
+    /// Entries of a set.
+    pub fn ways(&self) -> u32 {
+        self.tags.ways()
+    }
+
     /// Where the translation of `virtual_address` in `asid` is; changes nothing that affects
     /// replacement. Smaller pages are found before larger, private before global.
     #[inline]

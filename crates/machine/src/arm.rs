@@ -207,6 +207,10 @@ pub struct ArmTiming {
     /// SDIV and UDIV in all, on a core that has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divide_cycles: Option<u8>,
+    /// Reading a data register after a read of the TLB's memory (Cortex-A7); as `coprocessor_read_cycles` if it
+    /// is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tlb_data_read_cycles: Option<u8>,
     /// MRS in all.
     pub status_read_cycles: u8,
     /// MSR that writes only flags, in all.

@@ -86,6 +86,10 @@ pub struct CoherenceShape {
     pub upgrade_cycles: u32,
     /// A table walk reads a descriptor through the data cache; a miss adds its own.
     pub walk_hit_cycles: u32,
+    /// Table walks read descriptors from the second level and leave the first as it is, whose newer lines
+    /// they see.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub walks_pass_first_level: bool,
 }
 
 /// One TLB.
@@ -118,6 +122,13 @@ pub struct BufferShape {
     pub write_back_entries: u32,
     /// Lines of the software-controlled read buffer; 0 for none.
     pub read_entries: u32,
+    /// Lines that a preload instruction can have on their way while execution goes on; with 0 it waits.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preload_entries: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Memory and what stands on the bus.

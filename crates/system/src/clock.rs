@@ -46,6 +46,8 @@ pub struct Clock {
     /// Costs of instructions that are not in the ledger yet.
     pending: u64,
     deadline: u64,
+    /// What was charged while something happens beside execution.
+    beside: Option<u64>,
 }
 
 impl Clock {
@@ -54,7 +56,7 @@ impl Clock {
     pub const LONGEST_RUN_CYCLES: u64 = 1 << 16;
 
     pub(crate) fn new() -> Clock {
-        Clock { ledger: Ledger::new(), pending: 0, deadline: 0 }
+        Clock { ledger: Ledger::new(), pending: 0, deadline: 0, beside: None }
     }
 
     /// Cycles since reset.
@@ -72,6 +74,10 @@ impl Clock {
     /// Spends cycles on `cause`.
     #[inline(always)]
     pub fn charge(&mut self, cause: Cause, cycles: u64) {
+        if let Some(beside) = &mut self.beside {
+            *beside += cycles;
+            return;
+        }
         self.ledger.charge(cause, cycles);
     }
 
@@ -79,8 +85,18 @@ impl Clock {
     pub fn charge_until(&mut self, cause: Cause, time: u64) {
         let now = self.now();
         if time > now {
-            self.ledger.charge(cause, time - now);
+            self.charge(cause, time - now);
         }
+    }
+
+    /// What is charged from here on happens beside execution and takes none of its time.
+    pub(crate) fn begin_beside(&mut self) {
+        self.beside = Some(0);
+    }
+
+    /// The cycles that were charged since [`Clock::begin_beside`].
+    pub(crate) fn end_beside(&mut self) -> u64 {
+        self.beside.take().unwrap_or(0)
     }
 
     /// Moves the costs that were gathered into the ledger.

@@ -14,7 +14,7 @@ use mmulab_hardware::{DataCache, HeldLine, Line};
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
 use crate::core::{Core, Fault, MemoryType, Mmu, Side};
-use crate::maintenance::LineOperation;
+use crate::maintenance::{LineOperation, Maintenance};
 use crate::memory::CoreMemory;
 use crate::observer::Observer;
 
@@ -191,11 +191,13 @@ impl<C: Core> CoreMemory<C> {
         };
         if let Some(level_2) = &mut bus.level_2 {
             self.clock.charge(cause, self.level_2_cycles.into());
+            self.statistics.counters.level_2_accesses += 1;
             if let Some(slot) = level_2.find(physical, physical, physical) {
                 level_2.touch(slot);
                 return part(level_2.words(slot));
             }
         }
+        self.statistics.counters.level_2_misses += 1;
         self.occupy_memory(bus, physical, self.timing.line_fill_cycles, cause);
         let line = C::DataLine::base(physical);
         let words: C::DataLine = bus.ram.line(line);
@@ -267,6 +269,10 @@ impl<C: Core> CoreMemory<C> {
             return;
         }
         self.charge(cause, self.coherence.walk_hit_cycles);
+        if self.coherence.walks_pass_first_level {
+            self.read_below::<C::DataLine>(bus, C::DataLine::base(physical), true, cause);
+            return;
+        }
         if self.line_of(physical, physical).is_none() {
             self.fill_coherent(bus, physical, Request::Read, cause);
         }
@@ -305,6 +311,9 @@ impl<C: Core> CoreMemory<C> {
         self.statistics.counters.line_operations += 1;
         self.charge(Cause::DataCacheOperation, self.line_operation_cycles);
         let physical = self.physical_of(bus, address)?;
+        if operation != LineOperation::Invalidate {
+            self.announce(bus, Maintenance::Clean(physical));
+        }
         let (own, mut peers) = (self.take_copy(physical, operation), Vec::new());
         for peer in bus.cores.iter_mut().flatten() {
             peers.extend(peer.memory_mut().take_copy(physical, operation));

@@ -229,6 +229,17 @@ impl Fault {
 /// The most registers that tell address spaces apart.
 const MAX_SPACE_REGISTERS: usize = 4;
 
+/// What a descriptor of the tables is, for who judges changes of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descriptor {
+    /// Nothing that a TLB may hold.
+    Invalid,
+    /// The next level's table is at this physical address.
+    Table(u32),
+    /// A page.
+    Page(Translation),
+}
+
 /// How an instruction set tells address spaces apart, and how reports name one.
 pub struct SpaceFormat {
     /// Names of the registers, as results have them.
@@ -309,7 +320,7 @@ pub struct MaintenanceNames {
 }
 
 /// The registers that rule translation, and the format of the tables.
-pub trait Mmu {
+pub trait Mmu: Clone {
     /// The sizes of pages that TLB entries may have, as base-two logarithms, ascending.
     const PAGE_SHIFTS: &'static [u32];
     /// The status of an access to an address that is not a multiple of its size.
@@ -363,6 +374,17 @@ pub trait Mmu {
 
     /// Walks the tables for an address; `read` gives a word of physical memory.
     fn walk(&self, address: u32, read: impl FnMut(u32) -> u32) -> Walk;
+
+    /// Base-two logarithm of the bytes that a descriptor of a level of the tables stands for, the first
+    /// level being 0. `None` where the architecture has no rules for changes of tables on several cores.
+    fn level_shift(&self, _level: usize) -> Option<u32> {
+        None
+    }
+
+    /// What a descriptor of a level is.
+    fn descriptor(&self, _level: usize, _value: u32) -> Descriptor {
+        Descriptor::Invalid
+    }
 
     /// The fault status if an access is refused.
     fn refusal(

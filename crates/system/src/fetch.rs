@@ -98,6 +98,17 @@ impl<C: Core> InstructionSide<C> {
         }
     }
 
+    /// The copies of the line of a physical address, in sets of any colour.
+    pub(crate) fn copies(&self, physical: u32) -> impl Iterator<Item = &C::FetchLine> {
+        let way_bytes = self.cache.sets() << self.cache.line_shift();
+        let colours = (0..way_bytes.max(4096)).step_by(4096);
+        colours.filter_map(move |colour| {
+            let set = self.cache.set_of(u64::from(physical & 0xfff | colour));
+            let slot = self.cache.peek_in_set(set, u64::from(physical))? as usize;
+            Some(&self.lines[slot])
+        })
+    }
+
     /// The next fetch must look at TLB and permissions again.
     #[inline]
     pub fn invalidate_current_page(&mut self) {

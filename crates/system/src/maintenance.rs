@@ -20,6 +20,40 @@ pub enum LineOperation {
     CleanAndInvalidate,
 }
 
+/// Which TLB entries are invalidated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    All,
+    /// Those of an address space.
+    Space(u16),
+    /// Those of an address, in one space or in all.
+    Address(u32, Option<u16>),
+}
+
+/// Maintenance that a core begins, and what makes it complete, as observers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maintenance {
+    /// TLB entries are invalidated, of this core or `everywhere`.
+    Translations {
+        /// Which.
+        scope: Scope,
+        /// On all cores.
+        everywhere: bool,
+    },
+    /// The data cache line of a physical address is cleaned.
+    Clean(u32),
+    /// Instruction cache lines are invalidated, of this core or `everywhere`.
+    Instructions {
+        /// The one of a physical address, or all.
+        line: Option<u32>,
+        /// On all cores.
+        everywhere: bool,
+    },
+    /// All that the core did before is complete (DSB).
+    Complete,
+}
+
 /// The slot that an operation by set and way names: the way in the top bits, the set above the
 /// line's offset (ARM DDI 0198D, 2.3.9).
 pub(crate) fn slot_by_index(cache: &Cache, value: u32) -> Option<usize> {
@@ -31,6 +65,17 @@ pub(crate) fn slot_by_index(cache: &Cache, value: u32) -> Option<usize> {
 }
 
 impl<C: Core> CoreMemory<C> {
+    /// Tells observers what maintenance begins.
+    pub fn announce(&mut self, bus: &mut Bus<C>, maintenance: Maintenance) {
+        self.observe(bus, |observer, core, bus| observer.maintaining(core, bus, maintenance));
+    }
+
+    /// Waits until everything that was stored is in memory, and maintenance is complete.
+    pub fn complete_maintenance(&mut self, bus: &mut Bus<C>) {
+        self.drain_write_buffer(bus);
+        self.announce(bus, Maintenance::Complete);
+    }
+
     // ---- TLBs ------------------------------------------------------------------------------
 
     /// Invalidates the TLBs of these sides. A TLB of both sides is emptied by an operation on either.

@@ -97,6 +97,8 @@ pub struct CoreMemory<C: Core> {
     pub(crate) write_buffer: WriteBuffer<C::DataLine>,
     /// The read buffer that software controls.
     pub read_buffer: ReadBuffer<C::DataLine>,
+    /// The lines that preload instructions have on their way, and when each is there.
+    preloads: Box<[(u32, u64)]>,
     /// Where the search for a dirty line continues.
     pub(crate) clean_pointer: usize,
     pub(crate) timing: MemoryShape,
@@ -113,10 +115,17 @@ pub struct CoreMemory<C: Core> {
     /// An event was sent that nobody waited for yet.
     pub event: bool,
 
-    /// Set while an observer wants to see every access.
+    /// Set while every access takes the slow path: an observer wants to see it, or it is counted.
     pub(crate) watched: bool,
+    observed: bool,
+    counts_data_accesses: bool,
     /// The rest of the line that executes needs no look of the checker.
     pub(crate) fetch_known: bool,
+    /// How often the context was synchronised: by an ISB, an exception, or the return from one.
+    pub(crate) synchronisations: u64,
+    /// While observed: the registers of translation as they were before the first write since the context
+    /// was synchronised, and the PC of that write. The core may still use them.
+    pub(crate) unsynchronised: Option<(C::Mmu, u32)>,
 }
 
 fn cache_model(shape: &CacheShape, random: Random) -> Result<Cache, GeometryError> {
@@ -199,6 +208,7 @@ impl<C: Core> CoreMemory<C> {
             dcache: DataCache::new(dcache, mini_dcache),
             write_buffer: WriteBuffer::new(&platform.buffers, &platform.memory),
             read_buffer: ReadBuffer::new(platform.buffers.read_entries),
+            preloads: vec![(0, 0); platform.buffers.preload_entries as usize].into(),
             clean_pointer: 0,
             timing: platform.memory.clone(),
             line_operation_cycles: platform.line_operation_cycles,
@@ -211,7 +221,11 @@ impl<C: Core> CoreMemory<C> {
             monitor: None,
             event: false,
             watched: false,
+            observed: false,
+            counts_data_accesses: false,
             fetch_known: false,
+            synchronisations: 0,
+            unsynchronised: None,
         };
         memory.update_contexts();
         Ok(memory)
@@ -251,8 +265,29 @@ impl<C: Core> CoreMemory<C> {
         self.statistics.change_space(self.clock.now(), self.mmu.space());
     }
 
+    /// What was done to registers and complete maintenance counts for the instructions that follow: an ISB,
+    /// an exception, or the return from one.
+    #[inline(always)]
+    pub fn synchronise_context(&mut self) {
+        self.synchronisations += 1;
+        if self.watched {
+            self.unsynchronised = None;
+        }
+    }
+
+    /// A register that rules translation will be written.
+    pub fn change_translation_registers(&mut self) {
+        if self.watched && self.mmu.level_shift(0).is_some() {
+            self.fetch_known = false;
+            if self.unsynchronised.is_none() {
+                self.unsynchronised = Some((self.mmu.clone(), self.pc));
+            }
+        }
+    }
+
     /// An exception is taken.
     pub fn note_exception(&mut self, number: usize) {
+        self.synchronise_context();
         self.statistics.exception(self.clock.now(), number);
     }
 
@@ -336,8 +371,27 @@ impl<C: Core> CoreMemory<C> {
         std::mem::replace(&mut self.privileged, privileged)
     }
 
+    /// Whether accesses have the rights of a privileged mode.
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.privileged
+    }
+
+    /// An observer wants to see every access, or no longer.
+    pub(crate) fn set_observed(&mut self, observed: bool) {
+        self.observed = observed;
+        self.update_watched();
+    }
+
+    /// Counts loads and stores of the data cache from here on, or no longer: it takes time, as none takes
+    /// the fast path meanwhile.
+    pub fn count_data_accesses(&mut self, counts: bool) {
+        self.counts_data_accesses = counts;
+        self.update_watched();
+    }
+
     /// Sends every access through the slow path, or no longer.
-    pub(crate) fn set_watched(&mut self, watched: bool) {
+    fn update_watched(&mut self) {
+        let watched = self.observed || self.counts_data_accesses;
         if watched != self.watched {
             self.watched = watched;
             self.pages.fill(EMPTY_PAGE);

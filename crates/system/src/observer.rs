@@ -10,6 +10,7 @@ use mmulab_hardware::HeldLine;
 use crate::bus::Bus;
 use crate::checker::Checker;
 use crate::core::{Core, Side, Walk};
+use crate::maintenance::Maintenance;
 use crate::memory::CoreMemory;
 
 /// What an access is.
@@ -96,6 +97,8 @@ pub trait Observer<C: Core> {
     fn translations_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
     /// Other tables count from here on, or translation was turned on or off.
     fn tables_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
+    /// A core does maintenance that others may have to wait for, or waits for its own.
+    fn maintaining(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: Maintenance) {}
     /// Something outside of the cores wrote a word of memory.
     fn written_from_outside(&mut self, _physical: u32, _word: u32) {}
 }
@@ -257,6 +260,10 @@ impl<C: Core> Observer<C> for Observers<C> {
 
     fn tables_changed(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
         self.each(|observer| observer.tables_changed(core, bus));
+    }
+
+    fn maintaining(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, maintenance: Maintenance) {
+        self.each(|observer| observer.maintaining(core, bus, maintenance));
     }
 
     fn written_from_outside(&mut self, physical: u32, word: u32) {

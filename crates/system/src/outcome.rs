@@ -84,6 +84,8 @@ pub struct CheckerOutcome {
     pub enabled: bool,
     /// One report a cause.
     pub reports: Vec<crate::checker::Report>,
+    /// Uses of old TLB entries that the architecture permits.
+    pub permitted: Vec<crate::checker::Permitted>,
 }
 
 /// The result of a run. All but `seconds` is the same each time.
@@ -246,7 +248,11 @@ impl<C: Core> System<C> {
                 .map(|(space, cycles)| SpaceCycles { space, cycles })
                 .collect(),
             events: self.events(),
-            checker: CheckerOutcome { enabled: self.checker().is_some(), reports: self.reports() },
+            checker: CheckerOutcome {
+                enabled: self.checker().is_some(),
+                reports: self.reports(),
+                permitted: self.permitted(),
+            },
             notes: self.notes(),
             seconds,
         }
@@ -276,8 +282,17 @@ impl<C: Core> System<C> {
 
     /// The checker's reports of all cores.
     pub fn reports(&self) -> Vec<crate::checker::Report> {
-        let reports = self.checker().into_iter().flat_map(|checker| &checker.reports);
+        let reports = self.checker().into_iter().flat_map(|checker| checker.findings());
         reports.map(|report| report.with_locations(&|address| self.location(address))).collect()
+    }
+
+    fn permitted(&self) -> Vec<crate::checker::Permitted> {
+        let all = self.checker().into_iter().flat_map(|checker| checker.permitted());
+        let located = |one: &crate::checker::Permitted| crate::checker::Permitted {
+            since_location: self.location(one.since),
+            ..one.clone()
+        };
+        all.map(located).collect()
     }
 
     fn notes(&self) -> Vec<String> {

@@ -23,6 +23,13 @@ pub struct Counters {
     pub dcache_misses: u64,
     /// Half lines written back.
     pub write_backs: u64,
+    /// Loads and stores of the data cache, while [`crate::memory::CoreMemory::count_data_accesses`] has them
+    /// counted.
+    pub data_accesses: u64,
+    /// Reads of the second level.
+    pub level_2_accesses: u64,
+    /// Those that found nothing.
+    pub level_2_misses: u64,
     /// Changes of the registers that choose the tables or the process.
     pub space_switches: u64,
     /// Invalidations of a whole TLB.

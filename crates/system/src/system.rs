@@ -213,7 +213,7 @@ impl<C: Core> System<C> {
         let watched = observers.any();
         self.bus.observers = watched.then_some(observers);
         for core in self.cores_mut() {
-            core.memory_mut().set_watched(watched);
+            core.memory_mut().set_observed(watched);
         }
     }
 

@@ -224,6 +224,12 @@ impl TranslationBuffer {
         }
     }
 
+    /// The entry in a set and way of the main part.
+    pub fn entry_at(&self, set: u32, way: u32) -> Option<&Entry> {
+        let (slots, ways) = (self.main.slots(), self.main.ways());
+        (way < ways && set < slots / ways).then(|| self.main.entry(set * ways + way)).flatten()
+    }
+
     /// All entries, for the debugger.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         let locked = self.locked.iter().flat_map(|locked| locked.iter().map(|(_, entry)| entry));

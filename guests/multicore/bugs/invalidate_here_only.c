@@ -19,9 +19,12 @@ void first(void)
     complete();
     turn_on(1);
     flag_wait(&mapped);
-    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
+    set_entry(PAGES_TABLE, 0, 0);
     complete();
     CORRECT_OR_WRONG(tlb_entry(VIEW), tlb_entry_here(VIEW));
+    complete();
+    synchronise();
+    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
     complete();
     flag_raise(&remapped);
     flag_wait(&done);

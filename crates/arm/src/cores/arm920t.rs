@@ -24,6 +24,7 @@ pub static CORE: CoreDescription = CoreDescription {
     has_power_control: false,
     has_debug_registers: false,
     has_generic_timers: false,
+    has_performance_monitor: false,
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,

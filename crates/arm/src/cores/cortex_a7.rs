@@ -10,6 +10,7 @@ use crate::cp15::{ANY, Encoding, Operation::*, Register, Row};
 use crate::generic_timer::TimerRegister;
 use crate::mmu::TableFormat;
 use crate::mmu_v7::{WRITE_BACK, WRITE_BACK_ALLOCATE};
+use crate::performance::MonitorRegister;
 
 const INVALIDATE_ALL: crate::cp15::Operation =
     InvalidateTranslations { instructions: true, data: true };
@@ -68,7 +69,7 @@ const ROWS: &[Row] = &[
     Row::write(7, 5, 0, 0, InvalidateInstructions { data: false }),
     Row::write(7, 5, 0, 1, InvalidateSharedInstructionLine),
     // ISB, as an operation.
-    Row::write(7, 5, 0, 4, Nothing),
+    Row::write(7, 5, 0, 4, Synchronise),
     Row::write(7, 5, 0, 6, InvalidateBranchBuffer),
     Row::write(7, 5, 0, 7, InvalidateBranchBuffer),
     Row::write(7, 6, 0, 1, LineTo(LineOperation::Invalidate, Point::Coherency)),
@@ -96,6 +97,26 @@ const ROWS: &[Row] = &[
     Row::write(8, 7, 0, 1, BY_ADDRESS),
     Row::write(8, 7, 0, 2, InvalidateSpace),
     Row::write(8, 7, 0, 3, BY_ADDRESS_IN_ALL),
+    // The performance monitor (chapter 11).
+    Row::both(9, 12, 0, 0, Monitor(MonitorRegister::Control)),
+    Row::both(9, 12, 0, 1, Monitor(MonitorRegister::Enable(true))),
+    Row::both(9, 12, 0, 2, Monitor(MonitorRegister::Enable(false))),
+    Row::both(9, 12, 0, 3, Monitor(MonitorRegister::Overflow)),
+    Row::write(9, 12, 0, 4, Monitor(MonitorRegister::Increment)),
+    Row::both(9, 12, 0, 5, Monitor(MonitorRegister::Selection)),
+    Row::read(9, 12, 0, 6, Monitor(MonitorRegister::Events)),
+    Row::read(9, 12, 0, 7, Zero),
+    Row::both(9, 13, 0, 0, Monitor(MonitorRegister::Cycles)),
+    Row::both(9, 13, 0, 1, Monitor(MonitorRegister::Type)),
+    Row::both(9, 13, 0, 2, Monitor(MonitorRegister::Count)),
+    Row::both(9, 14, 0, 0, Monitor(MonitorRegister::Users)),
+    Row::both(9, 14, 0, 1, Monitor(MonitorRegister::Interrupts(true))),
+    Row::both(9, 14, 0, 2, Monitor(MonitorRegister::Interrupts(false))),
+    // Direct access to the TLB's memory (6.6.3).
+    Row::write(15, 4, 3, 2, ReadTlbEntry),
+    Row::read(15, 0, 3, 0, TlbData(0)),
+    Row::read(15, 0, 3, 1, TlbData(1)),
+    Row::read(15, 0, 3, 2, TlbData(2)),
     Row::both(10, 2, 0, 0, RegionRemap),
     Row::both(10, 2, 0, 1, NormalRemap),
     Row::both(12, 0, 0, 0, Held(Register::VectorBase)),
@@ -129,13 +150,14 @@ fn open_to_users(encoding: Encoding, writes: bool) -> bool {
 pub static CORE: CoreDescription = CoreDescription {
     open_to_users,
     rows: &[ROWS],
-    // Performance counters, address translation, direct access to the TLB.
+    // Counters of other sorts, address translation, direct access to the caches' memory.
     exists: |encoding| {
         matches!(encoding.n, 9 | 15) || encoding.n == 7 && matches!(encoding.m, 4 | 8)
     },
     has_power_control: false,
     has_debug_registers: true,
     has_generic_timers: true,
+    has_performance_monitor: true,
     has_accumulator: false,
     preload_fills: true,
     extended_pages: false,

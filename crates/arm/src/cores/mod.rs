@@ -29,6 +29,8 @@ pub struct CoreDescription {
     pub has_debug_registers: bool,
     /// Coprocessor 15 has generic timers in c14.
     pub has_generic_timers: bool,
+    /// Whether it has the performance monitor of ARMv7 (coprocessor 15, c9).
+    pub has_performance_monitor: bool,
     /// Coprocessor 0 is the 40-bit accumulator.
     pub has_accumulator: bool,
     /// PLD fetches its line.

@@ -36,6 +36,7 @@ pub static CORE: CoreDescription = CoreDescription {
     has_power_control: true,
     has_debug_registers: false,
     has_generic_timers: false,
+    has_performance_monitor: false,
     has_accumulator: true,
     preload_fills: true,
     extended_pages: true,

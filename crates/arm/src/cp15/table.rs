@@ -6,6 +6,7 @@ use mmulab_system::maintenance::LineOperation;
 
 use crate::generic_timer::TimerRegister;
 use crate::isa::CoprocessorAccess;
+use crate::performance::MonitorRegister;
 
 /// What a coprocessor instruction names: CRn, CRm, opcode 1, opcode 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,12 @@ pub enum Operation {
     ProcessId,
     /// A register of the generic timers (ARMv7).
     Timer(TimerRegister),
+    /// A register of the performance monitor (ARMv7).
+    Monitor(MonitorRegister),
+    /// Reads an entry of the TLB's memory into the data registers (Cortex-A7).
+    ReadTlbEntry,
+    /// A data register of such reads (Cortex-A7).
+    TlbData(u8),
     /// The cache debug control register of the ARM926EJ-S.
     CacheDebug,
     /// A register that just holds what is written.
@@ -185,6 +192,8 @@ pub enum Operation {
     InvalidateInstructionSlot,
     /// Brings an instruction cache line in.
     PrefetchInstructionLine,
+    /// Synchronises the context: an ISB as an operation (ARMv6).
+    Synchronise,
     /// Empties the branch target buffer.
     InvalidateBranchBuffer,
     /// Invalidates the data caches.

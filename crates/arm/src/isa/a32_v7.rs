@@ -203,10 +203,10 @@ pub fn unconditional_rows<K: CacheKind>() -> [Row<K>; 16] {
             clear_exclusive()
         }),
         row("DSB", "A8.8.44", "1111 0101 0111 ---- ---- ---- 0100 ----", |_, _| {
-            barrier(v7::memory_barrier)
+            barrier(v7::data_synchronization_barrier)
         }),
         row("DMB", "A8.8.43", "1111 0101 0111 ---- ---- ---- 0101 ----", |_, _| {
-            barrier(v7::memory_barrier)
+            barrier(v7::data_memory_barrier)
         }),
         row("ISB", "A8.8.53", "1111 0101 0111 ---- ---- ---- 0110 ----", |_, _| {
             barrier(v7::instruction_synchronization_barrier)

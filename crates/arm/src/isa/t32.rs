@@ -188,8 +188,8 @@ fn system_rows<K: CacheKind>() -> [Row<K>; 15] {
         ("CPSIE", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 10 w aaa ooooo") = |f, _| change_state(Some(false), f.byte(b'a'), f.flag(b'w').then_some(f.byte(b'o')));
         ("CPSID", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 11 w aaa ooooo") = |f, _| change_state(Some(true), f.byte(b'a'), f.flag(b'w').then_some(f.byte(b'o')));
         ("CLREX", "A8.8.33", "11110 011101 1 ---- 10 - 0 ---- 0010 ----") = |_, _| clear_exclusive();
-        ("DSB", "A8.8.44", "11110 011101 1 ---- 10 - 0 ---- 0100 ----") = |_, _| barrier(v7::memory_barrier);
-        ("DMB", "A8.8.43", "11110 011101 1 ---- 10 - 0 ---- 0101 ----") = |_, _| barrier(v7::memory_barrier);
+        ("DSB", "A8.8.44", "11110 011101 1 ---- 10 - 0 ---- 0100 ----") = |_, _| barrier(v7::data_synchronization_barrier);
+        ("DMB", "A8.8.43", "11110 011101 1 ---- 10 - 0 ---- 0101 ----") = |_, _| barrier(v7::data_memory_barrier);
         ("ISB", "A8.8.53", "11110 011101 1 ---- 10 - 0 ---- 0110 ----") = |_, _| barrier(v7::instruction_synchronization_barrier);
         // Without Jazelle it is BX (ARM DDI 0464F, 3.1).
         ("BXJ", "A8.8.28", "11110 011110 0 mmmm 10 - 0 ---- ---- ----") = |f, _| branch_exchange(false, f.rm());

@@ -5,8 +5,12 @@
 //! would do that walks the current tables through the newest values, holds no stale translation and
 //! has one copy of each word. docs/checker.md tells what counts and what does not.
 
+mod changes;
+mod explain;
 mod known;
 mod report;
+mod rules;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,42 +18,21 @@ use mmulab_hardware::{HeldLine, Line};
 
 use crate::bus::Bus;
 use crate::core::{Core, Mmu, Side, Translation, Walk};
+use crate::maintenance::Maintenance;
 use crate::memory::CoreMemory;
 use crate::observer::{Access, Load, Observer, Source, Store};
 use crate::ram::Ram;
 
+use changes::Changes;
+use explain::Newer;
 use known::{Holder, Known};
-pub use report::{AccessKind, Kind, Report};
+pub use report::{AccessKind, Kind, Permitted, Report};
+use tables::Tables;
 
-/// Tables are noted by blocks of this size.
-const BLOCK_SHIFT: u32 = 10;
 /// What became of lost data is noted for pieces of memory of this size.
 const LOST_BYTES: u32 = 32;
 /// Reports kept; a guest that is wrong everywhere is told so often enough.
 const MAX_REPORTS: usize = 1000;
-
-/// Where the newer value is that an access missed, or what became of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Newer {
-    /// In memory: the copy that was used is old.
-    Memory,
-    /// In the second level.
-    SecondLevel,
-    /// In a dirty line with this modified virtual address.
-    DirtyLine(u32),
-    /// In a dirty line of another core: which core, and the line's address there.
-    DirtyElsewhere(usize, u32),
-    /// In the write buffer.
-    Buffer,
-    /// In the write buffer of another core.
-    BufferElsewhere(usize),
-    /// Dropped by an invalidate at this PC.
-    Dropped(u32),
-    /// Overwritten in memory by an older dirty line that was written back (its address).
-    Overwritten(u32),
-    /// Not found.
-    Unknown,
-}
 
 /// Who stored a word last.
 #[derive(Clone, Copy, Default)]
@@ -94,9 +77,10 @@ pub struct Checker {
     writers: Vec<[u32; 2]>,
     /// On which core; empty while only core 0 has stored.
     writer_cores: Vec<u8>,
-    /// Blocks of RAM that hold descriptors, and when one of them was last written.
-    tables: Vec<bool>,
-    table_written_at: Vec<u64>,
+    /// Where the descriptors are.
+    tables: Tables,
+    /// Changes of tables and code that are not over on every core.
+    changes: Changes,
     /// What needs no second look.
     known: Known,
     /// Last write of each core's table base or control register: time and PC.
@@ -115,7 +99,6 @@ impl Checker {
     /// A checker for a machine whose memory holds `ram` and whose caches are empty.
     pub fn new(ram: &Ram) -> Checker {
         let (base, ram) = (ram.base(), ram.words());
-        let blocks = (ram.len() * 4) >> BLOCK_SHIFT;
         // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
         let mut words = vec![0; ram.len()];
         for (to, from) in words.chunks_mut(1024).zip(ram.chunks(1024)) {
@@ -128,8 +111,8 @@ impl Checker {
             words,
             writers: vec![[0; 2]; ram.len()],
             writer_cores: Vec::new(),
-            tables: vec![false; blocks + 1],
-            table_written_at: vec![0; blocks + 1],
+            tables: Tables::new(base, ram.len()),
+            changes: Changes::default(),
             known: Known::new(base, ram.len()),
             table_registers: Vec::new(),
             lost: BTreeMap::new(),
@@ -143,12 +126,6 @@ impl Checker {
     #[inline(always)]
     fn index(&self, physical: u32) -> usize {
         (physical.wrapping_sub(self.base) >> 2) as usize
-    }
-
-    /// The place of a block.
-    #[inline(always)]
-    fn block(&self, physical: u32) -> usize {
-        (physical.wrapping_sub(self.base) >> BLOCK_SHIFT) as usize
     }
 
     fn word(&self, physical: u32) -> Option<u32> {
@@ -165,18 +142,14 @@ impl Checker {
     /// The walk that a coherent machine would do; its descriptors are tables from here on.
     fn walk<C: Core>(&mut self, core: &CoreMemory<C>, address: u32) -> Walk {
         let found = core.mmu.walk(address, |at| self.word(at).unwrap_or(0));
-        self.note_tables(&found);
+        self.note_tables(core, &found, address);
         found
     }
 
     /// The blocks that a walk read hold tables from here on.
-    fn note_tables(&mut self, found: &Walk) {
-        for (at, _) in found.descriptors() {
-            let block = self.block(*at);
-            if let Some(block) = self.tables.get_mut(block) {
-                *block = true;
-            }
-        }
+    fn note_tables<C: Core>(&mut self, core: &CoreMemory<C>, found: &Walk, address: u32) {
+        let mmu = &core.mmu;
+        self.tables.note_walk(found, address, mmu.asid(), |level| mmu.level_shift(level));
     }
 
     /// Notes a store, which went `through` a data cache line that is known to have the newest words, or
@@ -201,11 +174,13 @@ impl Checker {
             *core = writer.core as u8;
         }
         let mut changed = self.known.stored(physical, through);
-        let block = self.block(physical);
-        if self.tables[block] {
-            self.table_written_at[block] = now;
+        if self.tables.flags(physical) & tables::TABLE != 0 {
+            self.tables.note_write(physical, now);
             self.known.forget_pages();
             changed = true;
+        }
+        if self.changes.are_unfinished() {
+            self.changes.stored(writer.core, physical);
         }
         if !self.lost.is_empty() {
             // What is written again is not lost any more; the line's other words may be, but a report
@@ -229,7 +204,7 @@ impl Checker {
 }
 
 /// What last changed a translation, or stored a word.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Origin {
     pc: u32,
     core: usize,
@@ -281,20 +256,6 @@ fn on_line(name: &str, address: u32) -> String {
     name.replace("{line}", &format!("{address:#010x}"))
 }
 
-/// A dirty line with the newest value of a word: its tag.
-fn dirty_line<C: Core>(core: &CoreMemory<C>, physical: u32, newest: u32) -> Option<u32> {
-    let word = C::DataLine::word(physical);
-    core.dcache.copies(physical).filter_map(|slot| core.dcache.held(slot)).find_map(|line| {
-        let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
-        (dirty && line.words[word] == newest).then_some(line.tag)
-    })
-}
-
-fn is_buffered<C: Core>(core: &CoreMemory<C>, physical: u32) -> bool {
-    let (line, word) = (C::DataLine::base(physical), C::DataLine::word(physical));
-    core.write_buffer.entries().any(|entry| entry.line == line && entry.mask[word] != 0)
-}
-
 impl Checker {
     /// Compares what the TLB said with the tables; gives the physical address that a coherent
     /// machine would use.
@@ -309,10 +270,11 @@ impl Checker {
         }
         let address = used.address;
         let (tag, kind) = (address & !0xfff | core.context(), used.kind());
-        if self.known.has_page(core.number, tag, kind, physical) {
+        if core.unsynchronised.is_none() && self.known.has_page(core.number, tag, kind, physical) {
             return physical;
         }
         let found = self.walk(core, address);
+        let is_open = self.is_open(&found);
         let entry = entry_now(core, used);
         // Attribute bits that mean the same as the control registers are now make no difference.
         let effective = |page: Translation| core.mmu.effective_type(page.memory_type, used.side);
@@ -333,7 +295,12 @@ impl Checker {
                 } else {
                     None
                 };
-                if reason.is_none() && core.mmu.is_uniform(right) && right_physical == physical {
+                let settled = core.unsynchronised.is_none() && !is_open;
+                if reason.is_none()
+                    && settled
+                    && core.mmu.is_uniform(right)
+                    && right_physical == physical
+                {
                     self.known.note_page(core.number, tag, kind, physical);
                 }
                 (reason, right_physical)
@@ -365,7 +332,14 @@ impl Checker {
                     report.missing
                 );
             }
-            self.report(report);
+            self.judge_old_entry(&found, report);
+        } else {
+            if is_open {
+                self.check_progress(core, used, &found, right);
+            }
+            if let Some((before, since)) = &core.unsynchronised {
+                self.check_registers(core, used, (before, *since), &found);
+            }
         }
         right
     }
@@ -373,108 +347,13 @@ impl Checker {
     /// What last changed a translation: the write of a descriptor, or of the table base.
     fn table_change<C: Core>(&self, core: &CoreMemory<C>, found: &Walk) -> Origin {
         let descriptors = found.descriptors().iter().map(|&(at, _)| {
-            let block = self.block(at);
             let writer = self.writer(at);
-            (self.table_written_at.get(block).copied().unwrap_or(0), writer.pc, writer.core)
+            (self.tables.written_at(at), writer.pc, writer.core)
         });
         let register = self.table_registers.get(core.number).copied().unwrap_or_default();
         let register = (register.0, register.1, core.number);
         let (_, pc, core) = descriptors.chain([register]).max().unwrap_or(register);
         Origin { pc, core }
-    }
-
-    /// Where the newest value of a word is, when an access got an older one.
-    fn find_newer<C: Core>(
-        &self,
-        core: &CoreMemory<C>,
-        bus: &Bus<C>,
-        physical: u32,
-        newest: u32,
-    ) -> Newer {
-        if let Some(tag) = dirty_line(core, physical, newest) {
-            return Newer::DirtyLine(tag);
-        }
-        if is_buffered(core, physical) {
-            return Newer::Buffer;
-        }
-        for peer in bus.peers() {
-            if let Some(tag) = dirty_line(peer, physical, newest) {
-                return Newer::DirtyElsewhere(peer.number, tag);
-            }
-            if is_buffered(peer, physical) {
-                return Newer::BufferElsewhere(peer.number);
-            }
-        }
-        if bus.ram.get(physical) == Some(newest) {
-            return Newer::Memory;
-        }
-        if bus.word_below(physical) == Some(newest) {
-            return Newer::SecondLevel;
-        }
-        self.lost.get(&(physical & !(LOST_BYTES - 1))).copied().unwrap_or(Newer::Unknown)
-    }
-
-    /// Fills in why an access got an old word.
-    fn explain<C: Core>(
-        &self,
-        core: &CoreMemory<C>,
-        report: &mut Report,
-        newer: Newer,
-        physical: u32,
-        copy: &str,
-        drop: &str,
-    ) {
-        let writer = self.writer(physical);
-        report.since(Origin { pc: writer.pc, core: writer.core });
-        let stored = if writer.pc == 0 {
-            "what the loader put there".to_owned()
-        } else {
-            format!("what was stored through {:#010x}", writer.address)
-        };
-        let names = core.mmu.maintenance();
-        let (clean, drain) = (names.clean_line, names.drain);
-        let (place, missing) = match newer {
-            Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
-            // Which is enough for whoever reads below the first level.
-            Newer::SecondLevel if !drop.is_empty() => {
-                ("is in the second level".to_owned(), drop.to_owned())
-            }
-            Newer::SecondLevel => {
-                ("is in the second level".to_owned(), names.clean_to_memory.to_owned())
-            }
-            Newer::DirtyLine(tag) => (
-                format!("is in the dirty line {tag:#010x}"),
-                if drop.is_empty() {
-                    format!("{clean} of {tag:#010x} and {drain}")
-                } else {
-                    format!("{clean} of {tag:#010x}, then {drop}")
-                },
-            ),
-            Newer::DirtyElsewhere(other, tag) => (
-                format!("is in the dirty line {tag:#010x} of core {other}"),
-                if drop.is_empty() {
-                    format!("{clean} of {tag:#010x} and {drain} on core {other}")
-                } else {
-                    format!("{clean} of {tag:#010x} on core {other}, then {drop}")
-                },
-            ),
-            Newer::Buffer => ("is in the write buffer".to_owned(), drain.to_owned()),
-            Newer::BufferElsewhere(other) => (
-                format!("is in the write buffer of core {other}"),
-                format!("{drain} on core {other}"),
-            ),
-            Newer::Dropped(pc) => (
-                "was dropped by an invalidate".to_owned(),
-                format!("{clean} before the invalidate at {pc:#010x}"),
-            ),
-            Newer::Overwritten(tag) => (
-                format!("was overwritten by the older dirty line {tag:#010x}"),
-                format!("clean and invalidate {tag:#010x} before the store"),
-            ),
-            Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),
-        };
-        report.stale = format!("{copy} is older than {stored}, which {place}");
-        report.missing = missing;
     }
 
     /// Whether the line that serves an access is one of another physical address.
@@ -542,6 +421,8 @@ impl Checker {
                 let copy = "the instruction that was fetched";
                 self.explain(core, &mut report, newer, right, copy, &missing());
                 self.report(report);
+            } else if self.changes.has_code(C::FetchLine::base(right)) {
+                self.check_code(core, &used, right);
             } else {
                 return self.know_fetch_line(core, address, right, slot);
             }
@@ -576,6 +457,9 @@ impl Checker {
     /// Whether the instructions of a line need no look.
     #[inline(always)]
     pub(crate) fn knows_fetch_line<C: Core>(&self, core: &CoreMemory<C>, slot: usize) -> bool {
+        if core.unsynchronised.is_some() {
+            return false;
+        }
         let line = C::FetchLine::base(core.relocated(core.pc));
         self.known.has_fetch_line(core.number, slot, line, core.context())
     }
@@ -627,7 +511,9 @@ impl Checker {
         slot: usize,
     ) -> bool {
         let tag = address & !0xfff | core.context();
-        self.known.has_page(core.number, tag, 0, physical)
+        core.unsynchronised.is_none()
+            && !self.changes.are_unfinished()
+            && self.known.has_page(core.number, tag, 0, physical)
             && self.known.data_line(core.number, slot).is_some()
     }
 
@@ -642,7 +528,10 @@ impl Checker {
     ) -> Option<bool> {
         let &Store { address, physical, value, mask, .. } = store;
         let tag = address & !0xfff | core.context();
-        if !self.known.has_page(core.number, tag, 2, physical) {
+        if core.unsynchronised.is_some()
+            || !self.known.has_page(core.number, tag, 2, physical)
+            || self.tables.flags(physical) != 0
+        {
             return None;
         }
         let holder = self.known.data_line(core.number, slot)?;
@@ -671,6 +560,9 @@ impl<C: Core> Observer<C> for Checker {
         let right = self.check_translation(core, &used, physical);
         let reported = right != physical
             || source == Source::DataCache && self.check_line_address(core, bus, &used, right);
+        if self.changes.are_unfinished() {
+            self.changes.loaded(core.number, right);
+        }
         let (Some(newest), false) = (self.word(right), reported) else { return };
         if (newest ^ word) & byte_mask(address, size) == 0 {
             if source == Source::DataCache {
@@ -717,6 +609,9 @@ impl<C: Core> Observer<C> for Checker {
             through = self.know_data_line(core, address, right);
         }
         let writer = Writer { pc: core.pc, address, core: core.number };
+        if self.tables.flags(right) != 0 {
+            self.check_table_store(core, bus, &Store { physical: right, ..*store });
+        }
         self.store(right, (value, mask), writer, core.now(), through);
     }
 
@@ -733,13 +628,13 @@ impl<C: Core> Observer<C> for Checker {
             report.stale = "the TLB entry forbids what the tables permit".to_owned();
             report.since(self.table_change(core, &found));
             report.missing = invalidate_translation_name(core, used.side).to_owned();
-            self.report(report);
+            self.judge_old_entry(&found, report);
         }
     }
 
     fn walked(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, found: &Walk, address: u32) {
         self.known.forget_pages();
-        self.note_tables(found);
+        self.note_tables(core, found, address);
         let used = Use { access: AccessKind::Walk, ..Use::new(Access::Load, address) };
         for &(at, value) in found.descriptors() {
             let Some(newest) = self.word(at) else { continue };
@@ -791,6 +686,15 @@ impl<C: Core> Observer<C> for Checker {
             self.table_registers.resize(core.number + 1, (0, 0));
         }
         self.table_registers[core.number] = (core.now(), core.pc);
+    }
+
+    fn maintaining(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, maintenance: Maintenance) {
+        if core.mmu.level_shift(0).is_some() {
+            let (words, base) = (&self.words, self.base);
+            let newest = |at: u32| words.get((at.wrapping_sub(base) >> 2) as usize).copied();
+            self.changes.maintain(core, bus, maintenance, newest);
+            self.clear_flags();
+        }
     }
 
     fn written_from_outside(&mut self, physical: u32, word: u32) {

@@ -26,6 +26,12 @@ pub enum Kind {
     StaleInstruction,
     /// A table walk read an old descriptor.
     StaleWalk,
+    /// An access got the right answer, but only a barrier would have made that sure.
+    MissingBarrier,
+    /// A descriptor was replaced while TLBs may hold what it was.
+    BreakBeforeMake,
+    /// A table that a walk may still read was written with something else.
+    TableReused,
 }
 
 /// What was done.
@@ -40,6 +46,20 @@ pub enum AccessKind {
     Store,
     /// A table walk.
     Walk,
+}
+
+/// Uses of TLB entries older than the tables while their invalidation was under way, which the
+/// architecture permits on several cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Permitted {
+    /// The store that changed the tables.
+    pub since: u32,
+    /// The same with symbol and source line.
+    pub since_location: String,
+    /// Uses in all.
+    pub uses: u64,
+    /// Longest time from a use to the end of the invalidation, by the clock of the core that ended it.
+    pub longest_cycles: u64,
 }
 
 /// One finding, kept once for each cause.

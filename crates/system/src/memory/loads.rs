@@ -1,5 +1,7 @@
 //! Loads: what they hit, and the way of those that hit nothing.
 
+use mmulab_hardware::Line;
+
 use super::{CoreMemory, PAGES, Page};
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
@@ -150,6 +152,7 @@ impl<C: Core> CoreMemory<C> {
     fn load_slow(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<u32, Fault> {
         self.check_alignment(address, size)?;
         let address = self.relocated(address);
+        self.statistics.counters.data_accesses += 1;
         if let Some(word) = self.load_known(bus, address) {
             return Ok(word);
         }
@@ -158,6 +161,7 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, false)
             .map_err(|fault| self.observe_refusal(bus, fault, Access::Load))?;
         let cached = memory_type.is_cached();
+        self.await_preload(physical);
         let slot = if cached { self.line_of(address, physical) } else { None };
         let ahead = if slot.is_none() { self.read_buffer.find(address) } else { None };
         let (word, source) = match (slot, ahead) {
@@ -237,8 +241,30 @@ impl<C: Core> CoreMemory<C> {
     pub fn preload(&mut self, bus: &mut Bus<C>, address: u32) {
         let address = self.relocated(address);
         let Ok((physical, memory_type)) = self.translate_data(bus, address, false) else { return };
-        if memory_type.is_cached() && self.line_of(address, physical).is_none() {
+        if !memory_type.is_cached() || self.line_of(address, physical).is_some() {
+            return;
+        }
+        let times = self.preloads.iter().map(|&(_, ready_at)| ready_at).enumerate();
+        let Some((entry, free_at)) = times.min_by_key(|&(_, ready_at)| ready_at) else {
             self.fill(bus, address, physical, memory_type, Cause::DataMiss);
+            return;
+        };
+        self.clock.charge_until(Cause::DataMiss, free_at);
+        self.clock.begin_beside();
+        self.fill(bus, address, physical, memory_type, Cause::DataMiss);
+        let cycles = self.clock.end_beside();
+        self.preloads[entry] = (C::DataLine::base(physical), self.now() + cycles);
+        // The first use has to wait for it, on the slow path.
+        self.dcache.discard_hint(address);
+        self.dcache.discard_hint(physical);
+    }
+
+    /// Waits for the line of a physical address, if a preload has it on its way.
+    pub(super) fn await_preload(&mut self, physical: u32) {
+        let line = C::DataLine::base(physical);
+        let found = self.preloads.iter().find(|&&(one, _)| one == line);
+        if let Some(&(_, ready_at)) = found {
+            self.clock.charge_until(Cause::DataMiss, ready_at);
         }
     }
 }

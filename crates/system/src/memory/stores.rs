@@ -148,6 +148,7 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<bool, Fault> {
         self.check_alignment(address, size).map_err(Fault::of_store)?;
         let address = self.relocated(address);
+        self.statistics.counters.data_accesses += 1;
         if self.store_known(bus, address, value, mask) {
             return Ok(false);
         }
@@ -159,6 +160,7 @@ impl<C: Core> CoreMemory<C> {
         let store = Store { address, physical, cached, value, mask };
         self.observe(bus, |observer, core, bus| observer.storing(core, bus, &store));
         if cached {
+            self.await_preload(physical);
             let mut slot = self.line_of(address, physical);
             if slot.is_none() && (C::COHERENT || memory_type.allocates_on_write()) {
                 let cause = Cause::WriteAllocate;

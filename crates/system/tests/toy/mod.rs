@@ -82,6 +82,7 @@ pub fn set(register: u32, value: u32) -> [u32; 2] {
     [low, HIGH << 24 | register << 20 | value >> 16]
 }
 
+#[derive(Clone)]
 pub struct ToyMmu {
     pub registers: [u32; 4],
     walks_through_data_cache: bool,
@@ -465,6 +466,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
             write_coalesces: false,
             write_back_entries: 1,
             read_entries: 0,
+            preload_entries: 0,
         },
         memory: MemoryShape {
             size_bytes: 1 << 20,
@@ -483,7 +485,12 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
 
 /// The same with coherent data caches and a second level, which is small so that lines leave it.
 pub fn coherent_platform(cores: u32, interleave_cycles: u32) -> Platform {
-    let coherence = CoherenceShape { transfer_cycles: 8, upgrade_cycles: 5, walk_hit_cycles: 1 };
+    let coherence = CoherenceShape {
+        transfer_cycles: 8,
+        upgrade_cycles: 5,
+        walk_hit_cycles: 1,
+        walks_pass_first_level: false,
+    };
     Platform {
         dcache: cache(1024, 64),
         level_2: Some(Cache { latency_cycles: 6, ..cache(4096, 64) }),

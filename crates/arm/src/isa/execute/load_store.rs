@@ -423,6 +423,7 @@ pub fn return_from_exception<K: CacheKind>(
         cpu.set_register(op.rn(), moved);
     }
     cpu.memory.charge(Cause::Branch, cpu.timing.load_pc_cycles);
+    cpu.memory.synchronise_context();
     cpu.written_pc();
     cpu.set_cpsr(loaded[1]);
     cpu.branch(loaded[0])

@@ -46,8 +46,22 @@ pub fn send_event<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOpe
     Flow::Next
 }
 
-/// DSB and DMB: waits until what was stored is in memory, as nothing weaker is modelled.
-pub fn memory_barrier<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOperands) -> Flow {
+/// DSB: waits until what was stored is in memory, and maintenance is complete.
+pub fn data_synchronization_barrier<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
+    cpu.memory.complete_maintenance(bus);
+    Flow::Next
+}
+
+/// DMB: what was stored is in memory first; maintenance need not be complete.
+pub fn data_memory_barrier<K: CacheKind>(
+    cpu: &mut Cpu<K>,
+    bus: &mut Bus<K>,
+    _: PackedOperands,
+) -> Flow {
     cpu.memory.drain_write_buffer(bus);
     Flow::Next
 }
@@ -58,6 +72,7 @@ pub fn instruction_synchronization_barrier<K: CacheKind>(
     _: &mut Bus<K>,
     _: PackedOperands,
 ) -> Flow {
+    cpu.memory.synchronise_context();
     cpu.written_pc();
     Flow::Synchronise
 }

@@ -1,0 +1,475 @@
+//! What several cores may still see of tables and code that were changed, and for how long: the rules of
+//! docs/checker-rules.md, from ARM DDI 0406C, B3.10.1 and B2.2.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mmulab_hardware::Line;
+
+use crate::bus::Bus;
+use crate::core::{Core, Descriptor, Translation};
+use crate::maintenance::{Maintenance, Scope};
+use crate::memory::CoreMemory;
+
+use super::Origin;
+use super::report::{Permitted, Report};
+
+/// Changes that are remembered; a kernel leaves few open.
+const MAX_CHANGES: usize = 1 << 14;
+/// Lines of code under maintenance that are remembered.
+const MAX_LINES: usize = 1 << 13;
+/// Words stored after maintenance that is not complete; from there on none are noted.
+const MAX_PUBLISHED: usize = 1 << 12;
+/// Uses of old entries that wait for a verdict.
+const MAX_DEFERRED: usize = 1 << 10;
+
+/// Why an access is not safe yet although it got the right answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsafe {
+    /// The invalidation was not ordered after the store.
+    Unordered(Origin),
+    /// The invalidation is not complete.
+    Incomplete(Origin),
+    /// This core's context was not synchronised since.
+    Unsynchronised(Origin),
+}
+
+/// Maintenance on its way: who invalidated, and which cores it reaches.
+#[derive(Clone, Copy, Debug)]
+struct Underway {
+    by: Origin,
+    reach: u32,
+}
+
+/// How far the maintenance after a store has come.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    /// Cores that have executed a DSB since.
+    ordered_on: u32,
+    /// An invalidation that no DSB separates from the store.
+    not_ordered: Option<Origin>,
+    underway: Option<Underway>,
+    /// Cores of which it is complete, and whether these are all.
+    complete: u32,
+    is_complete: bool,
+    /// Cores whose context has to be synchronised since, with their count of synchronisations.
+    unsynchronised: Vec<(usize, u64)>,
+    last: Option<Origin>,
+}
+
+impl Progress {
+    fn invalidated(&mut self, writer: usize, by: Origin, reach: u32) {
+        let ordered = self.ordered_on & (1 << writer | 1 << by.core) != 0;
+        self.not_ordered = (!ordered).then_some(by);
+        let before = self.underway.filter(|underway| underway.by.core == by.core);
+        let reach = reach | before.map_or(0, |underway| underway.reach);
+        self.underway = Some(Underway { by, reach });
+        self.last = Some(by);
+    }
+
+    /// A core executed a DSB; returns whether its invalidation is complete now.
+    fn completed(&mut self, core: usize) -> bool {
+        self.ordered_on |= 1 << core;
+        let Some(underway) = self.underway.filter(|underway| underway.by.core == core) else {
+            return false;
+        };
+        self.complete |= underway.reach;
+        self.underway = None;
+        true
+    }
+
+    /// Why an access of a core is not safe yet, if the core has reason to think that it is.
+    fn judge(
+        &mut self,
+        core: usize,
+        synchronisations: u64,
+        told: impl Fn(usize) -> bool,
+    ) -> Option<Unsafe> {
+        if let Some(by) = self.not_ordered {
+            return Some(Unsafe::Unordered(by));
+        }
+        if let Some(Underway { by, .. }) = self.underway {
+            return told(by.core).then_some(Unsafe::Incomplete(by));
+        }
+        let at = self.unsynchronised.iter().position(|&(waiting, _)| waiting == core)?;
+        if self.unsynchronised[at].1 == synchronisations {
+            return self.last.map(Unsafe::Unsynchronised);
+        }
+        self.unsynchronised.swap_remove(at);
+        None
+    }
+}
+
+/// A descriptor that was changed, while a TLB may hold what it was.
+pub(super) struct Change {
+    /// What it was.
+    pub(super) old: Descriptor,
+    /// Who changed it.
+    pub(super) origin: Origin,
+    /// The permissions alone are others now.
+    permissions_only: bool,
+    /// What it translates: an address, the base-two logarithm of the bytes, and the space.
+    address: u32,
+    shift: u32,
+    asid: u16,
+    progress: Progress,
+    /// Who wrote to the old page by another address since.
+    pub(super) rewritten: Option<Origin>,
+}
+
+impl Change {
+    fn is_global(&self) -> bool {
+        matches!(self.old, Descriptor::Page(page) if page.global)
+    }
+
+    fn is_covered(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::All => true,
+            Scope::Space(asid) => !self.is_global() && asid == self.asid,
+            Scope::Address(address, asid) => {
+                (address ^ self.address) >> self.shift == 0
+                    && asid.is_none_or(|asid| self.is_global() || asid == self.asid)
+            }
+        }
+    }
+
+    /// The page that it was.
+    fn page(&self) -> Option<Translation> {
+        match self.old {
+            Descriptor::Page(page) if !self.permissions_only => Some(page),
+            _ => None,
+        }
+    }
+
+    /// The invalidation that was done, and did not reach every core.
+    pub(super) fn partly_invalidated_by(&self) -> Option<Origin> {
+        self.progress.last
+    }
+
+    /// Whether no core's TLB has the old entry any more.
+    pub(super) fn is_complete(&self) -> bool {
+        self.progress.is_complete
+    }
+
+    /// Whether a core has no old entry any more.
+    pub(super) fn is_complete_on(&self, core: usize) -> bool {
+        self.progress.complete >> core & 1 != 0
+    }
+}
+
+/// A line of code that was cleaned, of which instruction caches had a copy.
+struct CodeLine {
+    writer: usize,
+    /// The cores that had one.
+    held: u32,
+    progress: Progress,
+}
+
+/// A core that has begun maintenance and not waited for its completion: what it has stored since, and who has
+/// loaded any of it.
+#[derive(Default)]
+struct Unfinished {
+    words: BTreeSet<u32>,
+    told: u32,
+}
+
+/// A use of an old entry, which is no error if the invalidation comes.
+struct Deferred {
+    descriptor: u32,
+    report: Report,
+}
+
+/// All changes that are not over.
+#[derive(Default)]
+pub(super) struct Changes {
+    changes: BTreeMap<u32, Change>,
+    code: BTreeMap<u32, CodeLine>,
+    unfinished: BTreeMap<usize, Unfinished>,
+    deferred: Vec<Deferred>,
+    /// Uses of old entries that the architecture permitted, by the PC of the change.
+    permitted: BTreeMap<u32, Permitted>,
+    /// What left the list: flags of memory may be cleared.
+    pub(super) ended: Vec<Descriptor>,
+}
+
+fn all_cores<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>) -> u32 {
+    let others = bus.peers().filter(|peer| bus.is_on(peer.number));
+    others.fold(1 << core.number, |all, peer| all | 1 << peer.number)
+}
+
+impl Changes {
+    /// Whether accesses have to be looked at because a core's maintenance is not complete.
+    #[inline(always)]
+    pub(super) fn are_unfinished(&self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
+    /// Whether there are any of the tables.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The change of a descriptor.
+    pub(super) fn of(&self, descriptor: u32) -> Option<&Change> {
+        self.changes.get(&descriptor)
+    }
+
+    /// Notes the change of a descriptor.
+    pub(super) fn note(
+        &mut self,
+        descriptor: u32,
+        old: Descriptor,
+        origin: Origin,
+        permissions_only: bool,
+        (address, shift, asid): (u32, u32, u16),
+    ) {
+        if self.changes.len() == MAX_CHANGES
+            && let Some((_, dropped)) = self.changes.pop_first()
+        {
+            self.ended.push(dropped.old);
+        }
+        let shift = match old {
+            Descriptor::Page(page) => shift.max(page.page_shift.into()),
+            _ => shift,
+        };
+        let progress = Progress::default();
+        let change = Change {
+            old,
+            origin,
+            permissions_only,
+            address,
+            shift,
+            asid,
+            progress,
+            rewritten: None,
+        };
+        if let Some(before) = self.changes.insert(descriptor, change) {
+            self.ended.push(before.old);
+        }
+    }
+
+    /// The descriptor is what it was again: there is nothing old.
+    pub(super) fn forget(&mut self, descriptor: u32) {
+        if let Some(change) = self.changes.remove(&descriptor) {
+            self.ended.push(change.old);
+        }
+    }
+
+    /// Somebody wrote to memory of a page whose mapping was changed, by `address`.
+    pub(super) fn rewrite(&mut self, physical: u32, address: u32, origin: Origin) {
+        for change in self.changes.values_mut() {
+            if let Some(page) = change.page()
+                && !change.is_complete()
+                && (page.physical ^ physical) >> page.page_shift == 0
+                && (address ^ change.address) >> change.shift != 0
+            {
+                change.rewritten.get_or_insert(origin);
+            }
+        }
+    }
+
+    /// Who took a table out of the tables above, if a walk may still read it.
+    pub(super) fn unlinked_by(&self, table: u32) -> Option<Origin> {
+        let of_table =
+            |change: &&Change| change.old == Descriptor::Table(table) && !change.is_complete();
+        self.changes.values().find(of_table).map(|change| change.origin)
+    }
+
+    /// Notes the use of an old entry; the verdict comes with the invalidation, or with the end.
+    pub(super) fn defer(&mut self, descriptor: u32, report: Report) {
+        let same = |known: &&mut Deferred| {
+            let held = &known.report;
+            known.descriptor == descriptor
+                && (held.core, held.kind, held.pc) == (report.core, report.kind, report.pc)
+        };
+        if let Some(known) = self.deferred.iter_mut().find(same) {
+            known.report.times += 1;
+        } else if self.deferred.len() < MAX_DEFERRED {
+            self.deferred.push(Deferred { descriptor, report });
+        }
+    }
+
+    /// Uses of old entries whose invalidation has not come.
+    pub(super) fn deferred(&self) -> impl Iterator<Item = (Option<&Change>, &Report)> {
+        self.deferred.iter().map(|use_| (self.changes.get(&use_.descriptor), &use_.report))
+    }
+
+    /// Uses of old entries that the architecture permitted.
+    pub(super) fn permitted(&self) -> impl Iterator<Item = &Permitted> {
+        self.permitted.values()
+    }
+
+    /// A core stored a word.
+    pub(super) fn stored(&mut self, core: usize, physical: u32) {
+        if let Some(unfinished) = self.unfinished.get_mut(&core)
+            && unfinished.words.len() < MAX_PUBLISHED
+        {
+            unfinished.words.insert(physical >> 2);
+        }
+    }
+
+    /// A core loaded a word: what its writer did before is known to it.
+    pub(super) fn loaded(&mut self, core: usize, physical: u32) {
+        for unfinished in self.unfinished.values_mut() {
+            if unfinished.words.contains(&(physical >> 2)) {
+                unfinished.told |= 1 << core;
+            }
+        }
+    }
+
+    /// Why an access that was translated by these descriptors is not safe yet, where it matters to the
+    /// access what one of them was.
+    pub(super) fn judge(
+        &mut self,
+        core: (usize, u64),
+        descriptors: &[(u32, u32)],
+        matters: impl Fn(Descriptor) -> bool,
+    ) -> Option<(Unsafe, Origin)> {
+        let unfinished = &self.unfinished;
+        let told = |by: usize| unfinished.get(&by).is_some_and(|one| one.told >> core.0 & 1 != 0);
+        descriptors.iter().find_map(|(at, _)| {
+            let change = self.changes.get_mut(at).filter(|change| matters(change.old))?;
+            let found = change.progress.judge(core.0, core.1, told)?;
+            Some((found, change.origin))
+        })
+    }
+
+    /// Why the fetch of an instruction is not safe yet.
+    pub(super) fn judge_code(&mut self, core: (usize, u64), line: u32) -> Option<Unsafe> {
+        let unfinished = &self.unfinished;
+        let told = |by: usize| unfinished.get(&by).is_some_and(|one| one.told >> core.0 & 1 != 0);
+        let code = self.code.get_mut(&line)?;
+        let found = code.progress.judge(core.0, core.1, told);
+        if code.progress.complete != 0 && code.progress.unsynchronised.is_empty() {
+            self.code.remove(&line);
+        }
+        found
+    }
+
+    /// Whether anything is known of a line of code.
+    pub(super) fn has_code(&self, line: u32) -> bool {
+        self.code.contains_key(&line)
+    }
+
+    /// A core does maintenance, or waits until it is complete.
+    pub(super) fn maintain<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        maintenance: Maintenance,
+        newest: impl Fn(u32) -> Option<u32>,
+    ) {
+        let by = Origin { pc: core.pc, core: core.number };
+        let reach = |everywhere: bool| if everywhere { !0 } else { 1 << core.number };
+        let mut begun = false;
+        match maintenance {
+            Maintenance::Translations { scope, everywhere } => {
+                for change in self.changes.values_mut().filter(|change| change.is_covered(scope)) {
+                    change.progress.invalidated(change.origin.core, by, reach(everywhere));
+                    begun = true;
+                }
+            }
+            Maintenance::Clean(physical) => {
+                let first = C::DataLine::base(physical);
+                for line in
+                    (first..first + C::DataLine::BYTES).step_by(C::FetchLine::BYTES as usize)
+                {
+                    self.clean_code(core, bus, line, &newest);
+                }
+            }
+            Maintenance::Instructions { line, everywhere } => {
+                let wanted = line.map(C::FetchLine::base);
+                for (&line, code) in &mut self.code {
+                    if wanted.is_none_or(|wanted| wanted == line) {
+                        code.progress.invalidated(code.writer, by, reach(everywhere));
+                        begun = true;
+                    }
+                }
+            }
+            Maintenance::Complete => self.complete(core, bus),
+        }
+        if begun {
+            self.unfinished.entry(core.number).or_default().told |= 1 << core.number;
+        }
+    }
+
+    /// A line is cleaned: where an instruction cache holds it as it was, it is code that was changed.
+    fn clean_code<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        line: u32,
+        newest: impl Fn(u32) -> Option<u32>,
+    ) {
+        let is_newest =
+            |(offset, &word): (usize, &u32)| newest(line + 4 * offset as u32) == Some(word);
+        let is_old = |words: &C::FetchLine| !words.as_ref().iter().enumerate().all(is_newest);
+        let holds_old =
+            |one: &CoreMemory<C>| u32::from(one.fetch.copies(line).any(is_old)) << one.number;
+        let held = bus.peers().fold(holds_old(core), |held, peer| held | holds_old(peer));
+        if held == 0 {
+            return;
+        }
+        if self.code.len() == MAX_LINES {
+            self.code.clear();
+        }
+        let code = CodeLine { writer: core.number, held, progress: Progress::default() };
+        self.code.insert(line, code);
+    }
+
+    fn complete<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
+        self.unfinished.remove(&core.number);
+        if self.changes.is_empty() && self.code.is_empty() {
+            return;
+        }
+        let (all, number) = (all_cores(core, bus), core.number);
+        let synchronisations = |wanted: usize| {
+            let mut cores = std::iter::once(core).chain(bus.peers());
+            cores.find(|one| one.number == wanted).map(|one| one.synchronisations)
+        };
+        for change in self.changes.values_mut() {
+            // Other cores see the effect of a complete invalidation at once, this one after its next
+            // synchronisation.
+            if change.progress.completed(number) {
+                change.progress.is_complete = change.progress.complete & all == all;
+                change.progress.unsynchronised = vec![(number, core.synchronisations)];
+            }
+        }
+        for code in self.code.values_mut() {
+            if code.progress.completed(number) {
+                let cores = std::iter::once(core).chain(bus.peers());
+                let holders = cores.filter(|one| code.held >> one.number & 1 != 0);
+                code.progress.unsynchronised =
+                    holders.map(|one| (one.number, one.synchronisations)).collect();
+            }
+        }
+        let (changes, permitted) = (&self.changes, &mut self.permitted);
+        self.deferred.retain(|Deferred { descriptor, report }| {
+            let change = changes.get(descriptor);
+            let over = change.is_none_or(|change| change.is_complete_on(report.core));
+            if over {
+                let noted = permitted.entry(report.since).or_default();
+                noted.since = report.since;
+                noted.uses += report.times;
+                let cycles = core.now().saturating_sub(report.cycle);
+                noted.longest_cycles = noted.longest_cycles.max(cycles);
+            }
+            !over
+        });
+        let ended = &mut self.ended;
+        self.changes.retain(|_, change| {
+            let progress = &change.progress;
+            let waits = progress
+                .unsynchronised
+                .iter()
+                .any(|&(waiting, count)| synchronisations(waiting) == Some(count));
+            let over = progress.is_complete
+                && progress.underway.is_none()
+                && progress.not_ordered.is_none()
+                && !waits;
+            if over {
+                ended.push(change.old);
+            }
+            !over
+        });
+    }
+}

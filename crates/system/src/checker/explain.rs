@@ -1,0 +1,142 @@
+//! Why an access got an old word: where the newer one is, and what would have brought it.
+
+use mmulab_hardware::Line;
+
+use super::report::Report;
+use super::{Checker, LOST_BYTES, Origin};
+use crate::bus::Bus;
+use crate::core::{Core, Mmu};
+use crate::memory::CoreMemory;
+
+/// Where the newer value is that an access missed, or what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Newer {
+    /// In memory: the copy that was used is old.
+    Memory,
+    /// In the second level.
+    SecondLevel,
+    /// In a dirty line with this modified virtual address.
+    DirtyLine(u32),
+    /// In a dirty line of another core: which core, and the line's address there.
+    DirtyElsewhere(usize, u32),
+    /// In the write buffer.
+    Buffer,
+    /// In the write buffer of another core.
+    BufferElsewhere(usize),
+    /// Dropped by an invalidate at this PC.
+    Dropped(u32),
+    /// Overwritten in memory by an older dirty line that was written back (its address).
+    Overwritten(u32),
+    /// Not found.
+    Unknown,
+}
+
+/// A dirty line with the newest value of a word: its tag.
+fn dirty_line<C: Core>(core: &CoreMemory<C>, physical: u32, newest: u32) -> Option<u32> {
+    let word = C::DataLine::word(physical);
+    core.dcache.copies(physical).filter_map(|slot| core.dcache.held(slot)).find_map(|line| {
+        let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
+        (dirty && line.words[word] == newest).then_some(line.tag)
+    })
+}
+
+fn is_buffered<C: Core>(core: &CoreMemory<C>, physical: u32) -> bool {
+    let (line, word) = (C::DataLine::base(physical), C::DataLine::word(physical));
+    core.write_buffer.entries().any(|entry| entry.line == line && entry.mask[word] != 0)
+}
+
+impl Checker {
+    /// Where the newest value of a word is, when an access got an older one.
+    pub(super) fn find_newer<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        physical: u32,
+        newest: u32,
+    ) -> Newer {
+        if let Some(tag) = dirty_line(core, physical, newest) {
+            return Newer::DirtyLine(tag);
+        }
+        if is_buffered(core, physical) {
+            return Newer::Buffer;
+        }
+        for peer in bus.peers() {
+            if let Some(tag) = dirty_line(peer, physical, newest) {
+                return Newer::DirtyElsewhere(peer.number, tag);
+            }
+            if is_buffered(peer, physical) {
+                return Newer::BufferElsewhere(peer.number);
+            }
+        }
+        if bus.ram.get(physical) == Some(newest) {
+            return Newer::Memory;
+        }
+        if bus.word_below(physical) == Some(newest) {
+            return Newer::SecondLevel;
+        }
+        self.lost.get(&(physical & !(LOST_BYTES - 1))).copied().unwrap_or(Newer::Unknown)
+    }
+
+    /// Fills in why an access got an old word.
+    pub(super) fn explain<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        report: &mut Report,
+        newer: Newer,
+        physical: u32,
+        copy: &str,
+        drop: &str,
+    ) {
+        let writer = self.writer(physical);
+        report.since(Origin { pc: writer.pc, core: writer.core });
+        let stored = if writer.pc == 0 {
+            "what the loader put there".to_owned()
+        } else {
+            format!("what was stored through {:#010x}", writer.address)
+        };
+        let names = core.mmu.maintenance();
+        let (clean, drain) = (names.clean_line, names.drain);
+        let (place, missing) = match newer {
+            Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
+            // Which is enough for whoever reads below the first level.
+            Newer::SecondLevel if !drop.is_empty() => {
+                ("is in the second level".to_owned(), drop.to_owned())
+            }
+            Newer::SecondLevel => {
+                ("is in the second level".to_owned(), names.clean_to_memory.to_owned())
+            }
+            Newer::DirtyLine(tag) => (
+                format!("is in the dirty line {tag:#010x}"),
+                if drop.is_empty() {
+                    format!("{clean} of {tag:#010x} and {drain}")
+                } else {
+                    format!("{clean} of {tag:#010x}, then {drop}")
+                },
+            ),
+            Newer::DirtyElsewhere(other, tag) => (
+                format!("is in the dirty line {tag:#010x} of core {other}"),
+                if drop.is_empty() {
+                    format!("{clean} of {tag:#010x} and {drain} on core {other}")
+                } else {
+                    format!("{clean} of {tag:#010x} on core {other}, then {drop}")
+                },
+            ),
+            Newer::Buffer => ("is in the write buffer".to_owned(), drain.to_owned()),
+            Newer::BufferElsewhere(other) => (
+                format!("is in the write buffer of core {other}"),
+                format!("{drain} on core {other}"),
+            ),
+            Newer::Dropped(pc) => (
+                "was dropped by an invalidate".to_owned(),
+                format!("{clean} before the invalidate at {pc:#010x}"),
+            ),
+            Newer::Overwritten(tag) => (
+                format!("was overwritten by the older dirty line {tag:#010x}"),
+                format!("clean and invalidate {tag:#010x} before the store"),
+            ),
+            Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),
+        };
+        report.stale = format!("{copy} is older than {stored}, which {place}");
+        report.missing = missing;
+    }
+}

@@ -1,0 +1,397 @@
+//! The rules for maintenance on several cores, which docs/checker-rules.md explains and argues for.
+
+use mmulab_hardware::Line;
+
+use super::changes::Unsafe;
+use super::report::{AccessKind, Kind, Permitted, Report};
+use super::tables::{FIRST, TABLE, Tables, UNLINKED, UNMAPPED};
+use super::{Checker, Origin, Use, invalidate_translation_name, new_report};
+use crate::bus::Bus;
+use crate::core::{Core, Descriptor, Mmu, Side, Translation, Walk};
+use crate::memory::CoreMemory;
+use crate::observer::Store;
+
+/// Pages up to this size are watched for other uses after their mapping was changed.
+const MAX_WATCHED_SHIFT: u8 = 16;
+
+/// Whether two pages differ in their permissions at most: then one may replace the other at once.
+fn differ_in_permissions_only(one: &Translation, other: &Translation) -> bool {
+    let less = |page: &Translation| Translation { permissions: 0, domain: 0, ..*page };
+    less(one) == less(other)
+}
+
+/// Why an access would be refused.
+fn refusal<C: Core>(
+    core: &CoreMemory<C>,
+    mmu: &C::Mmu,
+    used: &Use,
+    page: &Translation,
+) -> Option<u32> {
+    let privileged = core.is_privileged();
+    match used.side {
+        Side::Data => mmu.refusal(page, used.address, used.write, privileged),
+        Side::Instruction => mmu.fetch_refusal(page, used.address, privileged),
+    }
+}
+
+fn place(origin: Origin) -> String {
+    format!("at {:#010x} on core {}", origin.pc, origin.core)
+}
+
+fn describe(descriptor: Descriptor) -> String {
+    match descriptor {
+        Descriptor::Invalid => "nothing".to_owned(),
+        Descriptor::Table(at) => format!("the table at physical {at:#010x}"),
+        Descriptor::Page(page) => {
+            let kilobytes = 1u32 << (page.page_shift - 10);
+            format!("{kilobytes} KB at physical {:#010x}", page.physical)
+        }
+    }
+}
+
+impl Checker {
+    /// What was found, with the uses of old TLB entries whose invalidation never came.
+    pub fn findings(&self) -> Vec<Report> {
+        let mut all = self.reports.clone();
+        for (change, report) in self.changes.deferred() {
+            let same =
+                |known: &&mut Report| (known.kind, known.since) == (report.kind, report.since);
+            if let Some(known) = all.iter_mut().find(same) {
+                known.times += report.times;
+                continue;
+            }
+            let mut report = report.clone();
+            if let Some(by) = change.and_then(|change| change.partly_invalidated_by()) {
+                report.stale.push_str(&format!(
+                    "; the invalidation {} did not reach core {}",
+                    place(by),
+                    report.core
+                ));
+                report.missing.push_str(" on all cores");
+            }
+            all.push(report);
+        }
+        all
+    }
+
+    /// Uses of old TLB entries while their invalidation was under way.
+    pub fn permitted(&self) -> impl Iterator<Item = &Permitted> {
+        self.changes.permitted()
+    }
+
+    /// Whether one of a walk's descriptors was changed, and that is not over.
+    pub(super) fn is_open(&self, found: &Walk) -> bool {
+        !self.changes.is_empty()
+            && found.descriptors().iter().any(|&(at, _)| self.changes.of(at).is_some())
+    }
+
+    /// An entry was used that is older than the tables. While its invalidation may still come that is
+    /// permitted, unless its page serves something else by now.
+    pub(super) fn judge_old_entry(&mut self, found: &Walk, mut report: Report) {
+        let mut changed = found.descriptors().iter().rev();
+        let changed = changed.find_map(|&(at, _)| self.changes.of(at).map(|change| (at, change)));
+        let Some((at, change)) = changed else { return self.report(report) };
+        if let Some(by) = change.rewritten {
+            report.stale.push_str(&format!("; the old page was written {} since", place(by)));
+            report.missing.push_str(" and DSB before the page is used again");
+            return self.report(report);
+        }
+        if change.is_complete_on(report.core) {
+            return self.report(report);
+        }
+        self.changes.defer(at, report);
+    }
+
+    /// An access was translated by what the tables say now. Was that sure?
+    pub(super) fn check_progress<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        used: &Use,
+        found: &Walk,
+        physical: u32,
+    ) {
+        let this = (core.number, core.synchronisations);
+        let Ok(now) = &found.result else { return };
+        // Where the old entry means the same for this access, it may as well be used.
+        let matters = |old: Descriptor| match old {
+            Descriptor::Page(old) => {
+                old.physical_of(used.address) != physical
+                    || old.memory_type != now.memory_type
+                    || refusal(core, &core.mmu, used, &old).is_some()
+            }
+            _ => true,
+        };
+        let Some((why, since)) = self.changes.judge(this, found.descriptors(), matters) else {
+            return;
+        };
+        let mut report = new_report(core, Kind::MissingBarrier, used, physical);
+        report.since(since);
+        let what = "TLB invalidation";
+        Self::explain_unsafe(
+            &mut report,
+            why,
+            what,
+            "the old TLB entry",
+            "the store of the descriptor",
+        );
+        self.report(report);
+    }
+
+    /// The same for an instruction of changed code.
+    pub(super) fn check_code<C: Core>(&mut self, core: &CoreMemory<C>, used: &Use, physical: u32) {
+        let this = (core.number, core.synchronisations);
+        let Some(why) = self.changes.judge_code(this, C::FetchLine::base(physical)) else { return };
+        let mut report = new_report(core, Kind::MissingBarrier, used, physical);
+        let writer = self.writer(physical);
+        report.since(Origin { pc: writer.pc, core: writer.core });
+        let what = "instruction cache invalidation";
+        Self::explain_unsafe(
+            &mut report,
+            why,
+            what,
+            "the old instruction",
+            "the clean of the line",
+        );
+        self.report(report);
+    }
+
+    fn explain_unsafe(report: &mut Report, why: Unsafe, what: &str, old: &str, before: &str) {
+        (report.stale, report.missing) = match why {
+            Unsafe::Unordered(by) => (
+                format!("{old} may have come back after the {what} {}", place(by)),
+                format!("DSB between {before} and the {what}"),
+            ),
+            Unsafe::Incomplete(by) => (
+                format!("the {what} {} is not complete: {old} may be used", place(by)),
+                format!("DSB after the {what}, on core {}", by.core),
+            ),
+            Unsafe::Unsynchronised(by) => (
+                format!("core {} may have begun this before the {what} {}", report.core, place(by)),
+                format!("ISB after the DSB that completes the {what}, on core {}", report.core),
+            ),
+        };
+    }
+
+    /// Registers of translation were written and the context was not synchronised since: does the access
+    /// mean the same with the old ones?
+    pub(super) fn check_registers<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        used: &Use,
+        (before, since): (&C::Mmu, u32),
+        now: &Walk,
+    ) {
+        let address = used.address;
+        let Ok(now) = &now.result else { return };
+        let same = if before.is_on() {
+            let old = before.walk(address, |at| self.word(at).unwrap_or(0));
+            old.result.is_ok_and(|old| {
+                old.physical_of(address) == now.physical_of(address)
+                    && (now.global || before.asid() == core.mmu.asid())
+                    && refusal(core, before, used, &old) == refusal(core, &core.mmu, used, now)
+            })
+        } else {
+            now.physical_of(address) == address
+        };
+        if same {
+            return;
+        }
+        let mut report = new_report(core, Kind::MissingBarrier, used, now.physical_of(address));
+        report.since = since;
+        report.stale = "registers of translation were written, and the core may still use the old \
+                        ones for this access"
+            .to_owned();
+        report.missing = "ISB after the write of the register".to_owned();
+        self.report(report);
+    }
+
+    /// Memory is written that holds descriptors, or did.
+    pub(super) fn check_table_store<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        store: &Store,
+    ) {
+        let &Store { address, physical, value, mask, .. } = store;
+        let Some(old) = self.word(physical) else { return };
+        let (new, flags) = (old & !mask | value & mask, self.tables.flags(physical));
+        let origin = Origin { pc: core.pc, core: core.number };
+        if flags & UNMAPPED != 0 {
+            self.changes.rewrite(physical, address, origin);
+        }
+        if flags & UNLINKED != 0 && new != old {
+            self.check_reuse(core, store, new);
+        }
+        let level = usize::from(flags & FIRST == 0);
+        let Some(shift) = core.mmu.level_shift(level) else { return };
+        if flags & TABLE == 0 || old == new {
+            return;
+        }
+        let walked = self.tables.take_walked(physical);
+        let live = self.is_live(core, bus, physical, level, shift);
+        // What no walk has read is in no TLB.
+        let was = match walked && live {
+            true => core.mmu.descriptor(level, old),
+            false => Descriptor::Invalid,
+        };
+        let is = core.mmu.descriptor(level, new);
+        if was == Descriptor::Invalid && !live {
+            return;
+        }
+        let place =
+            (self.tables.address_of(physical & !3, shift), shift, self.tables.asid_of(physical));
+        self.change_descriptor(core, store, (was, is), origin, place);
+        self.clear_flags();
+    }
+
+    /// Whether the table of a descriptor is one that walks may read: by the registers of some core, or by
+    /// the descriptor that was last seen to lead to it.
+    fn is_live<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        descriptor: u32,
+        level: usize,
+        shift: u32,
+    ) -> bool {
+        let word = |at: u32| self.word(at).unwrap_or(0);
+        if level > 0 {
+            let link = core.mmu.descriptor(level - 1, word(self.tables.link_of(descriptor)));
+            return link == Descriptor::Table(Tables::first_of_block(descriptor));
+        }
+        let address = self.tables.address_of(descriptor, shift);
+        let reads = |one: &CoreMemory<C>| {
+            let read = one.mmu.is_on().then(|| one.mmu.walk(address, word));
+            read.is_some_and(|walk| walk.descriptors().iter().any(|&(at, _)| at == descriptor & !3))
+        };
+        reads(core) || bus.peers().any(reads)
+    }
+
+    /// A descriptor is replaced by another.
+    fn change_descriptor<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        store: &Store,
+        (was, is): (Descriptor, Descriptor),
+        origin: Origin,
+        place: (u32, u32, u16),
+    ) {
+        let at = store.physical & !3;
+        match (was, is) {
+            (Descriptor::Invalid, Descriptor::Invalid) => {}
+            (Descriptor::Invalid, _) => self.make(core, store, is, place.0),
+            (Descriptor::Page(old), Descriptor::Page(new))
+                if differ_in_permissions_only(&old, &new) =>
+            {
+                self.changes.note(at, was, origin, true, place);
+            }
+            // Its domain, or what all of its pages have in common.
+            (Descriptor::Table(old), Descriptor::Table(new)) if old == new => {}
+            _ => {
+                if is != Descriptor::Invalid {
+                    let used = Use { access: AccessKind::Store, ..used_by(store) };
+                    let mut report = new_report(core, Kind::BreakBeforeMake, &used, store.physical);
+                    report.since(origin);
+                    report.stale = format!(
+                        "the descriptor of {:#010x} is changed from {} to {} at once",
+                        place.0,
+                        describe(was),
+                        describe(is)
+                    );
+                    report.missing = format!(
+                        "an invalid descriptor, DSB, {}, and DSB, before the new descriptor",
+                        invalidate_translation_name(core, Side::Data)
+                    );
+                    self.report(report);
+                }
+                self.changes.note(at, was, origin, false, place);
+                match was {
+                    Descriptor::Page(page) if page.page_shift <= MAX_WATCHED_SHIFT => {
+                        let bytes = 1 << page.page_shift;
+                        let first = page.physical & !(bytes - 1);
+                        self.tables.set_flags(first, bytes, UNMAPPED, true);
+                    }
+                    Descriptor::Table(table) => {
+                        self.tables.set_flags(table, Tables::BLOCK_BYTES, TABLE, false);
+                        self.tables.set_flags(table, Tables::BLOCK_BYTES, UNLINKED, true);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// A descriptor becomes valid. Was it another before, which TLBs may hold?
+    fn make<C: Core>(&mut self, core: &CoreMemory<C>, store: &Store, is: Descriptor, address: u32) {
+        let at = store.physical & !3;
+        let Some(change) = self.changes.of(at) else { return };
+        let (was, since) = (change.old, change.origin);
+        match (was, is) {
+            _ if was == is => return self.changes.forget(at),
+            (Descriptor::Page(old), Descriptor::Page(new))
+                if differ_in_permissions_only(&old, &new) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        if change.is_complete() {
+            return;
+        }
+        let used = Use { access: AccessKind::Store, ..used_by(store) };
+        let mut report = new_report(core, Kind::BreakBeforeMake, &used, store.physical);
+        report.since(since);
+        report.stale = format!(
+            "the descriptor of {address:#010x} is now {}, and TLBs may hold {}, which it was before",
+            describe(is),
+            describe(was)
+        );
+        report.missing = format!(
+            "{} and DSB, before the new descriptor",
+            invalidate_translation_name(core, Side::Data)
+        );
+        self.report(report);
+    }
+
+    /// Memory of a table is written that was taken out of the tables above.
+    fn check_reuse<C: Core>(&mut self, core: &CoreMemory<C>, store: &Store, new: u32) {
+        let table = Tables::first_of_block(store.physical);
+        if core.mmu.descriptor(1, new) == Descriptor::Invalid {
+            return;
+        }
+        let Some(since) = self.changes.unlinked_by(table) else { return };
+        let used = Use { access: AccessKind::Store, ..used_by(store) };
+        let mut report = new_report(core, Kind::TableReused, &used, store.physical);
+        report.since(since);
+        report.stale = format!(
+            "the table at physical {table:#010x} is used for something else, and a walk may still \
+             read it"
+        );
+        report.missing = format!(
+            "{} and DSB, before the table is used again",
+            invalidate_translation_name(core, Side::Data)
+        );
+        self.report(report);
+    }
+
+    /// What is over needs no watching.
+    pub(super) fn clear_flags(&mut self) {
+        for ended in std::mem::take(&mut self.changes.ended) {
+            match ended {
+                Descriptor::Page(page) if page.page_shift <= MAX_WATCHED_SHIFT => {
+                    let bytes = 1 << page.page_shift;
+                    let first = page.physical & !(bytes - 1);
+                    self.tables.set_flags(first, bytes, UNMAPPED, false);
+                }
+                Descriptor::Table(table) => {
+                    self.tables.set_flags(table, Tables::BLOCK_BYTES, UNLINKED, false);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn used_by(store: &Store) -> Use {
+    Use::new(crate::observer::Access::Store, store.address)
+}

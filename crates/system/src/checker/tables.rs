@@ -1,0 +1,146 @@
+//! Which memory holds descriptors, and what each of them translates.
+
+use crate::core::Walk;
+
+/// Tables are noted by blocks of this size.
+const BLOCK_SHIFT: u32 = 10;
+/// Descriptors of a block.
+const DESCRIPTORS: u32 = 1 << (BLOCK_SHIFT - 2);
+
+/// What the flags of a block say: a walk of the checker read it as a table of the first or of a later level;
+/// a change of the tables took it out, and a walk may still read it; or it is of a page whose mapping was
+/// changed, and a TLB may still hold the old one.
+pub(super) const FIRST: u8 = 1;
+pub(super) const LATER: u8 = 2;
+pub(super) const TABLE: u8 = FIRST | LATER;
+pub(super) const UNLINKED: u8 = 4;
+pub(super) const UNMAPPED: u8 = 8;
+
+/// What is known of a block of memory that holds descriptors.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    flags: u8,
+    /// The address-space identifier that it was last walked with.
+    asid: u16,
+    /// The address that its first descriptor translates.
+    first_address: u32,
+    /// The descriptor that links it to the level above.
+    link: u32,
+    /// When a descriptor was last written.
+    written_at: u64,
+}
+
+/// What is known of all memory.
+pub(super) struct Tables {
+    base: u32,
+    blocks: Vec<Block>,
+    /// A bit for each word of memory: a walk read it as a descriptor since it was last written.
+    walked: Vec<u32>,
+}
+
+impl Tables {
+    /// Of a RAM of this many words from `base` on, none known.
+    pub(super) fn new(base: u32, words: usize) -> Tables {
+        let blocks = ((words * 4) >> BLOCK_SHIFT) + 1;
+        let walked = vec![0; words.div_ceil(32)];
+        Tables { base, blocks: vec![Block::default(); blocks], walked }
+    }
+
+    #[inline(always)]
+    fn block(&self, physical: u32) -> usize {
+        (physical.wrapping_sub(self.base) >> BLOCK_SHIFT) as usize
+    }
+
+    /// The flags of the block of an address.
+    #[inline(always)]
+    pub(super) fn flags(&self, physical: u32) -> u8 {
+        self.blocks.get(self.block(physical)).map_or(0, |block| block.flags)
+    }
+
+    /// Sets or clears flags of all blocks of some bytes.
+    pub(super) fn set_flags(&mut self, physical: u32, bytes: u32, flags: u8, value: bool) {
+        for offset in (0..bytes).step_by(1 << BLOCK_SHIFT) {
+            let block = self.block(physical.wrapping_add(offset));
+            if let Some(block) = self.blocks.get_mut(block) {
+                block.flags = if value { block.flags | flags } else { block.flags & !flags };
+            }
+        }
+    }
+
+    /// A descriptor was written.
+    pub(super) fn note_write(&mut self, physical: u32, now: u64) {
+        let block = self.block(physical);
+        self.blocks[block].written_at = now;
+    }
+
+    /// When a descriptor of the block was last written.
+    pub(super) fn written_at(&self, physical: u32) -> u64 {
+        self.blocks.get(self.block(physical)).map_or(0, |block| block.written_at)
+    }
+
+    /// What a walk for an address read are tables from here on.
+    pub(super) fn note_walk(
+        &mut self,
+        found: &Walk,
+        address: u32,
+        asid: u16,
+        level_shift: impl Fn(usize) -> Option<u32>,
+    ) {
+        let mut link = 0;
+        for (level, &(at, _)) in found.descriptors().iter().enumerate() {
+            let (block, word) = (self.block(at), at.wrapping_sub(self.base) as usize >> 2);
+            let above = std::mem::replace(&mut link, at);
+            let (Some(block), Some(bits)) =
+                (self.blocks.get_mut(block), self.walked.get_mut(word >> 5))
+            else {
+                continue;
+            };
+            let bit = 1 << (word & 31);
+            let flags = block.flags & !TABLE | if level == 0 { FIRST } else { LATER };
+            if *bits & bit != 0 && block.asid == asid && block.flags == flags {
+                continue;
+            }
+            *bits |= bit;
+            block.flags = flags;
+            if let Some(shift) = level_shift(level) {
+                let index = at >> 2 & (DESCRIPTORS - 1);
+                block.first_address = (address >> shift).wrapping_sub(index) << shift;
+                block.asid = asid;
+                block.link = above;
+            }
+        }
+    }
+
+    /// Whether a walk read a descriptor since it was last written; it is written now.
+    pub(super) fn take_walked(&mut self, descriptor: u32) -> bool {
+        let word = descriptor.wrapping_sub(self.base) as usize >> 2;
+        let Some(bits) = self.walked.get_mut(word >> 5) else { return false };
+        let was = *bits >> (word & 31) & 1 != 0;
+        *bits &= !(1 << (word & 31));
+        was
+    }
+
+    /// The address that a descriptor translates, its level being `1 << shift` bytes a descriptor.
+    pub(super) fn address_of(&self, descriptor: u32, shift: u32) -> u32 {
+        let index = descriptor >> 2 & (DESCRIPTORS - 1);
+        self.blocks[self.block(descriptor)].first_address.wrapping_add(index << shift)
+    }
+
+    /// The address-space identifier that a descriptor was last walked with.
+    pub(super) fn asid_of(&self, descriptor: u32) -> u16 {
+        self.blocks[self.block(descriptor)].asid
+    }
+
+    /// The descriptor that links a table to the level above.
+    pub(super) fn link_of(&self, descriptor: u32) -> u32 {
+        self.blocks[self.block(descriptor)].link
+    }
+
+    /// Where the block of an address begins.
+    pub(super) fn first_of_block(physical: u32) -> u32 {
+        physical >> BLOCK_SHIFT << BLOCK_SHIFT
+    }
+
+    /// Bytes of a block.
+    pub(super) const BLOCK_BYTES: u32 = 1 << BLOCK_SHIFT;
+}

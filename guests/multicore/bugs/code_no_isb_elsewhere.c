@@ -1,0 +1,36 @@
+/* Code is replaced with all maintenance, and another core that has run the old calls it with no ISB. (Linux
+ * forgot this for probes in user code.) */
+#include "../machine.h"
+
+static volatile word called, replaced, done;
+
+void other(word core)
+{
+    (void)core;
+    call(PAGE_A);
+    flag_raise(&called);
+    flag_wait(&replaced);
+    ONLY_CORRECT(synchronise());
+    call(PAGE_A);
+    flag_raise(&done);
+}
+
+static void put_function(word result)
+{
+    put(PAGE_A, 0xe3a00000 | result);   /* MOV R0, #result */
+    put(PAGE_A + 4, 0xe12fff1e);        /* BX LR */
+    clean_to_unification(PAGE_A);
+    complete();
+    invalidate_code_line(PAGE_A);
+    complete();
+}
+
+void first(void)
+{
+    put_function(1);
+    turn_on(1);
+    flag_wait(&called);
+    put_function(2);
+    flag_raise(&replaced);
+    flag_wait(&done);
+}

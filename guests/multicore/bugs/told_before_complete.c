@@ -1,0 +1,32 @@
+/* Another core is told that a page may be written before the TLB invalidation is complete. */
+#include "../machine.h"
+
+static volatile word mapped, writable, done;
+
+void other(word core)
+{
+    (void)core;
+    use(VIEW);
+    flag_raise(&mapped);
+    while (!writable)
+        ;
+    data_barrier();
+    put(VIEW, 1);
+    flag_raise(&done);
+}
+
+void first(void)
+{
+    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_ONLY);
+    complete();
+    turn_on(1);
+    flag_wait(&mapped);
+    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
+    complete();
+    tlb_entry(VIEW);
+    CORRECT_OR_WRONG(complete(), data_barrier());
+    writable = 1;
+    while (!done)
+        ;
+    complete();
+}
