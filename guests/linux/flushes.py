@@ -4,7 +4,8 @@
 
 Patches the built kernel image: a function's first instruction becomes a return, or single
 maintenance instructions inside a function become no-ops. Boots each with the checker and runs
-hackbench; prints a Markdown table. Needs `make linux`.
+hackbench, or on several cores nothing but its shell; prints a Markdown table. Needs `make linux`, or `make linux-smp`
+for `-m cortex-a7`.
 """
 
 import argparse
@@ -30,8 +31,15 @@ CLEAN_IS_DONE = 0xE1300000  # teq r0, r0: the loop around it ends at once
 CLEAN_LINE, DRAIN, ICACHE_ALL, TLB_ALL = 0xEE070F3A, 0xEE070F9A, 0xEE070F15, 0xEE080F17
 TEST_CLEAN_INVALIDATE = 0xEE17FF7E
 
+# The same of ARMv7; barriers have no register.
+CLEAN_TO_UNIFICATION, CLEAN_AND_INVALIDATE = 0xEE070F3B, 0xEE070F3E
+ICACHE_LINE, ICACHE_SHARED, BRANCHES_SHARED = 0xEE070F35, 0xEE070F11, 0xEE070FD1
+TLB_ENTRY, TLB_ENTRY_SHARED, TLB_SPACE_SHARED = 0xEE080F37, 0xEE080F33, 0xEE080F53
+DSB_STORES, DSB, DSB_ALL_STORES, ISB = 0xF57FF04A, 0xF57FF04B, 0xF57FF04E, 0xF57FF06F
+DSB_HERE_STORES, DSB_HERE = 0xF57FF046, 0xF57FF047
+
 # (function, operation inside it or None for the whole function)
-EXPERIMENTS = {
+SINGLE_CORE = {
     "tlb-user-range": ("v4wbi_flush_user_tlb_range", None),
     "tlb-kernel-range": ("v4wbi_flush_kern_tlb_range", None),
     "cache-all": ("arm926_flush_kern_cache_all", None),
@@ -53,7 +61,52 @@ EXPERIMENTS = {
     "switch-tlb": ("cpu_arm926_switch_mm", TLB_ALL),
 }
 
+# With a number, only that one of several operations of the kind.
+SEVERAL_CORES = {
+    "tlb-space": ("flush_tlb_mm", TLB_SPACE_SHARED),
+    "tlb-space-dsb-before": ("flush_tlb_mm", DSB_STORES),
+    "tlb-space-dsb-after": ("flush_tlb_mm", DSB),
+    "tlb-page": ("flush_tlb_page", TLB_ENTRY_SHARED),
+    "tlb-page-dsb-before": ("flush_tlb_page", DSB_STORES),
+    "tlb-page-dsb-after": ("flush_tlb_page", DSB),
+    "tlb-user-range": ("v7wbi_flush_user_tlb_range", TLB_ENTRY_SHARED),
+    "tlb-user-range-dsb-before": ("v7wbi_flush_user_tlb_range", DSB, 0),
+    "tlb-user-range-dsb-after": ("v7wbi_flush_user_tlb_range", DSB, 1),
+    "tlb-kernel-range": ("v7wbi_flush_kern_tlb_range", TLB_ENTRY_SHARED),
+    "tlb-kernel-range-isb": ("v7wbi_flush_kern_tlb_range", ISB),
+    "tlb-all": ("flush_tlb_all", None),
+    "rollover-tlb": ("check_and_switch_context", TLB_ALL),
+    "rollover-icache": ("check_and_switch_context", ICACHE_SHARED),
+    "switch-first-isb": ("check_and_switch_context", ISB, 0),
+    "switch-isb-after-space": ("cpu_v7_switch_mm", ISB, 0),
+    "switch-isb-after-table": ("cpu_v7_switch_mm", ISB, 1),
+    "switch-reserved-table": ("check_and_switch_context", 0xEE020F10),
+    "set-page-icache": ("__sync_icache_dcache", ICACHE_SHARED),
+    "set-page-icache-dsb": ("__sync_icache_dcache", DSB_STORES),
+    "dcache-folio": ("__flush_dcache_folio", None),
+    "dcache-area": ("v7_flush_kern_dcache_area", CLEAN_AND_INVALIDATE),
+    "coherent-clean": ("v7_coherent_kern_range", CLEAN_TO_UNIFICATION),
+    "coherent-icache": ("v7_coherent_kern_range", ICACHE_LINE),
+    "coherent-dsb-between": ("v7_coherent_kern_range", DSB_STORES, 0),
+    "coherent-dsb-after": ("v7_coherent_kern_range", DSB_STORES, 1),
+    "coherent-isb": ("v7_coherent_kern_range", ISB),
+    "anonymous-page": ("__flush_anon_page", None),
+}
+
 COMMAND = "hackbench -p -g 1 -l 20; hackbench -T -g 1 -l 5; cp /bin/busybox /tmp/busybox && /tmp/busybox true"
+# The boot itself forks, copies on write, executes and exits on four cores.
+COMMAND_OF_SEVERAL = "true"
+
+
+def experiments(machine):
+    """What can be left out on a machine: (function, operation, which of them) by name."""
+    chosen = SEVERAL_CORES if machine == run.SMP else SINGLE_CORE
+    return {name: (*what, None)[:3] for name, what in chosen.items()}
+
+
+def command(machine):
+    """The load for a machine."""
+    return COMMAND_OF_SEVERAL if machine == run.SMP else COMMAND
 
 
 def symbols(system_map):
@@ -66,8 +119,9 @@ def symbols(system_map):
     return table, sorted(set(table.values()))
 
 
-def patch(image, function, operation, table, addresses):
-    """The image without the function or operation; and how many instructions changed."""
+def patch(image, function, operation, which, table, addresses):
+    """The image without the function or operation; and how many instructions changed. Functions of one
+    address share their code."""
     words = bytearray(image)
     start = table[function]
     end = next(address for address in addresses if address > start)
@@ -75,17 +129,17 @@ def patch(image, function, operation, table, addresses):
         code = RETURN_ZERO if "coherent" in function else (RETURN,)
         struct.pack_into(f"<{len(code)}I", words, start - TEXT, *code)
         return bytes(words), 1
-    changed = 0
+    found = []
     for offset in range(start - TEXT, end - TEXT, 4):
         word = struct.unpack_from("<I", words, offset)[0]
-        same = (
-            word == operation if operation == TEST_CLEAN_INVALIDATE else word & ~0xF000 == operation
-        )
-        if same:
-            new = CLEAN_IS_DONE if operation == TEST_CLEAN_INVALIDATE else NO_OPERATION
-            struct.pack_into("<I", words, offset, new)
-            changed += 1
-    return bytes(words), changed
+        whole = operation == TEST_CLEAN_INVALIDATE or operation >> 28 == 0xF
+        if word == operation if whole else word & ~0xF000 == operation:
+            found.append(offset)
+    found = found if which is None else found[which : which + 1]
+    for offset in found:
+        new = CLEAN_IS_DONE if operation == TEST_CLEAN_INVALIDATE else NO_OPERATION
+        struct.pack_into("<I", words, offset, new)
+    return bytes(words), len(found)
 
 
 def is_called(function, machine, limit):
@@ -97,7 +151,7 @@ def is_called(function, machine, limit):
     with tempfile.NamedTemporaryFile(suffix="-Image") as file:
         file.write(image)
         file.flush()
-        result = run.ours(machine, COMMAND, image=file.name, max_instructions=limit)
+        result = run.ours(machine, command(machine), image=file.name, max_instructions=limit)
     return result.exit is None
 
 
@@ -105,16 +159,18 @@ def experiment(name, machine, limit):
     """Boots with one flush left out; a row of the table."""
     folder = run.kernel(machine)
     table, addresses = symbols(folder / "System.map")
-    function, operation = EXPERIMENTS[name]
+    function, operation, which = experiments(machine)[name]
     if function not in table:
         return f"| {name} | `{function}` | not in this kernel | | | |"
-    image, changed = patch((folder / "Image").read_bytes(), function, operation, table, addresses)
+    whole = (folder / "Image").read_bytes()
+    image, changed = patch(whole, function, operation, which, table, addresses)
     if not changed:
         return f"| {name} | `{function}` | nothing to patch | | | |"
     with tempfile.NamedTemporaryFile(suffix="-Image") as file:
         file.write(image)
         file.flush()
-        result = run.ours(machine, COMMAND, image=file.name, check=True, max_instructions=limit)
+        load = command(machine)
+        result = run.ours(machine, load, image=file.name, check=True, max_instructions=limit)
     called = "yes" if result.reports or is_called(function, machine, limit) else "no"
     done = re.search(r"mmulab: exit status (\d+)", result.console)
     ended = f"status {done[1]}" if done else result.reason
@@ -128,13 +184,16 @@ def experiment(name, machine, limit):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("name", nargs="*", choices=[[], *EXPERIMENTS])
+    options.add_argument("name", nargs="*")
     options.add_argument("-m", "--machine", default="arm926ej-s")
     options.add_argument("--max-instructions", type=int, default=250_000_000)
     chosen = options.parse_args()
     print("| left out | function | called | guest ended with | checker | first report |")
     print("|---|---|---|---|---|---|")
-    for name in chosen.name or EXPERIMENTS:
+    known = experiments(chosen.machine)
+    if unknown := [name for name in chosen.name if name not in known]:
+        options.error(f"{unknown[0]}: choose from {', '.join(known)}")
+    for name in chosen.name or known:
         print(experiment(name, chosen.machine, chosen.max_instructions), flush=True)
 
 
