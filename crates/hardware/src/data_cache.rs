@@ -323,9 +323,12 @@ impl<L: Line> DataCache<L> {
         self.flags[slot] = 0;
     }
 
-    /// The next access of an address looks for its line, as [`DataCache::hinted`] does not find it.
-    pub fn discard_hint(&mut self, address: u32) {
-        self.hints[Self::hint_of(address)] = u16::MAX;
+    /// The next access of the line in a slot, by whichever address, looks for it: [`DataCache::hinted`] does
+    /// not find it.
+    pub fn discard_hints(&mut self, slot: usize) {
+        for hint in self.hints.iter_mut().filter(|hint| usize::from(**hint) == slot) {
+            *hint = u16::MAX;
+        }
     }
 
     /// Empties a slot without writing it back.

@@ -251,12 +251,11 @@ impl<C: Core> CoreMemory<C> {
         };
         self.clock.charge_until(Cause::DataMiss, free_at);
         self.clock.begin_beside();
-        self.fill(bus, address, physical, memory_type, Cause::DataMiss);
+        let slot = self.fill(bus, address, physical, memory_type, Cause::DataMiss);
         let cycles = self.clock.end_beside();
         self.preloads[entry] = (C::DataLine::base(physical), self.now() + cycles);
         // The first use has to wait for it, on the slow path.
-        self.dcache.discard_hint(address);
-        self.dcache.discard_hint(physical);
+        self.dcache.discard_hints(slot);
     }
 
     /// Waits for the line of a physical address, if a preload has it on its way.
