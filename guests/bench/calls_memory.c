@@ -308,6 +308,23 @@ static void own_slot(struct process *process)
 	check(found == 0 || found == 12, "what is in the slots");
 }
 
+// Where a space has a PID, the addresses of its slot are second names of its low ones. Nothing is mapped there.
+static void own_slots_names(void)
+{
+	start_all();
+	map(first.space, LOW_AT, 1, READ_WRITE);
+	check(writes(&first, LOW_AT, 5), "a low page");
+	for (u32 slot = 1; slot < MOST_PIDS; slot++) {
+		u32 name = slot << 25 | LOW_AT;
+		share(first.space, name, second.space, LOW_AT, 1, RIGHT_READ);
+		copy(first.space, name, second.space, OTHER_AT, 1);
+		check(unmap(first.space, name, 1) == 0, "nothing is unmapped in a slot");
+	}
+	check(reads(&first, LOW_AT, 5), "a low page whose second names were unmapped");
+	check(!reads(&second, LOW_AT, 5) && !reads(&second, OTHER_AT, 5), "pages shared and copied by their second names");
+	end_all();
+}
+
 // More sections of one space than FASS lists for a domain; then all domains change hands.
 static void many_sections(void)
 {
@@ -378,6 +395,7 @@ void memory_calls(u32 root_thread)
 	own_slot(&first);
 	own_slot(&second);
 	own_slot(&third);
+	own_slots_names();
 	many_sections();
 	moved_sharer(root_thread);
 }

@@ -92,9 +92,12 @@ static u32 space_index(const struct space *space)
 	return space - spaces;
 }
 
-// The table of an address, or 0.
+// The table of an address, or 0. The addresses of the space's own slot are second names of its low ones:
+// nothing is mapped there.
 static volatile struct table *table_of(struct space *space, u32 address)
 {
+	if (space->pid && address >> 25 == space->pid)
+		return 0;
 	u32 entry = directory_read(space->directory, modified(space, address) >> SECTION_SHIFT);
 	return entry ? table_at(entry) : 0;
 }
