@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import resource
 import signal
 import socket
 import struct
@@ -208,6 +209,20 @@ def test_a_timeline_appears_whole(tmp_path):
     mmulab.boot(program(tmp_path / "image"), "arm926ej-s", timeline=timeline)
     assert json.loads(timeline.read_text())["traceEvents"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "timeline.json"]
+
+
+def test_a_timeline_that_does_not_fit_leaves_nothing(tmp_path):
+    program(tmp_path / "image")
+    finished = subprocess.run(
+        [MMULAB, "boot", "image", "--timeline", "t.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert finished.returncode == 1
+    assert finished.stderr == "mmulab: t.json: file too large; nothing was written\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["image"]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,14 @@ pub(crate) fn impossible_machine(name: &str, error: &dyn std::fmt::Display) -> P
 
 /// A file that a run writes beside its result cannot be written.
 pub(crate) fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> PyErr {
-    python::OutputError::new_err(format!("{}: {error}", path.display()))
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let text = error.to_string().to_lowercase();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    let message = format!("{}: {words}; nothing was written", path.display());
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => python::MmulabError::new_err(message),
+        _ => python::OutputError::new_err(message),
+    }
 }
 
 /// The debugger's connection failed.

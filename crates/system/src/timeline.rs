@@ -186,7 +186,7 @@ impl Timeline {
     /// Ends what is open at `now`, and gives the file its name.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// Something could not be written; nothing of it is left.
     pub fn finish(mut self, now: u64) -> std::io::Result<()> {
         for core in 0..self.open.len() {
             let open = std::mem::take(&mut self.open[core]);
@@ -201,11 +201,13 @@ impl Timeline {
             }
         }
         self.put("\n]}\n");
-        if let Some(error) = self.failed {
-            return Err(error);
+        let written = self.failed.take().map_or_else(|| self.out.flush(), Err);
+        let named = written.and_then(|()| std::fs::rename(&self.unfinished, &self.path));
+        if named.is_err() {
+            // What cannot be removed either is told by the error that there is.
+            let _ = std::fs::remove_file(&self.unfinished);
         }
-        self.out.flush()?;
-        std::fs::rename(&self.unfinished, &self.path)
+        named
     }
 }
 
