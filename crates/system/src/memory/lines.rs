@@ -23,7 +23,14 @@ impl<C: Core> CoreMemory<C> {
     pub(crate) fn line_of(&mut self, address: u32, physical: u32) -> Option<usize> {
         let index = Self::by(C::DATA_INDEX, address, physical);
         let tag = Self::by(C::DATA_TAG, address, physical);
-        self.dcache.find(address, index, tag)
+        let found = self.dcache.find(address, index, tag);
+        if let Some(slot) = found
+            && self.is_preloading(physical)
+        {
+            // Whoever uses it first has to wait for it, on the slow path.
+            self.dcache.discard_hints(slot);
+        }
+        found
     }
 
     /// The physical address of the line that serves an address which translates to `physical`, for who

@@ -258,6 +258,12 @@ impl<C: Core> CoreMemory<C> {
         self.dcache.discard_hints(slot);
     }
 
+    /// Whether a preload has the line of a physical address on its way.
+    pub(super) fn is_preloading(&self, physical: u32) -> bool {
+        let (line, now) = (C::DataLine::base(physical), self.now());
+        self.preloads.iter().any(|&(one, ready_at)| one == line && ready_at > now)
+    }
+
     /// Waits for the line of a physical address, if a preload has it on its way.
     pub(super) fn await_preload(&mut self, physical: u32) {
         let line = C::DataLine::base(physical);
