@@ -31,6 +31,22 @@ def test_use_of_an_old_entry_before_its_invalidation_is_permitted_and_counted() 
     assert multicore.named(permitted["since_location"], "set_entry")
 
 
+def test_the_checker_changes_no_cycle_of_preloads() -> None:
+    image = multicore.build("preload", "preload.c")
+    runs = [
+        multicore.mmulab.boot(
+            image, multicore.machine(1), check=check, max_instructions=multicore.LIMIT
+        )
+        for check in (False, True)
+    ]
+    assert runs[0].exit == 0
+    # Each line is waited for, though it is found again while it is on its way.
+    lines = 256
+    fill = multicore.machine(1).get("memory.line_fill_cycles")
+    assert runs[0].data["causes"]["dcache-miss"]["cycles"] > 0.8 * lines * fill
+    assert [runs[0].cycles, runs[0].data["causes"]] == [runs[1].cycles, runs[1].data["causes"]]
+
+
 def test_program_measures_what_the_machine_file_says() -> None:
     measured = multicore.measure()
     machine = multicore.machine(1)
