@@ -557,7 +557,7 @@ def calibrate(
 
     Example: [bold]mmulab calibrate && mmulab replay examples/small.mmt -m results/this-computer/machine.toml[/]
 
-    It takes one core for about a minute; let nothing else run meanwhile. Each value of the machine's
+    It takes one core for a minute or more; let nothing else run meanwhile. Each value of the machine's
     file says whether it was measured (median and quartiles), reported by the processor or guessed.
     """
     folder = directory(dir)
