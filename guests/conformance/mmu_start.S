@@ -1,6 +1,6 @@
 @ Start, vectors and probes of the MMU program. A probe makes one access, in user mode if asked, and
 @ comes back from an abort as if it had succeeded.
-#include "../end_machine.inc"
+#include "../mutants/end_machine.inc"
 
         .arch   armv4
         .syntax unified

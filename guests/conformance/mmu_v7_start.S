@@ -1,5 +1,5 @@
 @ Start of the program for the tables of ARMv7, with its probes: accesses whose aborts are noted in `seen`.
-#include "../end_machine.inc"
+#include "../mutants/end_machine.inc"
 
         .arch   armv7-a
         .syntax unified

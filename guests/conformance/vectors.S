@@ -4,7 +4,7 @@
 @ has none to spare when it begins. It stores SP beside its own code (reached relative to the PC)
 @ and from there on works in the save page, the only page that is writable for privileged code
 @ while a test runs. All other data of this program lies in domain 1, closed during a test.
-#include "../end_machine.inc"
+#include "../mutants/end_machine.inc"
 
         .arch   armv4
         .syntax unified

@@ -1,5 +1,5 @@
 @ Start of the program for the board `virt`: core 0 runs main, the others what it asks of them.
-#include "../end_machine.inc"
+#include "../mutants/end_machine.inc"
 
         .arch   armv7-a
         .arch_extension virt

@@ -23,7 +23,7 @@ enum {
     SMALL_PAGE = 0x002, NORMAL = 0x44c, READ_WRITE = 0x030, READ_ONLY = 0x220, NOT_GLOBAL = 0x800,
 };
 
-#include "../twin.h"
+#include "../mutants/twin.h"
 
 #define WRITE_CP15(value, crn, crm, op2) \
     __asm__ volatile("mcr p15, 0, %0, " #crn ", " #crm ", " #op2 : : "r"(value) : "memory")

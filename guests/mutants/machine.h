@@ -33,7 +33,7 @@ enum { READ_WRITE = 0xff0, READ_ONLY = 0xaa0, CACHED = 0xc, BUFFERED = 0x4, WRIT
 extern volatile word aborts;
 extern const word return_one[2], return_two[2];
 
-#include "../twin.h"
+#include "twin.h"
 
 #define WRITE_CP15(value, crn, crm, op2) \
     __asm__ volatile("mcr p15, 0, %0, " #crn ", " #crm ", " #op2 : : "r"(value) : "memory")

@@ -1,5 +1,5 @@
 @ Start-up of the mutants: vectors, a stack, aborts that are counted and passed over, the end.
-#include "../end_machine.inc"
+#include "end_machine.inc"
 
         .arch   armv4
         .syntax unified
