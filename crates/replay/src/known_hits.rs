@@ -300,9 +300,14 @@ impl KnownHits {
         for page in self.pages.iter_mut().filter(|page| within(page.first)) {
             *page = NO_PAGE;
         }
-        let lines = self.known.iter_mut().chain(&mut self.lines);
-        for line in lines.filter(|line| within(**line << self.line_shift)) {
+        for line in self.lines.iter_mut().filter(|line| within(**line << self.line_shift)) {
             *line = UNKNOWN;
+        }
+        // By their page and not by their address: a large page may begin within and reach beyond.
+        for (known, slots) in self.known.iter_mut().zip(&self.slots) {
+            if self.pages[usize::from(slots.page)].first == NO_PAGE.first {
+                *known = UNKNOWN;
+            }
         }
     }
 

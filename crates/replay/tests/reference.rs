@@ -13,6 +13,7 @@ use common::random::{BATCH_BLOCKS, Random, program, small};
 use common::{VecSource, machine};
 use mmulab_machine::{Organisation, ReplayMachine};
 use mmulab_replay::{Options, Outcome, replay, replay_with_alternatives};
+use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use slow_replay::{Counts, Slow};
@@ -171,6 +172,24 @@ fn results_depend_on_the_seed_and_not_on_the_threads() {
     let one = run(1, 1);
     assert_eq!(one, run(1, 3));
     assert_eq!(one.iter().map(|outcome| outcome.machine.as_str()).collect::<Vec<_>>(), names);
+}
+
+/// What is unmapped is the first half of a large page, whose TLB entry is gone then for the second half, too.
+#[test]
+fn a_large_page_of_which_a_part_is_unmapped_is_walked_for_again() {
+    let (heap, half) = (0x1000_0000, 1 << 20);
+    let unmap = Event::Unmap { address: heap, length_bytes: half };
+    let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![load] };
+    let in_the_second_half = (0, vec![heap + half]);
+    let mut executed = vec![in_the_second_half; 9];
+    executed.push((0, vec![heap]));
+    let program = Random { blocks: vec![block], executed, events: vec![(6, unmap)] };
+    for pages in ["2M", "1G"] {
+        let machine = machine("x86-64", &[("organisation.pages".to_owned(), pages.to_owned())]);
+        compare(&machine, &program, 1, 0).unwrap();
+    }
 }
 
 /// A real program: the start of the recording that is shipped as an example.
