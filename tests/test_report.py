@@ -17,7 +17,7 @@ import mmulab
 from mmulab import papers
 from mmulab.errors import InputError
 from mmulab.provenance import inputs_provenance
-from mmulab.report import write_report, write_reproduction
+from mmulab.report import plots, write_report, write_reproduction
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -90,6 +90,21 @@ def test_the_same_results_give_the_same_page(trace, tmp_path):
     )
     first = write_report(tmp_path).read_bytes()
     assert write_report(tmp_path, tmp_path / "again.html").read_bytes() == first
+
+
+def test_labels_have_room_whichever_fonts_this_computer_has():
+    """The page may be read where fonts are wider than here."""
+
+    def width(name):
+        chart = alt.Chart(alt.InlineData([{"machine": name, "cpi": 1}]), width=100).mark_bar()
+        drawn = plots.svg(chart.encode(x="cpi:Q", y=alt.Y("machine:N", title=None)))
+        assert plots.MEASURED_FONT not in drawn and plots.FONT in drawn
+        return float(re.search(r'viewBox="0 0 ([0-9.]+) ', drawn)[1])
+
+    assert width("i" * 11) == width("M" * 11) == width("neoverse-n1")
+    dejavu_sans_pixels = {"neoverse-n1": 75, "neoverse-n1-of-another-year": 172}
+    for name, pixels in dejavu_sans_pixels.items():
+        assert width(name) >= 100 + pixels
 
 
 def test_a_machine_without_translation_alone_makes_a_page(trace, tmp_path):
