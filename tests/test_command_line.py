@@ -116,6 +116,13 @@ def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
     assert set(os.listdir(ROOT)) == before
 
 
+def test_an_option_without_its_value_names_the_command_whose_help_shows_how(capfd):
+    from mmulab.command import status_of
+
+    assert status_of(app, ["replay", "examples/small.mmt", "-m"]) == 2
+    assert capfd.readouterr().err.endswith("; `mmulab replay --help` shows how\n")
+
+
 def test_the_good_calls_are_good():
     """Otherwise the test above would test nothing."""
     for path, arguments in GOOD.items():

@@ -54,6 +54,7 @@ from mmulab.command import (
 from mmulab.errors import Interrupted
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import Format, beside_a_program, note, progress
+from mmulab.papers import PAPERS
 
 app = typer.Typer(
     name="mmulab",
@@ -280,7 +281,12 @@ def profile(
         ),
     ] = None,
     cost: Annotated[
-        profiling.Cost, typer.Option("--cost", help="What orders the table and fills --stacks.")
+        profiling.Cost,
+        typer.Option(
+            "--cost",
+            metavar="COST",
+            help=f"What orders the table and fills --stacks: {', '.join(profiling.Cost)}.",
+        ),
     ] = profiling.Cost.translation_cycles,
     seed: SeedOption = 1,
     skip: SkipOption = 0,
@@ -673,7 +679,8 @@ def boot(
 @command(app)
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(metavar="PAPER", help="The paper (default: all).")
+        str | None,
+        typer.Argument(metavar="PAPER", help=f"{', '.join(PAPERS)} (default: all)."),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Long inputs instead of those of under two minutes.")
@@ -692,7 +699,7 @@ def reproduce(
         bool,
         typer.Option(
             "--guesses",
-            help="Judge again with each other value of what the machines' files guess (as often as long).",
+            help="Judge again with each other value that the machines' files give for a guess: N values, N times as long.",
         ),
     ] = False,
 ) -> Result:
@@ -704,7 +711,7 @@ def reproduce(
     """
     from mmulab import papers, report
 
-    names = list(papers.PAPERS) if paper is None else [paper]
+    names = list(PAPERS) if paper is None else [paper]
     papers.prepare(names, papers.Run(full=full))
     claims: list[dict[str, Any]] = []
     for name in names:

@@ -88,7 +88,11 @@ ThreadsOption = Annotated[
 ]
 FormatOption = Annotated[
     Format | None,
-    typer.Option("--format", help="Default: a table on a terminal, JSON in a pipe, -o by suffix."),
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help=f"{', '.join(Format)}; default: a table on a terminal, JSON in a pipe, -o by suffix.",
+    ),
 ]
 OutputOption = Annotated[
     Path | None,
@@ -264,8 +268,9 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
         status = app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context else "mmulab"
+        context = getattr(error, "ctx", None)  # none where an option lacks its value
+        command = [word for word in arguments[:1] if not word.startswith("-")]
+        path = context.command_path if context else " ".join(["mmulab", *command])
         message = " ".join(error.format_message().split())
         return _fail(f"{message.rstrip('.')}; `{path} --help` shows how", 2)
     except MmulabError as error:

@@ -16,8 +16,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import vl_convert
-
 from mmulab.errors import InputError
 from mmulab.files import replacing
 from mmulab.machine import Machine
@@ -168,6 +166,8 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def save_figures(figures: list[Figure], folder: Path) -> None:
     """Writes each figure as SVG and PNG, for papers and slides; the report has them inline."""
+    import vl_convert  # takes long to load, and each command asks for the names of papers
+
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
         specification = figure.chart.to_dict()
