@@ -294,14 +294,10 @@ impl KnownHits {
         invalidate(&mut self.known[place..place + count], first, page_lines);
     }
 
-    /// Pages whose first address is `within` something have left the TLB and have other frames from
-    /// here on: what the cache holds of them is no longer theirs.
+    /// Pages whose first address is `within` something have left the TLB. Their lines may still be in their slots.
     pub(crate) fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
         for page in self.pages.iter_mut().filter(|page| within(page.first)) {
             *page = NO_PAGE;
-        }
-        for line in self.lines.iter_mut().filter(|line| within(**line << self.line_shift)) {
-            *line = UNKNOWN;
         }
         // By their page and not by their address: a large page may begin within and reach beyond.
         for (known, slots) in self.known.iter_mut().zip(&self.slots) {

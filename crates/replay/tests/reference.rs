@@ -192,6 +192,24 @@ fn a_large_page_of_which_a_part_is_unmapped_is_walked_for_again() {
     }
 }
 
+/// What is unmapped is the second half of a large page, whose TLB entry stays. A line there is evicted like any other.
+#[test]
+fn lines_of_a_large_page_of_which_a_part_is_unmapped_can_be_evicted() {
+    let heap = 0x1000_0000;
+    let line = heap + (1 << 20);
+    let unmap = Event::Unmap { address: line, length_bytes: 1 << 20 };
+    let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![load] };
+    let conflicting = (1..20).map(|page| (0, vec![heap + page * 4096]));
+    let mut executed = vec![(0, vec![line]); 4];
+    executed.extend(conflicting);
+    executed.push((0, vec![line]));
+    let program = Random { blocks: vec![block], executed, events: vec![(4, unmap)] };
+    let machine = machine("x86-64", &[("organisation.pages".to_owned(), "2M".to_owned())]);
+    compare(&machine, &program, 1, 0).unwrap();
+}
+
 /// A real program: the start of the recording that is shipped as an example.
 #[test]
 fn a_recorded_program() {
