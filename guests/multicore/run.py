@@ -165,6 +165,18 @@ def measure(name=MACHINE):
     return figures
 
 
+# What `measure` says: what it is, the unit of what it is over, and how many make a cycle or a walk.
+FIGURES = {
+    "read": ("a read, cycles above a hit of the first level", "KB", 100),
+    "read_two": ("two reads at once, cycles above two hits", "KB", 100),
+    "page": ("a page in turn, cycles with the loop", "pages", 100),
+    "page_walks": ("walks for each page in turn", "pages", 100),
+    "tlb_read": ("reading the TLB, cycles in all", "entries", 1),
+    "tlb_valid": ("entries of pages just touched, as the TLB says", "pages", 1),
+    "preload": ("PLD over consecutive pages, cycles in all", "pages", 1),
+}
+
+
 def named(location, function):
     """Whether a location, as "0x1234 (function+8, file:line)", lies in the function."""
     return any(word.split("+")[0].strip("()<>,") == function for word in location.split())
@@ -207,7 +219,10 @@ def main():
     wanted = sys.argv[1:]
     if wanted[:1] == ["measure"]:
         for name, figures in measure(*wanted[1:2]).items():
-            print(name, ", ".join(f"{size}: {value}" for size, value in figures.items()))
+            title, unit, parts = FIGURES[name]
+            print(title)
+            for size, value in figures.items():
+                print(f"{size:10} {unit}{value / parts:10g}")
         return
     bad = 0
     jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
