@@ -52,7 +52,7 @@ fn functions_and_lines_are_where_they_are() {
 
 fn libc_malloc() -> u64 {
     unsafe extern "C" {
-        fn malloc(size_bytes: usize) -> *mut u8;
+        fn malloc(size_bytes: usize) -> *mut std::ffi::c_void;
     }
     malloc as *const () as u64
 }
