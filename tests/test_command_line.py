@@ -63,7 +63,16 @@ BAD_FILES = ["/no/such/file", "docs", "", "a\nb"]
 BAD = {
     int: BAD_NUMBERS,
     Format: ["xml", "", "JSON5"],
-    "--machine": ["", ",", "ultrix,", "no-such", "./no.toml", "docs", "a\nb"],
+    "--machine": [
+        "",
+        ",",
+        "ultrix,",
+        "no-such",
+        "./no.toml",
+        "docs",
+        "a\nb",
+        "./examples/small.mmt",
+    ],
     "--set": [
         "",
         "=",

@@ -271,7 +271,7 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)  # none where an option lacks its value
         command = [word for word in arguments[:1] if not word.startswith("-")]
         path = context.command_path if context else " ".join(["mmulab", *command])
-        message = " ".join(error.format_message().split())
+        message = " ".join(error.format_message().replace("Value error, ", "").split())
         return _fail(f"{message.rstrip('.')}; `{path} --help` shows how", 2)
     except MmulabError as error:
         return _fail(str(error), error.exit_status)

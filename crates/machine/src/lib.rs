@@ -56,12 +56,12 @@ pub enum MachineError {
         /// What is wrong, with the dotted path where there is one.
         message: String,
     },
-    /// A value given from outside the file does not fit.
+    /// A value given from outside the file does not fit, or the whole file.
     #[error("{name}: {message}")]
     Set {
         /// The machine.
         name: String,
-        /// What is wrong, with the dotted path.
+        /// What is wrong, with the dotted path where there is one.
         message: String,
     },
 }
@@ -95,9 +95,13 @@ impl Machine {
     /// It cannot be read, is not TOML, or does not describe a machine.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| MachineError::Read { name: name.clone(), error })?;
-        Self::parse(&text, &name)
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &name),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Err(MachineError::Set { name, message: "not text, so no machine's file".into() })
+            }
+            Err(error) => Err(MachineError::Read { name, error }),
+        }
     }
 
     /// Reads a machine from text; `name` stands for the file in messages.

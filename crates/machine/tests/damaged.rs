@@ -109,6 +109,9 @@ fn a_file_that_cannot_be_read_is_named() {
     let error = Machine::load(std::path::Path::new("/nowhere/at-all.toml")).expect_err("refused");
     assert!(matches!(error, MachineError::Read { .. }));
     assert!(error.to_string().starts_with("/nowhere/at-all.toml: "));
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small.mmt");
+    let error = Machine::load(std::path::Path::new(trace)).expect_err("refused");
+    assert_eq!(error.to_string(), format!("{trace}: not text, so no machine's file"));
 }
 
 #[test]
