@@ -268,9 +268,9 @@ class Generator:
     def skip(self):
         return self.random.randrange(1, 5)
 
-    def point(self, code, register, granule=4):
+    def point(self, code, register, alignment=4):
         """Three instructions that make the register point into the window."""
-        offset = 128 + granule * self.random.randrange(128 // granule)
+        offset = 128 + alignment * self.random.randrange(128 // alignment)
         code.add(4, AL | 0x03A00506 | register << 12)  # mov r, #0x01800000
         code.add(4, AL | 0x03800702 | register << 16 | register << 12)  # orr r, r, #0x00080000
         code.add(4, AL | 0x03800000 | register << 16 | register << 12 | offset)
@@ -382,7 +382,7 @@ class Generator:
         if not pairs:
             return
         pair = rng.choice(pairs)
-        self.point(code, base, granule=8)
+        self.point(code, base, alignment=8)
         store = rng.randrange(2)
         word = AL | 0xD0 | store << 5 | base << 16 | pair << 12 | rng.randrange(2) << 23
         word |= rng.choice((0, 1 << 24, 3 << 21 | 1 << 24 & ~(1 << 22)))

@@ -553,7 +553,7 @@ class Generator7(Generator):
         cleared = rng.random() < 0.3
         self.made[f"exclusive.{bytes_}"] += 1
         if not wide:
-            self.point(code, base, granule=bytes_)
+            self.point(code, base, alignment=bytes_)
             first, second = (pair, pair) if bytes_ == 8 else data[:2]
             code.add(4, AL | load_arm | base << 16 | first << 12)
             if cleared:

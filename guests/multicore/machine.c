@@ -128,3 +128,5 @@ void core_main(word core)
     first();
     power_off();
 }
+
+__attribute__((weak)) void other(word core) { (void)core; }

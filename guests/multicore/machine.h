@@ -63,6 +63,44 @@ word call(word address);                        /* the same for code */
 void flag_raise(volatile word *flag);
 void flag_wait(volatile word *flag);
 
+/* Mappings of a page at VIEW, and spaces. */
+static inline void map_view(word page, word bits)
+{
+    set_entry(PAGES_TABLE, 0, page | SMALL_PAGE | NORMAL | bits);
+    complete();
+}
+
+static inline void unmap_view(void)
+{
+    set_entry(PAGES_TABLE, 0, 0);
+    complete();
+}
+
+/* PAGE_A in the space of TABLE, PAGE_B in that of OTHER_TABLE. */
+static inline void map_view_of_both(word bits)
+{
+    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE | bits);
+    set_entry(OTHER_PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE | bits);
+    complete();
+}
+
+static inline void enter_space(word table, word number)
+{
+    set_space(0);
+    synchronise();
+    set_table(table);
+    synchronise();
+    set_space(number);
+    synchronise();
+}
+
+/* Code that gives `result`; whoever writes it makes it visible to instruction fetches. */
+static inline void put_function(word address, word result)
+{
+    put(address, 0xe3a00000 | result);  /* MOV R0, #result */
+    put(address + 4, 0xe12fff1e);       /* BX LR */
+}
+
 /* The program. */
 void first(void);                               /* core 0; the machine ends when it returns */
-void other(word core);                          /* any core that it turned on */
+void other(word core);                          /* any core that it turned on; unless it is there, nothing */

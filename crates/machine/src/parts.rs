@@ -150,7 +150,7 @@ fn check_replacement(
 /// Associativity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// So many lines or entries a set.
+    /// A number of lines or entries a set.
     Count(u32),
     /// One set.
     Full,

@@ -1,12 +1,12 @@
 //! Replaying traces.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use mmulab_machine::ReplayMachine;
 use mmulab_replay::{Options, ReplayError};
-use mmulab_trace::{OpenOptions, Slice, Source};
+use mmulab_trace::{Slice, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, not_for_replay};
@@ -40,26 +40,11 @@ pub(crate) fn replay<'py>(
             Ok((own, replay_machines(alternatives)?))
         })
         .collect::<PyResult<Vec<_>>>()?;
-    let options = open_options(partial);
-    let watch = Mutex::new(Watch::new(progress));
-    let outcomes = python.detach(|| {
-        let (mut source, total) = open_part(&trace, &options, skip, warm_up, limit)?;
-        mmulab_replay::replay_with_alternatives(
-            &mut *source,
-            &machines,
-            Options {
-                seed,
-                threads: NonZeroUsize::new(threads),
-                warm_up,
-                region: region.as_deref(),
-                progress: Some(&|done| {
-                    watch.lock().is_ok_and(|mut watch| watch.continues(done, total))
-                }),
-            },
-        )
-    });
-    finish(watch)?;
-    let outcomes = outcomes.map_err(ReplayError::into_python)?;
+    let part = Part { trace, skip, warm_up, limit, region, partial };
+    let threads = NonZeroUsize::new(threads);
+    let outcomes = part.run(python, seed, threads, progress, |source, options| {
+        mmulab_replay::replay_with_alternatives(source, &machines, options)
+    })?;
     Ok(pythonize::pythonize(python, &outcomes)?)
 }
 
@@ -80,45 +65,62 @@ pub(crate) fn profile<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let machine = replay_machine(&machine)?;
-    let options = open_options(partial);
-    let watch = Mutex::new(Watch::new(progress));
-    let profile = python.detach(|| {
-        let (mut source, total) = open_part(&trace, &options, skip, warm_up, limit)?;
-        mmulab_replay::profile(
-            &mut *source,
-            &machine,
-            Options {
-                seed,
-                threads: None,
-                warm_up,
-                region: region.as_deref(),
-                progress: Some(&|done| {
-                    watch.lock().is_ok_and(|mut watch| watch.continues(done, total))
-                }),
-            },
-        )
-    });
-    finish(watch)?;
-    let profile = profile.map_err(ReplayError::into_python)?;
+    let part = Part { trace, skip, warm_up, limit, region, partial };
+    let profile = part.run(python, seed, None, progress, |source, options| {
+        mmulab_replay::profile(source, &machine, options)
+    })?;
     Ok(pythonize::pythonize(python, &profile)?)
 }
 
-/// The part of a trace that is to be replayed, and its length where that is known.
-fn open_part(
-    trace: &Path,
-    options: &OpenOptions,
+/// The part of a trace that is to be replayed.
+struct Part {
+    trace: PathBuf,
     skip: u64,
     warm_up: u64,
     limit: Option<u64>,
-) -> Result<(Box<dyn Source>, Option<u64>), ReplayError> {
-    let source = mmulab_trace::open_with(trace, options)?;
-    let count = limit.map(|limit| limit.saturating_add(warm_up));
-    let after = |all: u64| all.saturating_sub(skip).min(count.unwrap_or(u64::MAX));
-    let total = length_of(&*source).map(after);
-    if skip == 0 && count.is_none() {
-        return Ok((source, total));
+    region: Option<String>,
+    partial: bool,
+}
+
+impl Part {
+    /// Runs `replay` over the part, without Python's lock and with progress shown.
+    fn run<T: Send>(
+        &self,
+        python: Python<'_>,
+        seed: u64,
+        threads: Option<NonZeroUsize>,
+        progress: Option<Py<PyAny>>,
+        replay: impl FnOnce(&mut dyn Source, Options<'_>) -> Result<T, ReplayError> + Send,
+    ) -> PyResult<T> {
+        let watch = Mutex::new(Watch::new(progress));
+        let result = python.detach(|| {
+            let (mut source, total) = self.open()?;
+            let options = Options {
+                seed,
+                threads,
+                warm_up: self.warm_up,
+                region: self.region.as_deref(),
+                progress: Some(&|done| {
+                    watch.lock().is_ok_and(|mut watch| watch.continues(done, total))
+                }),
+            };
+            replay(&mut *source, options)
+        });
+        finish(watch)?;
+        result.map_err(ReplayError::into_python)
     }
-    Ok((Box::new(Slice::new(source, skip, count)), total))
+
+    /// What is replayed, and its length where that is known.
+    fn open(&self) -> Result<(Box<dyn Source>, Option<u64>), ReplayError> {
+        let source = mmulab_trace::open_with(&self.trace, &open_options(self.partial))?;
+        let count = self.limit.map(|limit| limit.saturating_add(self.warm_up));
+        let after = |all: u64| all.saturating_sub(self.skip).min(count.unwrap_or(u64::MAX));
+        let total = length_of(&*source).map(after);
+        if self.skip == 0 && count.is_none() {
+            return Ok((source, total));
+        }
+        Ok((Box::new(Slice::new(source, self.skip, count)), total))
+    }
 }
 
 /// The machines, all of which must be for replay.

@@ -103,7 +103,7 @@ impl MissCurves {
         Some(&self.curves[stream as usize][size])
     }
 
-    /// Misses a thousand instructions of a data TLB of `entries` at `page_size`, but for the first use
+    /// Misses per thousand instructions of a data TLB of `entries` at `page_size`, but for the first use
     /// of each page: that is a page fault, beside which its walk counts for nothing.
     fn repeated_misses_per_thousand(&self, page_size: PageSize, entries: usize) -> f64 {
         let repeated = |curve: &Curve| curve.misses_at(entries) - curve.pages() as u64;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
 mod common;
 #[path = "../../hardware/tests/slow/mod.rs"]
 mod slow;
@@ -124,7 +125,7 @@ fn walks_by_other_counters(machine: &ReplayMachine, outcome: &Outcome) -> u64 {
     }
 }
 
-macro_rules! organisations {
+macro_rules! tests {
     ($($test:ident: $name:literal,)*) => {
         proptest! {
             #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
@@ -140,17 +141,7 @@ macro_rules! organisations {
     };
 }
 
-organisations! {
-    ultrix: "ultrix",
-    mach: "mach",
-    intel: "intel",
-    pa_risc: "pa-risc",
-    inverted_hw: "inverted-hw",
-    notlb: "notlb",
-    base: "base",
-    x86_64: "x86-64",
-    cortex_a55: "cortex-a55",
-}
+for_each_organisation!(tests);
 
 #[test]
 fn results_depend_on_the_seed_and_not_on_the_threads() {

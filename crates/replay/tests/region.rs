@@ -2,15 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[macro_use]
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::VecSource;
 use common::random::{BATCH_BLOCKS, Random, program, small};
+use mmulab_machine::{Organisation, ReplayMachine};
 use mmulab_replay::{Options, Outcome, ReplayError, profile, replay};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 
 fn mark(name: &str, begins: bool) -> Event {
     Event::Mark { name: name.to_owned(), begins }
@@ -63,7 +66,65 @@ fn marked(mut program: Random, places: &[usize], keeps_events: bool) -> Random {
     program
 }
 
-macro_rules! organisations {
+/// Two regions that make up a program, one from a place on, and who pays: all add up to the whole.
+fn compare(
+    machine: &ReplayMachine,
+    program: Random,
+    places: BTreeSet<usize>,
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let places: Vec<usize> = places.into_iter().collect();
+    // Where pages go in 32 bits depends on which mappings are known, which is by batch.
+    let is_radix = matches!(machine.organisation, Organisation::Radix(_));
+    let program = marked(program, &places, is_radix);
+    prop_assume!(places[0] < program.executed.len());
+    let run = |region| {
+        let options = Options { seed, region, ..Options::default() };
+        let machines = std::slice::from_ref(machine);
+        replay(&mut program.source(), machines, options).unwrap().remove(0)
+    };
+    let whole = run(None);
+    let (inside, outside) = (run(Some("inside")), run(Some("outside")));
+    prop_assert_eq!(counters(&whole), sum(counters(&inside), counters(&outside)));
+    // A region that begins and does not end is what follows a warm-up.
+    let mut from = program.clone();
+    from.events.push((places[0], mark("from here", true)));
+    from.events.sort_by_key(|(place, _)| *place);
+    let before = program.executed[..places[0]].iter();
+    let warm_up =
+        before.map(|(block, _)| program.blocks[*block].instruction_sizes_bytes.len() as u64).sum();
+    let options = Options { seed, region: Some("from here"), ..Options::default() };
+    let machines = std::slice::from_ref(machine);
+    let marked = replay(&mut from.source(), machines, options).unwrap();
+    let options = Options { seed, warm_up, ..Options::default() };
+    prop_assert_eq!(marked, replay(&mut program.source(), machines, options).unwrap());
+
+    // Who pays: an instruction at a time, and the same comes out.
+    let options = Options { seed, ..Options::default() };
+    let (outcome, paid) = profile(&mut program.source(), machine, options).unwrap();
+    prop_assert_eq!(&outcome, &whole);
+    for costs in [
+        paid.lines.iter().map(|line| line.cost).collect::<Vec<_>>(),
+        paid.paths.iter().map(|path| path.cost).collect(),
+    ] {
+        let total = |of: fn(&mmulab_replay::CodeCost) -> u64| -> u64 { costs.iter().map(of).sum() };
+        let cycles: u64 = outcome
+            .causes
+            .iter()
+            .filter(|it| !matches!(it.name, "issue" | "cow-interrupt"))
+            .map(|it| it.cycles)
+            .sum();
+        prop_assert_eq!(total(|it| it.instructions), outcome.instructions);
+        prop_assert_eq!(total(|it| it.walks), outcome.cause("uhandler").count);
+        prop_assert_eq!(
+            total(|it| it.translation_cycles + it.page_fault_cycles + it.cache_cycles),
+            cycles
+        );
+    }
+    Ok(())
+}
+
+macro_rules! tests {
     ($($test:ident: $name:literal,)*) => {
         proptest! {
             #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
@@ -75,71 +136,14 @@ macro_rules! organisations {
                     places in prop::collection::btree_set(1usize..300, 1..40),
                     seed in 0u64..1000,
                 ) {
-                    let places: Vec<usize> = places.into_iter().collect();
-                    // Where pages go in 32 bits depends on which mappings are known, which is by batch.
-                    let is_radix = matches!($name, "x86-64" | "cortex-a55");
-                    let program = marked(program, &places, is_radix);
-                    prop_assume!(places[0] < program.executed.len());
-                    let run = |region| {
-                        let options = Options { seed, region, ..Options::default() };
-                        let machines = std::slice::from_ref(&machine);
-                        replay(&mut program.source(), machines, options).unwrap().remove(0)
-                    };
-                    let whole = run(None);
-                    let (inside, outside) = (run(Some("inside")), run(Some("outside")));
-                    prop_assert_eq!(counters(&whole), sum(counters(&inside), counters(&outside)));
-                    // A region that begins and does not end is what follows a warm-up.
-                    let mut from = program.clone();
-                    from.events.push((places[0], mark("from here", true)));
-                    from.events.sort_by_key(|(place, _)| *place);
-                    let before = program.executed[..places[0]].iter();
-                    let warm_up = before
-                        .map(|(block, _)| program.blocks[*block].instruction_sizes_bytes.len() as u64)
-                        .sum();
-                    let options = Options { seed, region: Some("from here"), ..Options::default() };
-                    let machines = std::slice::from_ref(&machine);
-                    let marked = replay(&mut from.source(), machines, options).unwrap();
-                    let options = Options { seed, warm_up, ..Options::default() };
-                    prop_assert_eq!(marked, replay(&mut program.source(), machines, options).unwrap());
-
-                    // Who pays: an instruction at a time, and the same comes out.
-                    let options = Options { seed, ..Options::default() };
-                    let (outcome, paid) = profile(&mut program.source(), &machine, options).unwrap();
-                    prop_assert_eq!(&outcome, &whole);
-                    for costs in [
-                        paid.lines.iter().map(|line| line.cost).collect::<Vec<_>>(),
-                        paid.paths.iter().map(|path| path.cost).collect(),
-                    ] {
-                        let total = |of: fn(&mmulab_replay::CodeCost) -> u64| -> u64 {
-                            costs.iter().map(of).sum()
-                        };
-                        let cycles: u64 = outcome.causes.iter()
-                            .filter(|it| !matches!(it.name, "issue" | "cow-interrupt"))
-                            .map(|it| it.cycles).sum();
-                        prop_assert_eq!(total(|it| it.instructions), outcome.instructions);
-                        prop_assert_eq!(total(|it| it.walks), outcome.cause("uhandler").count);
-                        prop_assert_eq!(
-                            total(|it| it.translation_cycles + it.page_fault_cycles + it.cache_cycles),
-                            cycles
-                        );
-                    }
+                    compare(&machine, program, places, seed)?;
                 }
             )*
         }
     };
 }
 
-organisations! {
-    ultrix: "ultrix",
-    mach: "mach",
-    intel: "intel",
-    pa_risc: "pa-risc",
-    inverted_hw: "inverted-hw",
-    notlb: "notlb",
-    base: "base",
-    x86_64: "x86-64",
-    cortex_a55: "cortex-a55",
-}
+for_each_organisation!(tests);
 
 #[test]
 fn a_region_that_never_comes_is_an_error() {

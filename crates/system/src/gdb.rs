@@ -136,6 +136,13 @@ impl<C: Core> Debuggee<'_, C> {
         let core = thread.get() - 1;
         if core < self.system.bus.cores.len() { Ok(core) } else { Err(()) }
     }
+
+    /// Lets the core that a thread is run on.
+    fn resume(&mut self, thread: Tid) -> Result<usize, &'static str> {
+        let core = self.core_of(thread).map_err(|()| "there is no such core")?;
+        self.resumed.push(core);
+        Ok(core)
+    }
 }
 
 impl<C: Core> MultiThreadBase for Debuggee<'_, C> {
@@ -227,8 +234,7 @@ impl<C: Core> MultiThreadResume for Debuggee<'_, C> {
         thread: Tid,
         _: Option<Signal>,
     ) -> Result<(), Self::Error> {
-        let core = self.core_of(thread).map_err(|()| "there is no such core")?;
-        self.resumed.push(core);
+        self.resume(thread)?;
         Ok(())
     }
 
@@ -247,9 +253,7 @@ impl<C: Core> MultiThreadSingleStep for Debuggee<'_, C> {
         thread: Tid,
         _: Option<Signal>,
     ) -> Result<(), Self::Error> {
-        let core = self.core_of(thread).map_err(|()| "there is no such core")?;
-        self.resumed.push(core);
-        self.system.debugging.step = Some(core);
+        self.system.debugging.step = Some(self.resume(thread)?);
         Ok(())
     }
 }
@@ -519,7 +523,7 @@ impl<C: Core> Debuggee<'_, C> {
     }
 }
 
-/// One step: a packet, a stretch of the guest, or a moment of waiting.
+/// One step: a packet, some instructions of the guest, or a moment of waiting.
 fn take_turn<'a, 'b, C: Core>(
     session: Session<'a, 'b, C>,
     target: &mut Debuggee<'b, C>,

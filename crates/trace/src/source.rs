@@ -36,7 +36,7 @@ pub enum Event {
     },
 }
 
-/// A short stretch of execution, decoded. Reused from call to call: it allocates only while it grows.
+/// A short piece of execution, decoded. Reused from call to call: it allocates only while it grows.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The executed blocks, in program order; each is in the source's table.
@@ -203,7 +203,7 @@ pub trait Source: Send {
     /// The blocks known so far; a batch refers only to these.
     fn table(&self) -> &BlockTable;
 
-    /// Fills `batch` (cleared first) with the next stretch; `false` at the end of the trace.
+    /// Fills `batch` (cleared first) with the next piece; `false` at the end of the trace.
     ///
     /// # Errors
     /// The trace is damaged or cannot be read; what was delivered before stands.

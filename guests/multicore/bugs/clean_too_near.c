@@ -2,8 +2,6 @@
  * level. (seL4's issue 367 was of this kind.) */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     put(PAGE_A, 1);

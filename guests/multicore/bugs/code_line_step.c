@@ -2,14 +2,10 @@
  * other line stays. (Genode's issue 3685 was of this kind.) */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 static void put_functions(word result)
 {
-    for (word place = PAGE_A; place < PAGE_A + 64; place += 32) {
-        put(place, 0xe3a00000 | result);        /* MOV R0, #result */
-        put(place + 4, 0xe12fff1e);             /* BX LR */
-    }
+    for (word place = PAGE_A; place < PAGE_A + 64; place += 32)
+        put_function(place, result);
     clean_to_unification(PAGE_A);
     complete();
     for (word place = PAGE_A; place < PAGE_A + 64; place += CORRECT_OR_WRONG(32, 64))

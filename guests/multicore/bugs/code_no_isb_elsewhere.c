@@ -15,10 +15,9 @@ void other(word core)
     flag_raise(&done);
 }
 
-static void put_function(word result)
+static void replace(word result)
 {
-    put(PAGE_A, 0xe3a00000 | result);   /* MOV R0, #result */
-    put(PAGE_A + 4, 0xe12fff1e);        /* BX LR */
+    put_function(PAGE_A, result);
     clean_to_unification(PAGE_A);
     complete();
     invalidate_code_line(PAGE_A);
@@ -27,10 +26,10 @@ static void put_function(word result)
 
 void first(void)
 {
-    put_function(1);
+    replace(1);
     turn_on(1);
     flag_wait(&called);
-    put_function(2);
+    replace(2);
     flag_raise(&replaced);
     flag_wait(&done);
 }

@@ -1,15 +1,11 @@
 /* A page is made writable, and a DMB stands where a DSB must wait for the TLB invalidation. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_ONLY);
-    complete();
+    map_view(PAGE_A, READ_ONLY);
     use(VIEW);
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     tlb_entry(VIEW);
     CORRECT_OR_WRONG(complete(), data_barrier());
     synchronise();

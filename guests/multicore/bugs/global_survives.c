@@ -3,19 +3,10 @@
 
 enum { PRIVATE = CORRECT_OR_WRONG(NOT_GLOBAL, 0) };
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE | PRIVATE);
-    set_entry(OTHER_PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE | PRIVATE);
-    complete();
+    map_view_of_both(PRIVATE);
     use(VIEW);
-    set_space(0);
-    synchronise();
-    set_table(OTHER_TABLE);
-    synchronise();
-    set_space(2);
-    synchronise();
+    enter_space(OTHER_TABLE, 2);
     use(VIEW);
 }

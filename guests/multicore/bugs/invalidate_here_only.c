@@ -15,17 +15,14 @@ void other(word core)
 
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     turn_on(1);
     flag_wait(&mapped);
-    set_entry(PAGES_TABLE, 0, 0);
-    complete();
+    unmap_view();
     CORRECT_OR_WRONG(tlb_entry(VIEW), tlb_entry_here(VIEW));
     complete();
     synchronise();
-    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_B, READ_WRITE);
     flag_raise(&remapped);
     flag_wait(&done);
 }

@@ -4,8 +4,6 @@
 
 enum { PAGES = CORRECT_OR_WRONG(2, 1) };
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     for (word page = 0; page < 2; page++)

@@ -1,8 +1,6 @@
 /* A line is invalidated where it should be cleaned and invalidated: what was stored is lost. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     put(PAGE_A, 1);

@@ -2,19 +2,14 @@
  * waited for the invalidation. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     use(VIEW);
-    set_entry(PAGES_TABLE, 0, 0);
-    complete();
+    unmap_view();
     tlb_entry(VIEW);
     ONLY_CORRECT(complete());
-    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_B, READ_WRITE);
     synchronise();
     use(VIEW);
 }

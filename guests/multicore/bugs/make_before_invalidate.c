@@ -1,19 +1,14 @@
 /* A descriptor is made invalid and then another page, and the TLB entry invalidated only then. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     use(VIEW);
-    set_entry(PAGES_TABLE, 0, 0);
-    complete();
+    unmap_view();
     ONLY_CORRECT(tlb_entry(VIEW));
     ONLY_CORRECT(complete());
-    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_B, READ_WRITE);
     tlb_entry(VIEW);
     complete();
     synchronise();

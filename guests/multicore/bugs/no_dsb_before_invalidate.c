@@ -2,20 +2,16 @@
  * descriptor after the invalidation. (seL4's issue 1710 was a missing DSB.) */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     use(VIEW);
     set_entry(PAGES_TABLE, 0, 0);
     ONLY_CORRECT(complete());
     tlb_entry(VIEW);
     complete();
     synchronise();
-    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_B, READ_WRITE);
     synchronise();
     use(VIEW);
 }

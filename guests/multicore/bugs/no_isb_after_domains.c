@@ -3,13 +3,10 @@
 
 enum { OF_DOMAIN_1 = 1 << 5, COARSE = 1, CLIENT_OF_BOTH = 5 };
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     set_entry(TABLE, VIEW >> 20, PAGES_TABLE | OF_DOMAIN_1 | COARSE);
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     synchronise();
     WRITE_CP15(CLIENT_OF_BOTH, c3, c0, 0);
     ONLY_CORRECT(synchronise());

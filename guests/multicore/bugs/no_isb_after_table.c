@@ -2,8 +2,6 @@
  * synchronised. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     set_entry(TABLE, VIEW >> 20, 0);

@@ -2,8 +2,6 @@
  * no clean between. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     put(PAGE_A, 1);

@@ -17,12 +17,10 @@ void other(word core)
 
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     turn_on(1);
     flag_wait(&mapped);
-    set_entry(PAGES_TABLE, 0, 0);
-    complete();
+    unmap_view();
     CORRECT_OR_WRONG((void)0, put(PAGE_A, 7));
     flag_raise(&unmapped);
     flag_wait(&done);

@@ -2,12 +2,9 @@
  * writable again first. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 static void map(word permissions)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | permissions);
-    complete();
+    map_view(PAGE_A, permissions);
     ONLY_CORRECT(tlb_entry(VIEW));
     ONLY_CORRECT(complete());
     synchronise();

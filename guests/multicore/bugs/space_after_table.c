@@ -2,8 +2,6 @@
  * walked in between enters the TLB for the wrong space. (Genode's issue 3651 was of this kind.) */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 static void enter(word table, word space)
 {
     ONLY_CORRECT(set_space(0));
@@ -21,9 +19,7 @@ static void enter(word table, word space)
 
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE | NOT_GLOBAL);
-    set_entry(OTHER_PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE | NOT_GLOBAL);
-    complete();
+    map_view_of_both(NOT_GLOBAL);
     enter(OTHER_TABLE, 2);
     use(VIEW);
     enter(TABLE, 1);

@@ -3,13 +3,10 @@
 
 enum { SECTION = 0x11c0e, COARSE = 1 };
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     set_entry(TABLE, VIEW >> 20, 0x40200000 | SECTION);
-    set_entry(PAGES_TABLE, 0, PAGE_B | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_B, READ_WRITE);
     use(VIEW);
     ONLY_CORRECT(set_entry(TABLE, VIEW >> 20, 0));
     ONLY_CORRECT(complete());

@@ -17,12 +17,10 @@ void other(word core)
 
 void first(void)
 {
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_ONLY);
-    complete();
+    map_view(PAGE_A, READ_ONLY);
     turn_on(1);
     flag_wait(&mapped);
-    set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);
-    complete();
+    map_view(PAGE_A, READ_WRITE);
     tlb_entry(VIEW);
     CORRECT_OR_WRONG(complete(), data_barrier());
     writable = 1;

@@ -1,8 +1,6 @@
 /* Tables are walked past the caches, and a descriptor stays in the data cache. */
 #include "../machine.h"
 
-void other(word core) { (void)core; }
-
 void first(void)
 {
     set_entry(PAGES_TABLE, 0, PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE);

@@ -1,4 +1,4 @@
-//! The TLBs of a 32-bit machine, with the answer for every page at hand.
+//! The TLBs of a 32-bit machine, with what was found for each page remembered.
 
 use mmulab_hardware::{GeometryError, Partition, Random, SetIndex, TagArray};
 use mmulab_machine as machine;

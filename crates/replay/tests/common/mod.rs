@@ -72,3 +72,21 @@ impl Source for VecSource {
         Ok(true)
     }
 }
+
+/// Calls a macro with the names of tests and of their machines, one an organisation.
+#[allow(unused_macros)] // Not every test tries them all.
+macro_rules! for_each_organisation {
+    ($tests:ident) => {
+        $tests! {
+            ultrix: "ultrix",
+            mach: "mach",
+            intel: "intel",
+            pa_risc: "pa-risc",
+            inverted_hw: "inverted-hw",
+            notlb: "notlb",
+            base: "base",
+            x86_64: "x86-64",
+            cortex_a55: "cortex-a55",
+        }
+    };
+}

@@ -248,7 +248,7 @@ impl Changes {
     }
 
     /// The descriptor is what it was again: there is nothing old.
-    pub(super) fn forget(&mut self, descriptor: u32) {
+    pub(super) fn discard(&mut self, descriptor: u32) {
         if let Some(change) = self.changes.remove(&descriptor) {
             self.ended.push(change.old);
         }

@@ -78,7 +78,7 @@ impl Known {
     }
 
     /// Translations may not be right any more.
-    pub(super) fn forget_pages(&mut self) {
+    pub(super) fn discard_pages(&mut self) {
         self.epoch += 1;
         self.fetch_epoch += 1;
     }
@@ -144,8 +144,8 @@ impl Known {
         self.data_lines[usize::from(holder.0)] = self.epoch;
     }
 
-    /// A slot of a data cache has another line, or the words of a line came anew.
-    pub(super) fn forget_data_line(&mut self, core: usize, slot: usize) {
+    /// A slot of a data cache has another line, or the words of a line were read again.
+    pub(super) fn discard_data_line(&mut self, core: usize, slot: usize) {
         if let Some(epoch) = self.data_lines.get_mut(usize::from(Holder::new(core, slot).0)) {
             *epoch = 0;
         }
@@ -186,8 +186,8 @@ impl Known {
         slots[slot] = FetchLine { epoch: self.fetch_epoch, key: Self::fetch_key(line, context) };
     }
 
-    /// A slot of an instruction cache has another line, or the words of a line came anew.
-    pub(super) fn forget_fetch_line(&mut self, core: usize, slot: usize) {
+    /// A slot of an instruction cache has another line, or the words of a line were read again.
+    pub(super) fn discard_fetch_line(&mut self, core: usize, slot: usize) {
         if let Some(line) = self.fetch_lines.get_mut(core).and_then(|slots| slots.get_mut(slot)) {
             line.epoch = 0;
         }

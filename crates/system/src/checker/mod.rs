@@ -176,7 +176,7 @@ impl Checker {
         let mut changed = self.known.stored(physical, through);
         if self.tables.flags(physical) & tables::TABLE != 0 {
             self.tables.note_write(physical, now);
-            self.known.forget_pages();
+            self.known.discard_pages();
             changed = true;
         }
         if self.changes.are_unfinished() {
@@ -549,8 +549,8 @@ impl<C: Core> Observer<C> for Checker {
 
     fn filled(&mut self, core: &CoreMemory<C>, side: Side, slot: usize) {
         match side {
-            Side::Instruction => self.known.forget_fetch_line(core.number, slot),
-            Side::Data => self.known.forget_data_line(core.number, slot),
+            Side::Instruction => self.known.discard_fetch_line(core.number, slot),
+            Side::Data => self.known.discard_data_line(core.number, slot),
         }
     }
 
@@ -633,7 +633,7 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn walked(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, found: &Walk, address: u32) {
-        self.known.forget_pages();
+        self.known.discard_pages();
         self.note_tables(core, found, address);
         let used = Use { access: AccessKind::Walk, ..Use::new(Access::Load, address) };
         for &(at, value) in found.descriptors() {
@@ -677,11 +677,11 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn translations_changed(&mut self, _: &CoreMemory<C>, _: &Bus<C>) {
-        self.known.forget_pages();
+        self.known.discard_pages();
     }
 
     fn tables_changed(&mut self, core: &CoreMemory<C>, _: &Bus<C>) {
-        self.known.forget_pages();
+        self.known.discard_pages();
         if self.table_registers.len() <= core.number {
             self.table_registers.resize(core.number + 1, (0, 0));
         }
@@ -701,7 +701,7 @@ impl<C: Core> Observer<C> for Checker {
         let index = self.index(physical);
         if let Some(known) = self.words.get_mut(index) {
             *known = word;
-            self.known.forget_pages();
+            self.known.discard_pages();
         }
     }
 }

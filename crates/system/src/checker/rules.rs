@@ -327,7 +327,7 @@ impl Checker {
         let Some(change) = self.changes.of(at) else { return };
         let (was, since) = (change.old, change.origin);
         match (was, is) {
-            _ if was == is => return self.changes.forget(at),
+            _ if was == is => return self.changes.discard(at),
             (Descriptor::Page(old), Descriptor::Page(new))
                 if differ_in_permissions_only(&old, &new) =>
             {
