@@ -60,9 +60,10 @@ def record(
     progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...
 def replay(
-    trace: str,
+    traces: list[str],
     machines: list[tuple[Machine, list[Machine]]],
     *,
+    time_slice_instructions: int | None,
     seed: int,
     threads: int,
     skip: int,

@@ -18,7 +18,7 @@ from rich.console import Group
 from rich.syntax import Syntax
 
 import mmulab
-from mmulab import files, profiling, run_folder, views
+from mmulab import files, profiling, replaying, run_folder, views
 from mmulab import output as out
 from mmulab.calibrate import SAMPLES
 from mmulab.command import (
@@ -50,8 +50,9 @@ from mmulab.command import (
     machines_of,
     number_from,
     status_of,
+    trace_path,
 )
-from mmulab.errors import Interrupted
+from mmulab.errors import InputError, Interrupted
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import Format, beside_a_program, note, progress
 from mmulab.papers import PAPERS
@@ -208,11 +209,26 @@ def _record(
 @command(app)
 def replay(
     trace: TraceArgument,
-    more_machines: Annotated[
-        list[str] | None, typer.Argument(metavar="MACHINE", help="Further machines.")
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MACHINE", help="Further machines; with --schedule further traces."),
     ] = None,
     machine: MachineOption = None,
     set_: SetOption = None,
+    schedule: Annotated[
+        replaying.Schedule | None,
+        typer.Option("--schedule", help="Let several programs take turns on one core."),
+    ] = None,
+    time_slice: Annotated[
+        int | None,
+        typer.Option(
+            "--time-slice-instructions",
+            parser=number_from(1),
+            metavar="N",
+            help="Instructions of a turn, with --schedule.",
+            show_default=f"{replaying.TIME_SLICE_INSTRUCTIONS:,}",
+        ),
+    ] = None,
     seed: SeedOption = 1,
     threads: ThreadsOption = 0,
     skip: SkipOption = 0,
@@ -230,13 +246,27 @@ def replay(
     --region NAME counts what a function does from its entry to its return, with all that it calls, or
     what stands between MMULAB_REGION_BEGIN("NAME") and END of recorders/valgrind/mmulab.h in the
     program; the rest is replayed, so that caches and TLBs are what they would be, and not counted.
+
+    With --schedule all that stands after the options is a trace, and machines are given by -m. Each
+    program has an address space of its own; organisation.address_spaces of a machine is how many its TLBs
+    tell apart: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5 --set
+    organisation.address_spaces=1[/]
     """
-    names = [*(machine or []), *(more_machines or [])]
-    machines = machines_of(names or machine_names("replay"), set_)
+    traces: Path | list[Path] = trace
+    names = [*(machine or []), *(more or [])]
+    if schedule is None:
+        if time_slice is not None:
+            raise InputError("--time-slice-instructions is for several programs; add --schedule")
+        machines = machines_of(names or machine_names("replay"), set_)
+    else:
+        traces = [trace, *map(trace_path, more or [])]
+        time_slice = time_slice or replaying.TIME_SLICE_INSTRUCTIONS
+        machines = machines_of(machine or replaying.schedule_machines(), set_)
     with progress("Replaying") as report:
         results = mmulab.replay(
-            trace,
+            traces,
             machines,
+            time_slice_instructions=time_slice,
             seed=seed,
             threads=threads,
             skip=skip,

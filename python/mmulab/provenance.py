@@ -36,6 +36,24 @@ def file_provenance(file: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
+def schedule_provenance(traces: Sequence[Path], time_slice_instructions: int) -> dict[str, Any]:
+    """What identifies programs that take turns: the `schedule`, and as `trace` all of it under one name
+    and one SHA-256. Raises `TraceError` where a trace cannot be read."""
+    schedule = {
+        "kind": "round-robin",
+        "time_slice_instructions": time_slice_instructions,
+        "traces": [trace_provenance(trace) for trace in traces],
+    }
+    sizes = [trace["bytes"] for trace in schedule["traces"]]
+    name = " + ".join(trace["name"] for trace in schedule["traces"])
+    trace = {
+        "name": f"{name} (round-robin, {time_slice_instructions} instructions)",
+        "bytes": None if None in sizes else sum(sizes),
+        "sha256": hashlib.sha256(json.dumps(schedule).encode()).hexdigest(),
+    }
+    return {"trace": trace, "schedule": schedule}
+
+
 _DIGESTS: dict[tuple[str, int, int], str] = {}
 
 

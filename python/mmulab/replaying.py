@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,42 @@ from mmulab import _engine
 from mmulab.curves import MissCurves
 from mmulab.errors import InputError
 from mmulab.limits import MAX_THREADS, whole_number
-from mmulab.machine import Machine
-from mmulab.provenance import machine_labels, provenance, trace_provenance
+from mmulab.machine import Machine, machine_names
+from mmulab.provenance import (
+    machine_labels,
+    provenance,
+    schedule_provenance,
+    trace_labels,
+    trace_provenance,
+)
 from mmulab.results import MachineResult, ReplayResults
 
 MachineLike = str | os.PathLike[str] | Machine
 """A machine, its name, or its file."""
+
+
+class Schedule(enum.Enum):
+    """How programs take turns on a core."""
+
+    round_robin = "round-robin"
+
+
+TIME_SLICE_INSTRUCTIONS = 10_000_000
+"""Of a turn, where nothing else is asked for: about what a core executes in the 2.8 ms of Linux's base time
+slice on eight processors (`sysctl_sched_base_slice` in kernel/sched/fair.c), at 3.5 GHz and one a cycle."""
+
+TRACES_MAX = 128
+"""How many programs may take turns."""
 
 ProgressCallback = Callable[[int, int | None], None]
 """Called now and then with what is done and, where known, how much there is."""
 
 
 def replay(
-    trace: str | os.PathLike[str],
+    trace: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     machines: MachineLike | Iterable[MachineLike],
     *,
+    time_slice_instructions: int | None = None,
     seed: int = 1,
     threads: int = 0,
     skip: int = 0,
@@ -49,20 +71,28 @@ def replay(
     each machine is also tried with the other values that its file gives for what it guesses.
     `partial` accepts an incomplete trace up to its last whole chunk.
 
+    With `time_slice_instructions` the programs of a list of traces take turns on one core, each for so
+    many instructions (to the end of a block), round robin, until all have ended. Each has an address
+    space and frames of its own. A machine's `organisation.address_spaces` is how many of these its TLBs
+    and walk caches tell apart. `programs` in a result's data is what each program did and cost.
+
     Raises `MachineError`, `TraceError`, `InputError` where the program never comes to the region;
     `KeyboardInterrupt` stops the engine.
     """
     check_part(seed, skip, warm_up, limit)
     whole_number("threads", threads, 0, MAX_THREADS)
+    traces = [Path(trace)] if isinstance(trace, str | os.PathLike) else [Path(one) for one in trace]
+    check_schedule(traces, time_slice_instructions, region)
     loaded = load_machines(machines)
     alternatives = [machine.alternatives() if guesses else [] for machine in loaded]
     start = time.perf_counter()
     outcomes = _engine.replay(
-        os.fspath(trace),
+        [os.fspath(one) for one in traces],
         [
             (machine._engine, [other._engine for other in others])
             for machine, others in zip(loaded, alternatives, strict=True)
         ],
+        time_slice_instructions=time_slice_instructions,
         seed=seed,
         threads=threads,
         skip=skip,
@@ -75,12 +105,21 @@ def replay(
     seconds = time.perf_counter() - start
     for own, _ in outcomes:
         check_anything_counted(own, skip, warm_up, region)
-    source = trace_provenance(trace)
+    source = trace_provenance(traces[0])
+    schedule = {}
+    if time_slice_instructions is not None:
+        schedule = schedule_provenance(traces, time_slice_instructions)
+        source = schedule["trace"]
     rows = []
     for (own, others), machine, label, changed in zip(
         outcomes, loaded, machine_labels(loaded), alternatives, strict=True
     ):
-        row = outcome_row(own, Path(trace).name, label)
+        row = outcome_row(own, source["name"], label)
+        if schedule:
+            row["programs"] = [
+                {"trace": name, **costs}
+                for name, costs in zip(trace_labels(traces), own["programs"], strict=True)
+            ]
         row["guesses"] = [
             alternative_row(other, machine.changes)
             for other, machine in zip(others, changed, strict=True)
@@ -88,8 +127,26 @@ def replay(
         row["provenance"] = provenance(
             source, machine, seed=seed, skip=skip, warm_up=warm_up, limit=limit, region=region
         )
+        row["provenance"].update(schedule)
         rows.append(row)
     return ReplayResults(rows, seconds=seconds)
+
+
+def check_schedule(
+    traces: list[Path], time_slice_instructions: int | None, region: str | None
+) -> None:
+    """Raises `InputError` where traces cannot take turns, `ValueError` for an impossible time slice."""
+    if time_slice_instructions is None:
+        if len(traces) != 1:
+            raise InputError(
+                f"{len(traces)} traces without a time slice; one is replayed by itself"
+            )
+        return
+    whole_number("time_slice_instructions", time_slice_instructions, 1)
+    if not 1 <= len(traces) <= TRACES_MAX:
+        raise InputError(f"a schedule has 1 to {TRACES_MAX} programs, not {len(traces)}")
+    if region is not None:
+        raise InputError("a region is one of one program; several programs take turns here")
 
 
 def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:
@@ -133,6 +190,15 @@ def miss_curves(
     seconds = time.perf_counter() - start
     source = {"mmulab": _engine.VERSION, "trace": trace_provenance(trace), "entries": entries}
     return MissCurves({**raw, "provenance": source}, seconds=seconds)
+
+
+def schedule_machines() -> list[str]:
+    """The shipped machines that say how many address spaces their TLBs tell apart."""
+    return [
+        name
+        for name in machine_names("replay")
+        if "address_spaces" in Machine.load(name).values()["organisation"]
+    ]
 
 
 def load_machines(machines: MachineLike | Iterable[MachineLike]) -> list[Machine]:

@@ -45,6 +45,7 @@ def replay(results: ReplayResults) -> RenderableType:
     return Group(
         _totals(results),
         _note(_TOTALS_NOTE),
+        *_programs(results),
         *_guesses(results),
         *([_note(_GUESSES_NOTE)] if any(row.data["guesses"] for row in results) else []),
         _Beside(results, _components),
@@ -222,6 +223,29 @@ def _misses(results: Sequence[MachineResult]) -> Table:
             table.add_row(name, *cells)
         table.add_section()
     return table
+
+
+def _programs(results: ReplayResults) -> list[RenderableType]:
+    """What each of several programs that took turns did and cost."""
+    rows = [row for row in results if "programs" in row.data]
+    if not rows:
+        return []
+    table = _table("Programs that took turns")
+    for name in ("machine", "program"):
+        table.add_column(name, overflow="fold")
+    for name in ("instructions", "walks", "translation", "page faults", "cache misses"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        for program in row.data["programs"]:
+            count = max(program["instructions"], 1)
+            costs = ("walks", "translation_cycles", "page_fault_cycles", "cache_cycles")
+            table.add_row(
+                row.machine,
+                program["trace"],
+                f"{program['instructions']:,}",
+                *(f"{1000 * program[name] / count:.2f}" for name in costs),
+            )
+    return [table, _note("Walks, and cycles, per thousand of the program's instructions.")]
 
 
 _SHOWN_ROWS = 25

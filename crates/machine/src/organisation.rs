@@ -222,6 +222,11 @@ pub struct Radix {
     /// Holds entries of level 4 (x86: PML4E).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walk_cache_level_4: Option<WalkCache>,
+    /// Address spaces whose translations stay at once, told apart by identifiers (x86: PCID, ARM and RISC-V: ASID)
+    /// that the operating system gives in turn; with 1 a switch to another empties TLBs and walk caches. Needed to
+    /// replay several programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_spaces: Option<u32>,
 }
 
 impl Radix {
@@ -236,6 +241,12 @@ impl Radix {
             return Err(ConfigurationError::new(
                 "organisation.index_bits",
                 format!("{} is not between 1 and 16", self.index_bits),
+            ));
+        }
+        if self.address_spaces == Some(0) {
+            return Err(ConfigurationError::new(
+                "organisation.address_spaces",
+                "must be at least 1; with 1 a switch empties the TLBs",
             ));
         }
         if !matches!(self.pte_bytes, 4 | 8 | 16) {

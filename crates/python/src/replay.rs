@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use mmulab_machine::ReplayMachine;
 use mmulab_replay::{Options, ReplayError};
-use mmulab_trace::{Slice, Source};
+use mmulab_trace::{RoundRobin, Slice, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, not_for_replay};
@@ -14,16 +14,17 @@ use crate::machine::Machine;
 use crate::watch::{Watch, open_options};
 
 /// Replays a trace on machines, each with alternatives to it; gives one dictionary a machine, and a
-/// list of them for its alternatives.
+/// list of them for its alternatives. With a time slice the traces take turns; without one there is one trace.
 #[pyfunction]
 #[pyo3(signature = (
-    trace, machines, *, seed, threads, skip, warm_up, limit, region, partial, progress
+    traces, machines, *, time_slice_instructions, seed, threads, skip, warm_up, limit, region, partial, progress
 ))]
 #[expect(clippy::too_many_arguments, reason = "named in Python")]
 pub(crate) fn replay<'py>(
     python: Python<'py>,
-    trace: PathBuf,
+    traces: Vec<PathBuf>,
     machines: Vec<(PyRef<'py, Machine>, Vec<PyRef<'py, Machine>>)>,
+    time_slice_instructions: Option<u64>,
     seed: u64,
     threads: usize,
     skip: u64,
@@ -40,7 +41,7 @@ pub(crate) fn replay<'py>(
             Ok((own, replay_machines(alternatives)?))
         })
         .collect::<PyResult<Vec<_>>>()?;
-    let part = Part { trace, skip, warm_up, limit, region, partial };
+    let part = Part { traces, time_slice_instructions, skip, warm_up, limit, region, partial };
     let threads = NonZeroUsize::new(threads);
     let outcomes = part.run(python, seed, threads, progress, |source, options| {
         mmulab_replay::replay_with_alternatives(source, &machines, options)
@@ -65,16 +66,19 @@ pub(crate) fn profile<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let machine = replay_machine(&machine)?;
-    let part = Part { trace, skip, warm_up, limit, region, partial };
+    let (traces, time_slice_instructions) = (vec![trace], None);
+    let part = Part { traces, time_slice_instructions, skip, warm_up, limit, region, partial };
     let profile = part.run(python, seed, None, progress, |source, options| {
         mmulab_replay::profile(source, &machine, options)
     })?;
     Ok(pythonize::pythonize(python, &profile)?)
 }
 
-/// The part of a trace that is to be replayed.
+/// The part of a trace, or of several that take turns, that is to be replayed.
 struct Part {
-    trace: PathBuf,
+    traces: Vec<PathBuf>,
+    /// `None` for the one trace.
+    time_slice_instructions: Option<u64>,
     skip: u64,
     warm_up: u64,
     limit: Option<u64>,
@@ -112,10 +116,17 @@ impl Part {
 
     /// What is replayed, and its length where that is known.
     fn open(&self) -> Result<(Box<dyn Source>, Option<u64>), ReplayError> {
-        let source = mmulab_trace::open_with(&self.trace, &open_options(self.partial))?;
+        let options = open_options(self.partial);
+        let opened = self.traces.iter().map(|trace| mmulab_trace::open_with(trace, &options));
+        let mut sources = opened.collect::<Result<Vec<_>, _>>()?;
+        let total: Option<u64> = sources.iter().map(|source| length_of(&**source)).sum();
+        let source: Box<dyn Source> = match self.time_slice_instructions {
+            Some(slice) => Box::new(RoundRobin::new(sources, slice)),
+            None => sources.remove(0),
+        };
         let count = self.limit.map(|limit| limit.saturating_add(self.warm_up));
         let after = |all: u64| all.saturating_sub(self.skip).min(count.unwrap_or(u64::MAX));
-        let total = length_of(&*source).map(after);
+        let total = total.map(after);
         if self.skip == 0 && count.is_none() {
             return Ok((source, total));
         }

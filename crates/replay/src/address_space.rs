@@ -88,7 +88,9 @@ impl AddressSpace {
         let (start, length_bytes, name) = match event {
             Event::Map { address, length_bytes, name, .. } => (*address, *length_bytes, Some(name)),
             Event::Unmap { address, length_bytes } => (*address, *length_bytes, None),
-            Event::Thread(_) | Event::Mark { .. } => return Change::default(),
+            Event::Thread(_) | Event::Mark { .. } | Event::AddressSpace(_) => {
+                return Change::default();
+            }
         };
         let end = start.saturating_add(length_bytes);
         if start == end {

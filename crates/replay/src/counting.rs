@@ -56,6 +56,11 @@ impl<'a> Counting<'a> {
         self.source
     }
 
+    /// The program to which the batch belongs that was delivered last.
+    pub(crate) fn program(&self) -> usize {
+        self.source.program()
+    }
+
     /// At the end of the trace: an error if it never came to the region.
     pub(crate) fn check_region(&self) -> Result<(), ReplayError> {
         match &self.region {

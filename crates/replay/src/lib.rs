@@ -23,6 +23,7 @@ pub mod organisation;
 mod outcome;
 mod profile;
 pub mod program;
+mod program_costs;
 mod remap;
 mod replay;
 pub mod sweep;

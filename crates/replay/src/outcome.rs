@@ -11,6 +11,7 @@ use crate::caches::CacheCounters;
 use crate::cause::Cause;
 use crate::engine::{EngineResult, hits_at_end};
 use crate::organisation::{ChainStatistics, TlbCounters};
+use crate::profile::CodeCost;
 
 /// One program on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,8 +43,11 @@ pub struct Outcome {
     pub chains: Option<ChainStatistics>,
     /// Translation costs by part of the program, the most expensive first.
     pub regions: Vec<RegionCost>,
-    /// Translation costs by page, the most expensive first.
+    /// Translation costs by page, the most expensive first; none where several programs took turns.
     pub pages: Vec<PageCost>,
+    /// What each of several programs did and cost; empty where there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<CodeCost>,
 }
 
 /// What one cause did.
@@ -166,6 +170,7 @@ impl Outcome {
             chains,
             regions,
             pages,
+            programs: Vec::new(),
         }
     }
 

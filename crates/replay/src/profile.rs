@@ -172,14 +172,14 @@ impl Executed<'_> {
 }
 
 /// What an engine has spent, and when that was looked up.
-struct Spent {
+pub(crate) struct Spent {
     cycles: u64,
     walks: u64,
-    cost: CodeCost,
+    pub(crate) cost: CodeCost,
 }
 
 impl Spent {
-    fn of<A>(engine: &dyn Driven<A>) -> Self {
+    pub(crate) fn of<A>(engine: &dyn Driven<A>) -> Self {
         let ledger = engine.ledger();
         let mut cost = CodeCost::default();
         for &cause in Cause::ALL {

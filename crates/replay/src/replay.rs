@@ -21,6 +21,7 @@ use crate::organisation::{
 };
 use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{BatchSlice, Program, StaticBlock};
+use crate::program_costs::{ProgramCosts, check_tells_address_spaces_apart};
 use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::watched::watched;
 
@@ -421,13 +422,20 @@ fn replay_in_pool(
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
     let Options { seed, warm_up, region, .. } = options;
     let source = &mut Counting::new(source, warm_up, region);
+    let programs = source.source().programs();
+    if programs > 0 {
+        machines
+            .iter()
+            .try_for_each(|subject| check_tells_address_spaces_apart(&subject.machine))?;
+    }
     let mut driven = build(machines, seed)?;
+    let mut program_costs = ProgramCosts::new(programs, machines.len());
     let mut regions = Regions::default();
     let mut current = Batch::default();
     let mut next = Batch::default();
     let refuse = |refused| refusal(machines, refused);
-    let mut more = source.next_batch(&mut next)?;
-    while let Some(counts) = more {
+    let mut more = source.next_batch(&mut next)?.map(|counts| (counts, source.program()));
+    while let Some((counts, program)) = more {
         std::mem::swap(&mut current, &mut next);
         current.events.iter().for_each(|(_, event)| regions.note(event));
         driven.learn(source.source().table().blocks(), &current).map_err(refuse)?;
@@ -435,13 +443,14 @@ fn replay_in_pool(
         // While the machines replay this batch, the next one is decoded.
         let (decoded, run) = rayon::join(|| source.next_batch(&mut next), || driven.run(&current));
         run.map_err(refuse)?;
-        more = decoded?;
+        program_costs.add(&driven, program, counts);
+        more = decoded?.map(|counts| (counts, source.program()));
         if !continues(driven.instructions()) {
             return Err(ReplayError::Stopped);
         }
     }
     source.check_region()?;
-    Ok(driven.finish(machines, &regions))
+    Ok(program_costs.give(driven.finish(machines, &regions)))
 }
 
 pub(crate) fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {

@@ -8,8 +8,6 @@ mod common;
 mod slow;
 mod slow_replay;
 
-use std::collections::BTreeMap;
-
 use common::random::{BATCH_BLOCKS, Random, program, small};
 use common::{VecSource, machine};
 use mmulab_machine::{Organisation, ReplayMachine};
@@ -17,7 +15,7 @@ use mmulab_replay::{Options, Outcome, replay, replay_with_alternatives};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use slow_replay::{Counts, Slow};
+use slow_replay::{Counts, Slow, counts_of};
 
 /// The place in the program where at least `instructions` are executed.
 fn place_after(program: &Random, instructions: u64) -> usize {
@@ -57,34 +55,6 @@ fn slowly(machine: &ReplayMachine, program: &Random, seed: u64, warm_up: u64) ->
     }
     slow.finish();
     slow.counts
-}
-
-fn counts_of(outcome: &Outcome) -> Counts {
-    let nonzero = |pairs: Vec<(String, u64)>| -> BTreeMap<String, u64> {
-        pairs.into_iter().filter(|&(_, count)| count > 0).collect()
-    };
-    let caches = &outcome.caches;
-    let tlbs = &outcome.tlbs;
-    Counts {
-        causes: outcome
-            .causes
-            .iter()
-            .filter(|cause| (cause.count, cause.cycles) != (0, 0))
-            .map(|cause| (cause.name, (cause.count, cause.cycles)))
-            .collect(),
-        cache_misses: nonzero(caches.iter().map(|c| (c.name.clone(), c.misses)).collect()),
-        write_backs: nonzero(caches.iter().map(|c| (c.name.clone(), c.write_backs)).collect()),
-        tlb_misses: nonzero(tlbs.iter().map(|t| (t.name.clone(), t.misses)).collect()),
-        nested_misses: tlbs.iter().map(|tlb| tlb.nested_misses).sum(),
-        pages: outcome
-            .pages
-            .iter()
-            .map(|page| {
-                let walks = page.fetch_walks + page.data_walks;
-                ((page.address, page.size_bytes), (walks, page.cycles))
-            })
-            .collect(),
-    }
 }
 
 fn compare(

@@ -119,6 +119,7 @@ impl Slice {
 fn keep(before: &mut Vec<Event>, event: Event) {
     match &event {
         Event::Thread(_) => before.retain(|one| !matches!(one, Event::Thread(_))),
+        Event::AddressSpace(_) => before.retain(|one| !matches!(one, Event::AddressSpace(_))),
         Event::Mark { name, begins: false } => {
             let begun = Event::Mark { name: name.clone(), begins: true };
             if let Some(place) = before.iter().rposition(|one| *one == begun) {
@@ -166,6 +167,14 @@ impl Source for Slice {
             self.take(batch);
         }
         Ok(true)
+    }
+
+    fn programs(&self) -> usize {
+        self.source.programs()
+    }
+
+    fn program(&self) -> usize {
+        self.source.program()
     }
 
     fn command(&self) -> &[String] {

@@ -27,6 +27,8 @@ pub enum Event {
         /// Length.
         length_bytes: u64,
     },
+    /// From here on, blocks belong to the program with this number, of several that take turns.
+    AddressSpace(u32),
     /// The program said that a region of interest begins or ends here, for all of its threads.
     Mark {
         /// What it calls the region.
@@ -223,6 +225,16 @@ pub trait Source: Send {
     /// The name of the format that it is read from; empty for what is not read from a file.
     fn format(&self) -> &'static str {
         ""
+    }
+
+    /// How many programs take turns; 0 where it is one program's trace.
+    fn programs(&self) -> usize {
+        0
+    }
+
+    /// The number of the program to which the batch that was delivered last belongs.
+    fn program(&self) -> usize {
+        0
     }
 
     /// What the trace says of itself; nothing where the only way to know is to read it all.

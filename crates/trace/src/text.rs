@@ -76,6 +76,7 @@ fn put_event(event: &Event, text: &mut String) {
         Event::Unmap { address, length_bytes } => {
             writeln!(text, "-- unmap {address:08x},{length_bytes}")
         }
+        Event::AddressSpace(number) => writeln!(text, "-- program {number}"),
         Event::Mark { name, begins } => {
             let what = if *begins { "begins" } else { "ends" };
             writeln!(text, "-- region {what} {}", name.escape_debug())

@@ -4,12 +4,15 @@
 //! upper-level table entries, and table entries that live in the physical cache hierarchy with
 //! everything else. This organisation keeps the program's 64-bit addresses.
 
+mod identifiers;
+mod tlb_level;
+
 use std::collections::HashMap;
 
 use mmulab_hardware::{GeometryError, Ledger, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine as machine;
 use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
-use mmulab_trace::{Event, LineCrossing};
+use mmulab_trace::{Event, LineCrossing, RoundRobin};
 
 use super::TlbCounters;
 use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
@@ -20,6 +23,8 @@ use crate::engine::{Counts, EngineResult};
 use crate::frames::Frames;
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
+use identifiers::Identifiers;
+use tlb_level::{TlbLevel, Translation, asid};
 
 /// The causes of [`Cause::page_fault_cycles`], in their order.
 const PAGE_FAULTS: [Cause; 4] =
@@ -52,112 +57,6 @@ impl Numbered for Page {
     }
 }
 
-/// The TLBs of one level on one side: an array for each page size, or one for several.
-#[derive(Clone, Debug)]
-struct TlbLevel {
-    arrays: Vec<Array>,
-    /// The array for the smallest pages that the program has; hits of others are not known ahead.
-    main: usize,
-    misses: u64,
-    hits: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Array {
-    tlb: Tlb<u64>,
-    shifts: Vec<u32>,
-}
-
-impl TlbLevel {
-    fn new(
-        arrays: &[(&str, &Option<machine::Tlb>)],
-        seed: u64,
-        stream: u64,
-    ) -> Result<Self, GeometryError> {
-        let mut level = Self { arrays: Vec::new(), main: 0, misses: 0, hits: 0 };
-        for (name, tlb) in arrays {
-            let Some(tlb) = tlb else { continue };
-            let mut shifts: Vec<u32> = tlb.page_sizes.iter().map(|size| size.shift()).collect();
-            shifts.sort_unstable();
-            let geometry = TlbGeometry {
-                entries: tlb.entries,
-                ways: tlb.ways.count(u64::from(tlb.entries)) as u32,
-                page_shifts: shifts.clone(),
-                protected_ways: 0,
-            };
-            // Streams from 100 on belong to the TLBs of this organisation.
-            let random = Random::stream(seed, stream + level.arrays.len() as u64);
-            let tlb = Tlb::new(&geometry, replacement(tlb.replacement), random)
-                .map_err(|error| GeometryError(format!("{name}: {error}")))?;
-            level.arrays.push(Array { tlb, shifts });
-        }
-        Ok(level)
-    }
-
-    /// The entry that knows `address`. A hit counts as a use.
-    #[inline]
-    fn lookup(&mut self, address: u64) -> Option<Translation> {
-        for (number, array) in self.arrays.iter_mut().enumerate() {
-            if let Some(slot) = array.tlb.lookup(address, 0) {
-                self.hits += 1;
-                let entry = array.tlb.entry(slot)?;
-                return Some(Translation {
-                    shift: entry.page_shift,
-                    frame: entry.payload,
-                    slot: (number == self.main).then_some(slot),
-                });
-            }
-        }
-        self.misses += 1;
-        None
-    }
-
-    /// The place of the array that takes a page of `1 << page_shift` bytes, or the largest piece of it,
-    /// and log2 of the size of that.
-    fn array_for(&self, page_shift: u32) -> Option<(u32, usize)> {
-        let fitting =
-            |array: &Array| array.shifts.iter().copied().filter(|&shift| shift <= page_shift).max();
-        let arrays = self.arrays.iter().enumerate();
-        arrays
-            .filter_map(|(number, array)| Some((fitting(array)?, number)))
-            .max_by_key(|(shift, _)| *shift)
-    }
-
-    /// Remembers that `address` is in a frame of `translation`. A page larger than any array holds is
-    /// entered as the largest piece of it that one holds. Returns the entry, with no slot if there is
-    /// none.
-    fn insert(&mut self, address: u64, translation: Translation) -> Translation {
-        let Some((shift, number)) = self.array_for(translation.shift) else {
-            return Translation { slot: None, ..translation };
-        };
-        let piece = address & ((1 << translation.shift) - 1) & !((1 << shift) - 1);
-        let frame = translation.frame + piece;
-        let entry = TlbEntry {
-            virtual_address: address & !((1 << shift) - 1),
-            page_shift: shift,
-            payload: frame,
-            ..TlbEntry::default()
-        };
-        let (slot, _) = self.arrays[number].tlb.insert(entry, Partition::Normal);
-        Translation { shift, frame, slot: (number == self.main).then_some(slot) }
-    }
-
-    /// Drops the entries whose first address is `within` something.
-    fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
-        for array in &mut self.arrays {
-            array.tlb.invalidate_where(|_, entry| within(entry.virtual_address));
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Translation {
-    shift: u32,
-    frame: u64,
-    /// The slot of the first level's main array that knows it.
-    slot: Option<u32>,
-}
-
 /// One side's first level, with the translation that it gave last.
 ///
 /// Asking again for the page that was asked for last changes no replacement state, so it need not be
@@ -186,6 +85,7 @@ pub struct RadixEngine {
     tables: HashMap<(u32, u64), u64>,
     frames: Frames,
     address_space: AddressSpace,
+    identifiers: Identifiers,
     /// Of faults for small, large and file pages, and of a promotion.
     page_fault_cycles: [u64; 4],
     caches: Hierarchy,
@@ -303,6 +203,7 @@ impl RadixEngine {
                 // Streams from 140 on belong to the operating system.
                 Random::stream(seed, 140),
             ),
+            identifiers: Identifiers::new(table.address_spaces.unwrap_or(1)),
             page_fault_cycles: PAGE_FAULTS
                 .map(|cause| cause.page_fault_cycles(machine).unwrap_or(0)),
             fetches_each_instruction: caches.first_level_is_unified(),
@@ -325,6 +226,16 @@ impl RadixEngine {
     /// change their size stays in a TLB or a walk cache; it gets new frames and its table entries
     /// stay.
     fn note(&mut self, event: &Event) {
+        if let Event::AddressSpace(space) = event {
+            if let Some(gone) = self.identifiers.switch_to(*space) {
+                let is_gone = |address| RoundRobin::space(address) == gone;
+                self.invalidate_pages(is_gone);
+                for (_, _, cache) in &mut self.walk_caches {
+                    cache.invalidate_where(|_, entry| is_gone(entry.virtual_address));
+                }
+            }
+            return;
+        }
         let Change { unmapped, resized } = self.address_space.note(event);
         if let Some(unmapped) = unmapped {
             self.invalidate_pages(|address| unmapped.contains(&address));
@@ -683,7 +594,7 @@ impl RadixEngine {
         let leaf = (page_shift - SMALL_SHIFT) / self.table.index_bits + 1;
         let mut level = self.table.levels;
         for (cached, _, cache) in &mut self.walk_caches {
-            if *cached > leaf && cache.lookup(address, 0).is_some() {
+            if *cached > leaf && cache.lookup(address, asid(address)).is_some() {
                 level = *cached - 1;
                 break;
             }
@@ -717,6 +628,7 @@ impl RadixEngine {
                     let entry = TlbEntry {
                         virtual_address: address & !((1 << *shift) - 1),
                         page_shift: *shift,
+                        asid: asid(address),
                         ..TlbEntry::default()
                     };
                     cache.insert(entry, Partition::Normal);

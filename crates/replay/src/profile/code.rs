@@ -26,7 +26,7 @@ pub struct CodeCost {
 
 impl CodeCost {
     /// What was added after `before`.
-    pub(super) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             instructions: self.instructions - before.instructions,
             walks: self.walks - before.walks,

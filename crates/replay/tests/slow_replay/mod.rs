@@ -4,11 +4,12 @@
 //! It shares with the library only what is not under test here: the machine's description, the
 //! random generator (so that both draw alike), the remapping and the frames, and the order of causes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use mmulab_hardware::{Partition, Random, Replacement};
 use mmulab_machine as machine;
 use mmulab_machine::{Addressing, CacheLevel, Organisation, Pages, ReplayMachine, WalkStart};
+use mmulab_replay::Outcome;
 use mmulab_replay::{Frames, Remapping};
 use mmulab_trace::{AccessKind, Block, Event};
 
@@ -41,7 +42,13 @@ impl Counts {
         account.1 += cycles;
     }
 
-    fn cycles(&self) -> u64 {
+    /// Walks that radix tables led to.
+    #[allow(dead_code)] // Not every test asks.
+    pub fn walks(&self) -> u64 {
+        self.causes.get("uhandler").map_or(0, |(count, _)| *count)
+    }
+
+    pub fn cycles(&self) -> u64 {
         self.causes.values().map(|(_, cycles)| cycles).sum()
     }
 }
@@ -162,6 +169,8 @@ pub struct Slow {
     dtlb: Vec<SlowTlb>,
     stlb: Vec<SlowTlb>,
     walk_caches: BTreeMap<u32, SlowTlb>,
+    /// Address spaces in the order in which they got their identifier.
+    with_identifier: VecDeque<u32>,
     remapping: Remapping,
     frames: Frames,
     has_physical: bool,
@@ -281,12 +290,14 @@ impl Slow {
             large: HashMap::new(),
             fragmentation: Random::stream(seed, 140),
             touched: HashSet::new(),
+            with_identifier: VecDeque::new(),
             instructions: 0,
             machine: machine.clone(),
         }
     }
 
     /// Learns of a mapping before the program starts; the remapping knows all of them at once.
+    #[allow(dead_code)] // Not every test replays 32-bit machines.
     pub fn learn_mapping(&mut self, event: &Event) {
         if let Event::Map { address, length_bytes, .. } = event {
             self.remapping.map(*address, *length_bytes);
@@ -300,6 +311,7 @@ impl Slow {
                 (*address, *length_bytes, name.as_str())
             }
             Event::Unmap { address, length_bytes } => (*address, *length_bytes, "/nothing"),
+            Event::AddressSpace(space) => return self.switch_to(*space),
             Event::Thread(_) | Event::Mark { .. } => return,
         };
         let Organisation::Radix(table) = &self.machine.organisation else { return };
@@ -334,6 +346,22 @@ impl Slow {
                 self.touched.extend(block * 512..(block + 1) * 512);
                 let cycles = self.machine.interrupts.promotion_cycles.unwrap_or(0);
                 self.counts.add("promotion", u64::from(cycles));
+            }
+        }
+    }
+
+    /// Another program runs. The oldest identifier goes to it where it has none.
+    fn switch_to(&mut self, space: u32) {
+        let Organisation::Radix(table) = &self.machine.organisation else { return };
+        if self.with_identifier.contains(&space) {
+            return;
+        }
+        self.with_identifier.push_back(space);
+        if self.with_identifier.len() > table.address_spaces.unwrap() as usize {
+            let gone = u64::from(self.with_identifier.pop_front().unwrap());
+            let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
+            for tlb in all.chain(self.walk_caches.values_mut()) {
+                tlb.drop_where(|(page, _)| page >> 57 == gone);
             }
         }
     }
@@ -775,6 +803,7 @@ impl Slow {
     }
 
     /// Forgets what was counted so far.
+    #[allow(dead_code)] // Not every test warms up.
     pub fn end_warm_up(&mut self) {
         self.counts = Counts::default();
         self.instructions = 0;
@@ -794,5 +823,34 @@ impl Slow {
                 self.counts.causes.insert("cow-interrupt", (faults, faults * cost));
             }
         }
+    }
+}
+
+/// What the slow model counts, from an outcome.
+pub fn counts_of(outcome: &Outcome) -> Counts {
+    let nonzero = |pairs: Vec<(String, u64)>| -> BTreeMap<String, u64> {
+        pairs.into_iter().filter(|&(_, count)| count > 0).collect()
+    };
+    let caches = &outcome.caches;
+    let tlbs = &outcome.tlbs;
+    Counts {
+        causes: outcome
+            .causes
+            .iter()
+            .filter(|cause| (cause.count, cause.cycles) != (0, 0))
+            .map(|cause| (cause.name, (cause.count, cause.cycles)))
+            .collect(),
+        cache_misses: nonzero(caches.iter().map(|c| (c.name.clone(), c.misses)).collect()),
+        write_backs: nonzero(caches.iter().map(|c| (c.name.clone(), c.write_backs)).collect()),
+        tlb_misses: nonzero(tlbs.iter().map(|t| (t.name.clone(), t.misses)).collect()),
+        nested_misses: tlbs.iter().map(|tlb| tlb.nested_misses).sum(),
+        pages: outcome
+            .pages
+            .iter()
+            .map(|page| {
+                let walks = page.fetch_walks + page.data_walks;
+                ((page.address, page.size_bytes), (walks, page.cycles))
+            })
+            .collect(),
     }
 }
