@@ -79,9 +79,7 @@ def test_results_name_the_schedule(trace: Path) -> None:
         ([*SCHEDULE, "-m", "zen5", "--time-slice-instructions", "0"], "--time-slice-instructions"),
     ],
 )
-def test_what_cannot_be_scheduled_is_said(
-    trace: Path, arguments: list[str], expected: str
-) -> None:
+def test_what_cannot_be_scheduled_is_said(trace: Path, arguments: list[str], expected: str) -> None:
     finished = mmulab("replay", trace, *arguments)
     assert finished.status == 2
     assert expected in finished.error_line

@@ -227,60 +227,158 @@ pub struct Radix {
     /// replay several programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_spaces: Option<u32>,
+    /// The tables of a hypervisor, for a program in a virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
 }
 
 impl Radix {
     fn check(&self) -> Result<(), ConfigurationError> {
-        if !(1..=5).contains(&self.levels) {
-            return Err(ConfigurationError::new(
-                "organisation.levels",
-                format!("{} is not between 1 and 5", self.levels),
-            ));
-        }
-        if !(1..=16).contains(&self.index_bits) {
-            return Err(ConfigurationError::new(
-                "organisation.index_bits",
-                format!("{} is not between 1 and 16", self.index_bits),
-            ));
-        }
+        check_levels("organisation", self.levels, self.index_bits, self.pte_bytes)?;
         if self.address_spaces == Some(0) {
             return Err(ConfigurationError::new(
                 "organisation.address_spaces",
                 "must be at least 1; with 1 a switch empties the TLBs",
             ));
         }
-        if !matches!(self.pte_bytes, 4 | 8 | 16) {
-            return Err(ConfigurationError::new(
-                "organisation.pte_bytes",
-                format!("{} is not 4, 8 or 16", self.pte_bytes),
-            ));
+        let caches = [&self.walk_cache_level_2, &self.walk_cache_level_3, &self.walk_cache_level_4];
+        check_walk_caches("organisation", self.levels, caches)?;
+        self.host.as_ref().map_or(Ok(()), Host::check)
+    }
+}
+
+/// The second dimension of walks: a hypervisor's tables map what the operating system takes for physical memory, its
+/// tables included. x86: nested or extended page tables; ARM: stage 2; RISC-V: G-stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// The pages by which the hypervisor maps the guest's memory; "none" where the program runs on the computer itself.
+    pub pages: HostPages,
+    /// What the guest takes for its physical memory.
+    pub guest_memory_bytes: u64,
+    /// Levels of the hypervisor's table.
+    pub levels: u32,
+    /// Bits of the guest-physical address that index one level.
+    pub index_bits: u32,
+    /// Size of an entry.
+    pub pte_bytes: u64,
+    /// Holds entries of level 2 of the hypervisor's table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache_level_2: Option<WalkCache>,
+    /// Holds entries of level 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache_level_3: Option<WalkCache>,
+    /// Holds entries of level 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache_level_4: Option<WalkCache>,
+    /// Holds translations of guest-physical pages, as long as the hypervisor's, for walks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested_tlb: Option<WalkCache>,
+}
+
+/// The pages by which a hypervisor maps its guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HostPages {
+    /// There is no hypervisor.
+    #[serde(rename = "none")]
+    None,
+    /// 4 KiB.
+    #[serde(rename = "4K")]
+    Small,
+    /// 2 MiB.
+    #[serde(rename = "2M")]
+    Large,
+    /// 1 GiB.
+    #[serde(rename = "1G")]
+    Huge,
+}
+
+impl HostPages {
+    /// log2 of their size.
+    pub fn shift(self) -> Option<u32> {
+        match self {
+            HostPages::None => None,
+            HostPages::Small => Some(12),
+            HostPages::Large => Some(21),
+            HostPages::Huge => Some(30),
         }
-        for (level, cache) in [
-            (2, &self.walk_cache_level_2),
-            (3, &self.walk_cache_level_3),
-            (4, &self.walk_cache_level_4),
-        ] {
-            let Some(cache) = cache else { continue };
-            let path = format!("organisation.walk_cache_level_{level}");
-            if level > self.levels {
-                return Err(ConfigurationError::new(
-                    path,
-                    format!("lies above the {} levels", self.levels),
-                ));
-            }
-            // A walk cache is a small TLB; the rules of its shape are the same.
-            Tlb {
-                entries: cache.entries,
-                ways: cache.ways,
-                replacement: cache.replacement,
-                protected_entries: 0,
-                page_sizes: vec![PageSize::Size4K],
-                latency_cycles: 0,
-            }
-            .check(&path)?;
+    }
+}
+
+impl Host {
+    fn check(&self) -> Result<(), ConfigurationError> {
+        check_levels("organisation.host", self.levels, self.index_bits, self.pte_bytes)?;
+        let caches = [&self.walk_cache_level_2, &self.walk_cache_level_3, &self.walk_cache_level_4];
+        check_walk_caches("organisation.host", self.levels, caches)?;
+        if let Some(tlb) = &self.nested_tlb {
+            check_walk_cache("organisation.host.nested_tlb", tlb)?;
+        }
+        let bytes = self.guest_memory_bytes;
+        if !bytes.is_power_of_two() || !(1 << 30..=1 << 36).contains(&bytes) {
+            return Err(ConfigurationError::new(
+                "organisation.host.guest_memory_bytes",
+                format!("{bytes} is not a power of two between 1 GiB and 64 GiB"),
+            ));
         }
         Ok(())
     }
+}
+
+fn check_levels(
+    path: &str,
+    levels: u32,
+    index_bits: u32,
+    pte_bytes: u64,
+) -> Result<(), ConfigurationError> {
+    if !(1..=5).contains(&levels) {
+        return Err(ConfigurationError::new(
+            format!("{path}.levels"),
+            format!("{levels} is not between 1 and 5"),
+        ));
+    }
+    if !(1..=16).contains(&index_bits) {
+        return Err(ConfigurationError::new(
+            format!("{path}.index_bits"),
+            format!("{index_bits} is not between 1 and 16"),
+        ));
+    }
+    if !matches!(pte_bytes, 4 | 8 | 16) {
+        return Err(ConfigurationError::new(
+            format!("{path}.pte_bytes"),
+            format!("{pte_bytes} is not 4, 8 or 16"),
+        ));
+    }
+    Ok(())
+}
+
+/// Of levels 2 to 4, where they are.
+fn check_walk_caches(
+    path: &str,
+    levels: u32,
+    caches: [&Option<WalkCache>; 3],
+) -> Result<(), ConfigurationError> {
+    for (level, cache) in (2..).zip(caches) {
+        let Some(cache) = cache else { continue };
+        let path = format!("{path}.walk_cache_level_{level}");
+        if level > levels {
+            return Err(ConfigurationError::new(path, format!("lies above the {levels} levels")));
+        }
+        check_walk_cache(&path, cache)?;
+    }
+    Ok(())
+}
+
+/// A walk cache is a small TLB; the rules of its shape are the same.
+fn check_walk_cache(path: &str, cache: &WalkCache) -> Result<(), ConfigurationError> {
+    Tlb {
+        entries: cache.entries,
+        ways: cache.ways,
+        replacement: cache.replacement,
+        protected_entries: 0,
+        page_sizes: vec![PageSize::Size4K],
+        latency_cycles: 0,
+    }
+    .check(path)
 }
 
 /// Which pages the operating system gives the program.

@@ -49,6 +49,14 @@ pub enum Cause {
     RpteL3,
     /// An upper-level page-table entry was in no cache.
     RpteMem,
+    /// The tables of a hypervisor are walked.
+    HostWalk,
+    /// An entry of a hypervisor's table was not in the first level.
+    HpteL2,
+    /// An entry of a hypervisor's table was not in the second level, and there is a third.
+    HpteL3,
+    /// An entry of a hypervisor's table was in no cache.
+    HpteMem,
     /// Handler code was not in the first level.
     HandlerL2,
     /// Handler code was not in the second level, and there is a third.
@@ -72,7 +80,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    const NAMES: [&'static str; 29] = [
+    const NAMES: [&'static str; 33] = [
         "issue",
         "L1i-miss",
         "L2i-miss",
@@ -92,6 +100,10 @@ impl Cause {
         "rpte-L2",
         "rpte-L3",
         "rpte-MEM",
+        "host-walk",
+        "hpte-L2",
+        "hpte-L3",
+        "hpte-MEM",
         "handler-L2",
         "handler-L3",
         "handler-MEM",
@@ -155,6 +167,10 @@ impl mmulab_hardware::Cause for Cause {
         Cause::RpteL2,
         Cause::RpteL3,
         Cause::RpteMem,
+        Cause::HostWalk,
+        Cause::HpteL2,
+        Cause::HpteL3,
+        Cause::HpteMem,
         Cause::HandlerL2,
         Cause::HandlerL3,
         Cause::HandlerMem,
@@ -186,6 +202,8 @@ pub enum Tier {
     Kernel,
     /// Everything above, and the administrative data that a root handler loads.
     Root,
+    /// Entries of a hypervisor's table.
+    Host,
 }
 
 impl Tier {
@@ -195,6 +213,7 @@ impl Tier {
             Tier::User => Cause::Uhandler,
             Tier::Kernel => Cause::Khandler,
             Tier::Root => Cause::Rhandler,
+            Tier::Host => Cause::HostWalk,
         }
     }
 }
@@ -222,6 +241,7 @@ impl Role {
             Role::Pte(Tier::User) => (Cause::UpteL2, false),
             Role::Pte(Tier::Kernel) => (Cause::KpteL2, false),
             Role::Pte(Tier::Root) => (Cause::RpteL2, false),
+            Role::Pte(Tier::Host) => (Cause::HpteL2, false),
             Role::Handler => (Cause::HandlerL2, false),
         };
         // The program's misses are named after the level that missed, a walk's after the level that
@@ -253,6 +273,7 @@ mod tests {
         assert_eq!(names(Role::Pte(Tier::User), 2), ["upte-L2", "upte-MEM"]);
         assert_eq!(names(Role::Pte(Tier::Kernel), 1), ["kpte-MEM"]);
         assert_eq!(names(Role::Pte(Tier::Root), 3), ["rpte-L2", "rpte-L3", "rpte-MEM"]);
+        assert_eq!(names(Role::Pte(Tier::Host), 3), ["hpte-L2", "hpte-L3", "hpte-MEM"]);
         assert_eq!(names(Role::Handler, 2), ["handler-L2", "handler-MEM"]);
     }
 }

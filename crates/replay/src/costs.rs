@@ -1,7 +1,7 @@
 //! What the same events would cost on a machine that differs in costs alone.
 
 use mmulab_hardware::{Cause as _, Ledger};
-use mmulab_machine::{Organisation, PageSize, Pages, ReplayMachine, Tlb};
+use mmulab_machine::{HostPages, Organisation, PageSize, Pages, ReplayMachine, Tlb};
 
 use crate::attribution::{Attribution, Numbered};
 use crate::caches::miss_cycles;
@@ -34,7 +34,9 @@ fn without_costs(machine: &ReplayMachine) -> ReplayMachine {
     let Organisation::Radix(table) = &mut machine.organisation else { return machine };
     table.walk_overhead_cycles = 0;
     table.walk_step_cycles = 0;
-    if table.pages == Pages::Small {
+    table.host = table.host.take().filter(|host| host.pages != HostPages::None);
+    let is_small = table.host.as_ref().is_some_and(|host| host.pages == HostPages::Small);
+    if table.pages == Pages::Small || is_small {
         for array in [
             &mut machine.itlb,
             &mut machine.itlb_large,
@@ -75,6 +77,9 @@ pub(crate) fn at_costs_of<P: Numbered>(
                     account.count * u64::from(table.walk_overhead_cycles)
                         + result.walk_steps * u64::from(table.walk_step_cycles)
                 }
+                Organisation::Radix(table) if cause == Cause::HostWalk => {
+                    result.host_walk_steps * u64::from(table.walk_step_cycles)
+                }
                 _ => account.cycles,
             },
         };
@@ -88,6 +93,7 @@ pub(crate) fn at_costs_of<P: Numbered>(
         chains: result.chains.clone(),
         tlb_walks: result.tlb_walks,
         walk_steps: result.walk_steps,
+        host_walk_steps: result.host_walk_steps,
         attribution: Attribution::default(),
     }
 }
@@ -106,6 +112,7 @@ fn cost_of_one(cause: Cause, machine: &ReplayMachine) -> Option<u64> {
                 Role::Pte(Tier::User),
                 Role::Pte(Tier::Kernel),
                 Role::Pte(Tier::Root),
+                Role::Pte(Tier::Host),
                 Role::Handler,
             ];
             let missed =

@@ -10,8 +10,8 @@ const AREA_SHIFT: u32 = 36;
 
 /// Gives each page a frame when it is first touched, and keeps it.
 ///
-/// Pages of each size have an area of 64 GiB to themselves, from which frames are taken in order, or
-/// in a seeded permutation of that order.
+/// Pages of each size have an area of 64 GiB (a guest's: less) to themselves, from which frames are taken in order,
+/// or in a seeded permutation of that order.
 #[derive(Clone, Debug)]
 pub struct Frames {
     placement: Placement,
@@ -28,18 +28,28 @@ pub struct Frames {
 impl Frames {
     /// Memory of which nothing is in use.
     pub fn new(placement: Placement, seed: u64) -> Self {
-        Self::within(placement, seed, AREA_SHIFT, 1 << AREA_SHIFT)
+        Self::within(placement, Random::stream(seed, 3), AREA_SHIFT, 1 << AREA_SHIFT)
+    }
+
+    /// What a guest takes for its physical memory: areas of `1 << memory_shift` bytes each.
+    pub fn of_guest(placement: Placement, seed: u64, memory_shift: u32) -> Self {
+        Self::within(placement, Random::stream(seed, 3), memory_shift, 1 << AREA_SHIFT)
+    }
+
+    /// Memory of a hypervisor, whose pages are placed otherwise than its guest's.
+    pub fn of_host(placement: Placement, seed: u64) -> Self {
+        Self::within(placement, Random::stream(seed, 4), AREA_SHIFT, 1 << AREA_SHIFT)
     }
 
     /// Memory of a 32-bit machine: the lower 2 GiB, beneath the kernel's tables.
     pub fn new_32_bit(placement: Placement, seed: u64) -> Self {
-        Self::within(placement, seed, 31, 0)
+        Self::within(placement, Random::stream(seed, 3), 31, 0)
     }
 
-    fn within(placement: Placement, seed: u64, area_shift: u32, stride: u64) -> Self {
+    fn within(placement: Placement, mut random: Random, area_shift: u32, stride: u64) -> Self {
         Self {
             placement,
-            key: Random::stream(seed, 3).next_u64(),
+            key: random.next_u64(),
             area_shift,
             base: stride,
             frames: HashMap::new(),

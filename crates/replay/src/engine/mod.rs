@@ -322,6 +322,7 @@ impl<O: OnCacheMiss<C>, C: Caches> Counts<u32> for Engine<O, C> {
             caches: self.machine.counters(references),
             chains: self.organisation.chains(),
             walk_steps: 0,
+            host_walk_steps: 0,
             attribution: Attribution::default(),
         }
     }

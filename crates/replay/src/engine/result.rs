@@ -47,6 +47,8 @@ pub struct EngineResult<P> {
     pub tlb_walks: Option<u64>,
     /// Steps of hardware walks that cost cycles each.
     pub walk_steps: u64,
+    /// Likewise in a hypervisor's tables.
+    pub host_walk_steps: u64,
     /// Walks by page.
     pub attribution: Attribution<P>,
 }
@@ -81,6 +83,7 @@ impl<P: Numbered> EngineResult<P> {
         self.chains = self.chains.zip(before.chains.as_ref()).map(|(now, then)| now.since(then));
         self.tlb_walks = self.tlb_walks.zip(before.tlb_walks).map(|(now, then)| now - then);
         self.walk_steps -= before.walk_steps;
+        self.host_walk_steps -= before.host_walk_steps;
         self
     }
 }

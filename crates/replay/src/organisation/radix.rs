@@ -6,10 +6,9 @@
 
 mod identifiers;
 mod tlb_level;
+mod walker;
 
-use std::collections::HashMap;
-
-use mmulab_hardware::{GeometryError, Ledger, Partition, Random, Tlb, TlbEntry, TlbGeometry};
+use mmulab_hardware::{GeometryError, Ledger, Random};
 use mmulab_machine as machine;
 use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, LineCrossing, RoundRobin};
@@ -17,14 +16,14 @@ use mmulab_trace::{Event, LineCrossing, RoundRobin};
 use super::TlbCounters;
 use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
 use crate::attribution::{Attribution, Numbered, Sought};
-use crate::caches::{Caches, Hierarchy, Location, Side, replacement};
+use crate::caches::{Caches, Hierarchy, Location, Side};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::{Counts, EngineResult};
-use crate::frames::Frames;
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 use identifiers::Identifiers;
-use tlb_level::{TlbLevel, Translation, asid};
+use tlb_level::{TlbLevel, Translation};
+use walker::{Walker, no_such_pages};
 
 /// The causes of [`Cause::page_fault_cycles`], in their order.
 const PAGE_FAULTS: [Cause; 4] =
@@ -80,10 +79,7 @@ pub struct RadixEngine {
     sides: [FirstLevel; 2],
     second: TlbLevel,
     second_latency_cycles: u64,
-    /// By level: (level, log2 of what one entry covers, entries).
-    walk_caches: Vec<(u32, u32, Tlb<()>)>,
-    tables: HashMap<(u32, u64), u64>,
-    frames: Frames,
+    walker: Walker,
     address_space: AddressSpace,
     identifiers: Identifiers,
     /// Of faults for small, large and file pages, and of a promotion.
@@ -99,6 +95,7 @@ pub struct RadixEngine {
     walk_loads: u64,
     walks: u64,
     walk_steps: u64,
+    host_walk_steps: u64,
     attribution: Attribution<Page>,
     /// The accesses of the slice that span lines, and for each access of blocks that are fetched
     /// whether it writes; kept for their memory.
@@ -116,7 +113,7 @@ impl RadixEngine {
             return Err(GeometryError("organisation: is not radix".to_owned()));
         };
         let table = table.clone();
-        let level_shift = |level: u32| SMALL_SHIFT + table.index_bits * (level - 1);
+        let walker = Walker::new(machine, &table, seed)?;
         let smallest = match table.pages {
             Pages::Small | Pages::Mixed | Pages::OnFault => SMALL_SHIFT,
             Pages::Large => LARGE_SHIFT,
@@ -127,12 +124,10 @@ impl RadixEngine {
             Pages::Large | Pages::Mixed | Pages::OnFault => LARGE_SHIFT,
             Pages::Huge => 30,
         };
-        if !(1..=table.levels).any(|level| level_shift(level) == wanted) {
-            return Err(GeometryError(format!(
-                "organisation.pages: no level of {} index bits has pages of 2^{wanted} bytes",
-                table.index_bits
-            )));
+        if !walker.has_pages(wanted) {
+            return Err(no_such_pages("organisation.pages", table.index_bits, wanted));
         }
+        let smallest = walker.host_page_shift().map_or(smallest, |shift| shift.min(smallest));
         let side = |arrays: &[(&str, &Option<machine::Tlb>)], stream| {
             TlbLevel::new(arrays, seed, stream).map(|tlb| FirstLevel {
                 tlb,
@@ -141,28 +136,6 @@ impl RadixEngine {
                 known: None,
             })
         };
-        let mut walk_caches = Vec::new();
-        let described = [
-            (2, &table.walk_cache_level_2),
-            (3, &table.walk_cache_level_3),
-            (4, &table.walk_cache_level_4),
-        ];
-        for (level, cache) in described {
-            let Some(cache) = cache else { continue };
-            let shift = level_shift(level);
-            let geometry = TlbGeometry {
-                entries: cache.entries,
-                ways: cache.ways.count(u64::from(cache.entries)) as u32,
-                page_shifts: vec![shift],
-                protected_ways: 0,
-            };
-            let random = Random::stream(seed, 130 + u64::from(level));
-            let cache =
-                Tlb::new(&geometry, replacement(cache.replacement), random).map_err(|error| {
-                    GeometryError(format!("organisation.walk_cache_level_{level}: {error}"))
-                })?;
-            walk_caches.push((level, shift, cache));
-        }
         let mut caches = Hierarchy::new(machine, seed)?;
         let mut sides = [
             side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
@@ -194,9 +167,7 @@ impl RadixEngine {
                 .stlb
                 .as_ref()
                 .map_or(0, |stlb| u64::from(stlb.latency_cycles)),
-            walk_caches,
-            tables: HashMap::new(),
-            frames: Frames::new(machine.memory.placement, seed),
+            walker,
             address_space: AddressSpace::new(
                 table.pages,
                 machine.memory.fragmentation_percent.unwrap_or(0),
@@ -215,6 +186,7 @@ impl RadixEngine {
             walk_loads: 0,
             walks: 0,
             walk_steps: 0,
+            host_walk_steps: 0,
             attribution: Attribution::default(),
             crossings: Vec::new(),
             stores: Vec::new(),
@@ -230,9 +202,7 @@ impl RadixEngine {
             if let Some(gone) = self.identifiers.switch_to(*space) {
                 let is_gone = |address| RoundRobin::space(address) == gone;
                 self.invalidate_pages(is_gone);
-                for (_, _, cache) in &mut self.walk_caches {
-                    cache.invalidate_where(|_, entry| is_gone(entry.virtual_address));
-                }
+                self.walker.invalidate(u32::MAX, is_gone);
             }
             return;
         }
@@ -243,11 +213,7 @@ impl RadixEngine {
         for (block, is_large) in resized {
             let is_within = |address: u64| address >> LARGE_SHIFT == block >> LARGE_SHIFT;
             self.invalidate_pages(is_within);
-            for (_, shift, cache) in &mut self.walk_caches {
-                if *shift <= LARGE_SHIFT {
-                    cache.invalidate_where(|_, entry| is_within(entry.virtual_address));
-                }
-            }
+            self.walker.invalidate(LARGE_SHIFT, is_within);
             if is_large {
                 self.charge_page_faults(Cause::Promotion, 1);
             }
@@ -554,14 +520,11 @@ impl RadixEngine {
         let translation = match self.second.lookup(address) {
             Some(translation) => translation,
             None => {
-                self.walk(address, page_shift);
+                let translation = self.walk(address, page_shift);
                 sought = match side {
                     Side::Instruction => Sought::WalkForFetch,
                     Side::Data => Sought::WalkForData,
                 };
-                let page = address & !((1 << page_shift) - 1);
-                let frame = self.frames.physical_address(page, page_shift);
-                let translation = Translation { shift: page_shift, frame, slot: None };
                 self.second.insert(address, translation);
                 translation
             }
@@ -587,69 +550,33 @@ impl RadixEngine {
         entry
     }
 
-    /// Walks the table from the lowest level that a walk cache knows down to the page's entry.
-    fn walk(&mut self, address: u64, page_shift: u32) {
+    /// Walks the tables, whose entries come through the caches.
+    fn walk(&mut self, address: u64, page_shift: u32) -> Translation {
         self.walks += 1;
-        self.ledger.charge(Cause::Uhandler, u64::from(self.table.walk_overhead_cycles));
-        let leaf = (page_shift - SMALL_SHIFT) / self.table.index_bits + 1;
-        let mut level = self.table.levels;
-        for (cached, _, cache) in &mut self.walk_caches {
-            if *cached > leaf && cache.lookup(address, asid(address)).is_some() {
-                level = *cached - 1;
-                break;
-            }
-        }
-        while level >= leaf {
-            let entry = self.entry_address(level, address);
-            let tier = if level == leaf { Tier::User } else { Tier::Root };
-            let entry_level = match self.table.walk_starts_at {
-                WalkStart::L1d => 0,
-                WalkStart::L2 => 1.min(self.caches.levels() - 1),
-            };
-            self.walk_loads += u64::from(entry_level == 0);
-            self.walk_steps += 1;
-            self.ledger.charge_many(Cause::Uhandler, 0, u64::from(self.table.walk_step_cycles));
+        let Self { table, walker, caches, ledger, sides, .. } = self;
+        ledger.charge(Cause::Uhandler, u64::from(table.walk_overhead_cycles));
+        let entry_level = match table.walk_starts_at {
+            WalkStart::L1d => 0,
+            WalkStart::L2 => 1.min(caches.levels() - 1),
+        };
+        let (mut steps, mut host_steps) = (0, 0);
+        let (translation, host_walks) = walker.walk(address, page_shift, &mut |tier, entry| {
+            *if tier == Tier::Host { &mut host_steps } else { &mut steps } += 1;
             let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
-            let slot = self.caches.reference_slot(
-                Role::Pte(tier),
-                at,
-                false,
-                entry_level,
-                &mut self.ledger,
-            );
+            let slot = caches.reference_slot(Role::Pte(tier), at, false, entry_level, ledger);
             if let (Some(known), Some(slot), 0) =
-                (&mut self.sides[Side::Data as usize].known, slot, entry_level)
+                (&mut sides[Side::Data as usize].known, slot, entry_level)
             {
                 known.note_line(slot, at.virtual_address);
             }
-            if level > leaf {
-                let cache = self.walk_caches.iter_mut().find(|(cached, ..)| *cached == level);
-                if let Some((_, shift, cache)) = cache {
-                    let entry = TlbEntry {
-                        virtual_address: address & !((1 << *shift) - 1),
-                        page_shift: *shift,
-                        asid: asid(address),
-                        ..TlbEntry::default()
-                    };
-                    cache.insert(entry, Partition::Normal);
-                }
-            }
-            level -= 1;
-        }
-    }
-
-    /// Physical address of the entry for `address` in its table of `level` (1 is the last). A table
-    /// gets its frame when it is first walked through.
-    fn entry_address(&mut self, level: u32, address: u64) -> u64 {
-        let Radix { index_bits, pte_bytes, .. } = self.table;
-        let shift = SMALL_SHIFT + index_bits * (level - 1);
-        let index = (address >> shift) & ((1 << index_bits) - 1);
-        let covered = address.checked_shr(shift + index_bits).unwrap_or(0);
-        let table_shift = (index_bits + pte_bytes.trailing_zeros()).max(SMALL_SHIFT);
-        let frames = &mut self.frames;
-        let table =
-            *self.tables.entry((level, covered)).or_insert_with(|| frames.give(table_shift));
-        table + index * pte_bytes
+        });
+        let step_cycles = u64::from(table.walk_step_cycles);
+        ledger.charge_many(Cause::Uhandler, 0, steps * step_cycles);
+        ledger.charge_many(Cause::HostWalk, host_walks, host_steps * step_cycles);
+        self.walk_steps += steps;
+        self.host_walk_steps += host_steps;
+        self.walk_loads += if entry_level == 0 { steps + host_steps } else { 0 };
+        translation
     }
 }
 
@@ -680,6 +607,7 @@ impl Counts<Page> for RadixEngine {
             chains: None,
             tlb_walks: Some(self.walks),
             walk_steps: self.walk_steps,
+            host_walk_steps: self.host_walk_steps,
             attribution: Attribution::default(),
         }
     }

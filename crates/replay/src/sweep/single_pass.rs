@@ -125,6 +125,7 @@ impl Caches for SinglePass {
             Role::Handler | Role::Pte(Tier::User) => 1,
             Role::Pte(Tier::Kernel) => 2,
             Role::Pte(Tier::Root) => 3,
+            Role::Pte(Tier::Host) => unreachable!("32-bit machines have no hypervisor"),
         };
         self.sides[role.side() as usize].reference(role_index, at.virtual_address as u32);
     }

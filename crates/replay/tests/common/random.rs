@@ -123,8 +123,10 @@ pub fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), 0u32..3, any::<bool>());
     let tlb = (prop::sample::select(vec![8u32, 16, 24, 32, 128]), replacement(), any::<bool>());
     let pages = prop::sample::select(vec!["4K", "2M", "mixed", "on-fault", "1G"]);
-    (shape, l1, l2, switches, tlb, pages, 0u32..3).prop_map(
-        move |(is_study, l1, l2, switches, tlb, pages, ways)| {
+    // What a hypervisor has, where there is one, and entries of its nested TLB.
+    let host = (prop::sample::select(vec!["none", "none", "4K", "2M", "1G"]), 0u32..3);
+    (shape, l1, l2, switches, tlb, (pages, host), 0u32..3).prop_map(
+        move |(is_study, l1, l2, switches, tlb, (pages, host), ways)| {
             let (unified_l2, allocate, unified_l1, physical, random_frames) = switches;
             let mut set: Vec<(String, String)> = Vec::new();
             let mut put = |path: &str, value: &dyn ToString| {
@@ -164,6 +166,10 @@ pub fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                     put("interrupts.large_page_fault_cycles", &70_000);
                     put("interrupts.file_page_fault_cycles", &500);
                     put("interrupts.promotion_cycles", &90_000);
+                }
+                if name == "x86-64" {
+                    put("organisation.host.pages", &host.0);
+                    put("organisation.host.nested_tlb.entries", &(4 << host.1));
                 }
                 put("dtlb.entries", &tlb.0);
                 // 24 entries, fully associative, are no binary tree.

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use mmulab_hardware::{Partition, Random, Replacement};
 use mmulab_machine as machine;
-use mmulab_machine::{Addressing, CacheLevel, Organisation, Pages, ReplayMachine, WalkStart};
+use mmulab_machine::{
+    Addressing, CacheLevel, HostPages, Organisation, Pages, ReplayMachine, WalkStart,
+};
 use mmulab_replay::Outcome;
 use mmulab_replay::{Frames, Remapping};
 use mmulab_trace::{AccessKind, Block, Event};
@@ -93,6 +95,7 @@ enum Who {
     Upte,
     Kpte,
     Rpte,
+    Hpte,
     Handler,
 }
 
@@ -169,6 +172,11 @@ pub struct Slow {
     dtlb: Vec<SlowTlb>,
     stlb: Vec<SlowTlb>,
     walk_caches: BTreeMap<u32, SlowTlb>,
+    /// Of a hypervisor.
+    host_walk_caches: BTreeMap<u32, SlowTlb>,
+    nested_tlb: Option<SlowTlb>,
+    host_frames: Frames,
+    host_tables: HashMap<(u32, u64), u64>,
     /// Address spaces in the order in which they got their identifier.
     with_identifier: VecDeque<u32>,
     remapping: Remapping,
@@ -240,27 +248,17 @@ impl Slow {
                 .collect()
         };
         let mut walk_caches = BTreeMap::new();
+        let mut host = None;
         let mut user_space = 1 << 31;
         match &machine.organisation {
             Organisation::Radix(table) => {
-                for (level, cache) in [
-                    (2, &table.walk_cache_level_2),
-                    (3, &table.walk_cache_level_3),
-                    (4, &table.walk_cache_level_4),
-                ] {
-                    let Some(cache) = cache else { continue };
-                    let ways = cache.ways.count(u64::from(cache.entries)) as usize;
-                    let sets = cache.entries as usize / ways;
-                    let random = Random::stream(seed, 130 + u64::from(level));
-                    walk_caches.insert(
-                        level,
-                        SlowTlb {
-                            sets: SlowSets::new(sets, ways, policy(cache.replacement), random),
-                            sizes: vec![1 << (12 + table.index_bits * (level - 1))],
-                            entries: HashMap::new(),
-                        },
-                    );
-                }
+                let caches = [
+                    &table.walk_cache_level_2,
+                    &table.walk_cache_level_3,
+                    &table.walk_cache_level_4,
+                ];
+                walk_caches = slow_walk_caches(caches, table.index_bits, seed, 130);
+                host = table.host.clone().filter(|host| host.pages != HostPages::None);
             }
             organisation => user_space = mmulab_replay::user_space_bytes(organisation).unwrap(),
         }
@@ -277,11 +275,26 @@ impl Slow {
             ),
             stlb: tlbs(&[&machine.stlb, &machine.stlb_huge], 120),
             walk_caches,
+            host_walk_caches: host.as_ref().map_or_else(BTreeMap::new, |host| {
+                let caches =
+                    [&host.walk_cache_level_2, &host.walk_cache_level_3, &host.walk_cache_level_4];
+                slow_walk_caches(caches, host.index_bits, seed, 150)
+            }),
+            nested_tlb: host.as_ref().and_then(|host| {
+                let size = 1 << host.pages.shift().unwrap();
+                let random = Random::stream(seed, 150);
+                host.nested_tlb.as_ref().map(|cache| slow_walk_cache(cache, size, random))
+            }),
+            host_frames: Frames::of_host(machine.memory.placement, seed),
+            host_tables: HashMap::new(),
             remapping: Remapping::new(user_space),
-            frames: if radix {
-                Frames::new(machine.memory.placement, seed)
-            } else {
-                Frames::new_32_bit(machine.memory.placement, seed)
+            frames: match host {
+                Some(host) => {
+                    let shift = host.guest_memory_bytes.trailing_zeros();
+                    Frames::of_guest(machine.memory.placement, seed, shift)
+                }
+                None if radix => Frames::new(machine.memory.placement, seed),
+                None => Frames::new_32_bit(machine.memory.placement, seed),
             },
             chains: HashMap::new(),
             collisions: 0,
@@ -654,6 +667,7 @@ impl Slow {
             Who::Upte => ["upte-L2", "upte-L3", "upte-MEM"][goes_to],
             Who::Kpte => ["kpte-L2", "kpte-L3", "kpte-MEM"][goes_to],
             Who::Rpte => ["rpte-L2", "rpte-L3", "rpte-MEM"][goes_to],
+            Who::Hpte => ["hpte-L2", "hpte-L3", "hpte-MEM"][goes_to],
             Who::Handler => ["handler-L2", "handler-L3", "handler-MEM"][goes_to],
         };
         self.counts.add(cause, self.costs[level]);
@@ -717,8 +731,9 @@ impl Slow {
             self.walk_radix(address, size);
             self.counts.pages.entry((page, size)).or_default().0 += 1;
             let frame = self.frames.physical_address(page, size.trailing_zeros());
-            Self::insert(&mut self.stlb, address, (page, size), frame);
-            ((page, size), frame)
+            let (mapped, frame) = self.map_by_host(address, (page, size), frame);
+            Self::insert(&mut self.stlb, address, mapped, frame);
+            (mapped, frame)
         });
         let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
         Self::insert(side, address, translated, frame);
@@ -784,7 +799,12 @@ impl Slow {
                 .tables
                 .entry((level, prefix))
                 .or_insert_with(|| frames.give(bytes.max(PAGE).trailing_zeros()));
-            let entry = base + address / covered(level) % (1 << table.index_bits) * table.pte_bytes;
+            let mut entry =
+                base + address / covered(level) % (1 << table.index_bits) * table.pte_bytes;
+            let is_from_walk_cache = level == start && start != table.levels;
+            if !is_from_walk_cache {
+                entry = self.host_address(entry);
+            }
             let who = if level == leaf { Who::Upte } else { Who::Rpte };
             let at = (0xffff_8000_0000_0000 | entry, entry);
             let enters = match table.walk_starts_at {
@@ -800,6 +820,68 @@ impl Slow {
             }
         }
         self.counts.add("uhandler", cycles);
+    }
+
+    /// What of a guest's page the TLBs get: as much as is in one page of the hypervisor.
+    fn map_by_host(&mut self, address: u64, page: Entry, frame: u64) -> (Entry, u64) {
+        let size = self.host_page_bytes().map_or(page.1, |host| host.min(page.1));
+        let first = address / size * size;
+        ((first, size), self.host_address(frame + (first - page.0)))
+    }
+
+    fn host_page_bytes(&self) -> Option<u64> {
+        let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
+        Some(1 << table.host.as_ref()?.pages.shift()?)
+    }
+
+    /// Where a guest-physical address is.
+    fn host_address(&mut self, address: u64) -> u64 {
+        let Some(size) = self.host_page_bytes() else { return address };
+        let Organisation::Radix(table) = self.machine.organisation.clone() else { unreachable!() };
+        let host = table.host.unwrap();
+        let page = address / size * size;
+        let nested = self.nested_tlb.as_mut();
+        if let Some((_, frame)) = nested.and_then(|tlb| tlb.lookup(address)) {
+            return frame + (address - page);
+        }
+        let covered = |level: u32| 1u64 << (12 + host.index_bits * (level - 1));
+        let leaf = (1..=host.levels).find(|&level| covered(level) == size).unwrap();
+        let mut start = host.levels;
+        for (&level, cache) in &mut self.host_walk_caches {
+            if level > leaf && cache.lookup(address).is_some() {
+                start = level - 1;
+                break;
+            }
+        }
+        let mut cycles = 0;
+        for level in (leaf..=start).rev() {
+            cycles += u64::from(table.walk_step_cycles);
+            let bytes = host.pte_bytes << host.index_bits;
+            let frames = &mut self.host_frames;
+            let prefix = (address / covered(level)) >> host.index_bits;
+            let base = *self
+                .host_tables
+                .entry((level, prefix))
+                .or_insert_with(|| frames.give(bytes.max(PAGE).trailing_zeros()));
+            let entry = base + address / covered(level) % (1 << host.index_bits) * host.pte_bytes;
+            let enters = match table.walk_starts_at {
+                WalkStart::L1d => 0,
+                WalkStart::L2 => 1.min(self.paths[1].len() - 1),
+            };
+            self.cache(Who::Hpte, (0xffff_8000_0000_0000 | entry, entry), false, enters);
+            if level > leaf
+                && let Some(cache) = self.host_walk_caches.get_mut(&level)
+            {
+                let base = address / covered(level) * covered(level);
+                cache.insert((base, covered(level)), 0, Partition::Normal);
+            }
+        }
+        self.counts.add("host-walk", cycles);
+        let frame = self.host_frames.physical_address(page, size.trailing_zeros());
+        if let Some(tlb) = &mut self.nested_tlb {
+            tlb.insert((page, size), frame, Partition::Normal);
+        }
+        frame + (address - page)
     }
 
     /// Forgets what was counted so far.
@@ -823,6 +905,32 @@ impl Slow {
                 self.counts.causes.insert("cow-interrupt", (faults, faults * cost));
             }
         }
+    }
+}
+
+fn slow_walk_caches(
+    caches: [&Option<machine::WalkCache>; 3],
+    index_bits: u32,
+    seed: u64,
+    first_stream: u64,
+) -> BTreeMap<u32, SlowTlb> {
+    (2..)
+        .zip(caches)
+        .filter_map(|(level, cache)| {
+            let random = Random::stream(seed, first_stream + u64::from(level));
+            let covered = 1 << (12 + index_bits * (level - 1));
+            Some((level, slow_walk_cache(cache.as_ref()?, covered, random)))
+        })
+        .collect()
+}
+
+fn slow_walk_cache(cache: &machine::WalkCache, covered: u64, random: Random) -> SlowTlb {
+    let ways = cache.ways.count(u64::from(cache.entries)) as usize;
+    let sets = cache.entries as usize / ways;
+    SlowTlb {
+        sets: SlowSets::new(sets, ways, policy(cache.replacement), random),
+        sizes: vec![covered],
+        entries: HashMap::new(),
     }
 }
 

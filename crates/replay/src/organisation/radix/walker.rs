@@ -1,0 +1,289 @@
+//! The hardware walker: a program's tables, and under a hypervisor the host's tables that map them.
+
+use std::collections::HashMap;
+
+use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
+use mmulab_machine as machine;
+use mmulab_machine::{Radix, ReplayMachine};
+
+use super::tlb_level::{Translation, asid};
+use crate::address_space::SMALL_SHIFT;
+use crate::caches::replacement;
+use crate::cause::Tier;
+use crate::frames::Frames;
+
+/// Walks tables and gives pages, and tables, their frames. It knows no data caches: each table entry that it loads
+/// goes to a function of the caller, with its tier and its physical address.
+#[derive(Clone, Debug)]
+pub(super) struct Walker {
+    table: Table,
+    /// Of the program's pages and tables; guest-physical where there is a host.
+    frames: Frames,
+    host: Option<Host>,
+}
+
+/// The second dimension: the tables by which a hypervisor maps guest-physical memory.
+#[derive(Clone, Debug)]
+struct Host {
+    table: Table,
+    frames: Frames,
+    page_shift: u32,
+    /// Guest-physical pages with their frames.
+    nested_tlb: Option<Tlb<u64>>,
+}
+
+/// A multi-level table, and the caches of its upper-level entries.
+#[derive(Clone, Debug)]
+struct Table {
+    levels: u32,
+    index_bits: u32,
+    pte_bytes: u64,
+    walk_caches: Vec<WalkCache>,
+    /// Physical address by level and covered addresses; one gets its frame when it is first walked through.
+    tables: HashMap<(u32, u64), u64>,
+}
+
+/// A cache of entries of one level.
+#[derive(Clone, Debug)]
+struct WalkCache {
+    level: u32,
+    /// log2 of what an entry covers.
+    shift: u32,
+    entries: Tlb<()>,
+}
+
+impl Walker {
+    /// # Errors
+    /// A part of it is impossible.
+    pub(super) fn new(
+        machine: &ReplayMachine,
+        radix: &Radix,
+        seed: u64,
+    ) -> Result<Self, GeometryError> {
+        // Streams from 130 on belong to the program's walk caches, from 150 on to the host.
+        let table = Table::new(
+            (radix.levels, radix.index_bits, radix.pte_bytes),
+            [&radix.walk_cache_level_2, &radix.walk_cache_level_3, &radix.walk_cache_level_4],
+            "organisation",
+            |level| Random::stream(seed, 130 + u64::from(level)),
+        )?;
+        let placement = machine.memory.placement;
+        let host = radix.host.as_ref().filter(|host| host.pages.shift().is_some());
+        let frames = match host {
+            Some(host) => Frames::of_guest(placement, seed, host.guest_memory_bytes.ilog2()),
+            None => Frames::new(placement, seed),
+        };
+        let host = host.map(|host| Host::new(host, placement, seed)).transpose()?;
+        Ok(Self { table, frames, host })
+    }
+
+    /// log2 of the host's pages, where there is a host.
+    pub(super) fn host_page_shift(&self) -> Option<u32> {
+        self.host.as_ref().map(|host| host.page_shift)
+    }
+
+    /// Whether some level has pages of `1 << page_shift` bytes.
+    pub(super) fn has_pages(&self, page_shift: u32) -> bool {
+        self.table.has_pages(page_shift)
+    }
+
+    /// Translates `address`, in a page of `1 << page_shift` bytes, by a walk from the lowest level that a walk cache
+    /// knows. What comes out is as large as the smaller one of that page and the host's. The second result is the number
+    /// of walks in the host's tables.
+    ///
+    /// A walk cache knows where the next table is in the host's memory: Intel SDM 3C, 29.4.1, combined mappings. All other
+    /// addresses of tables, and the one of the page, are the guest's, and the host translates them.
+    pub(super) fn walk(
+        &mut self,
+        address: u64,
+        page_shift: u32,
+        load: &mut impl FnMut(Tier, u64),
+    ) -> (Translation, u64) {
+        let Self { table, frames, host } = self;
+        let mut host_walks = 0;
+        let leaf = table.level_of(page_shift);
+        let top = table.first_level(address, leaf);
+        for level in (leaf..=top).rev() {
+            let mut entry = table.entry_address(level, address, frames);
+            let is_known = level == top && top < table.levels;
+            if let Some(host) = host.as_mut().filter(|_| !is_known) {
+                entry = host.translate(entry, &mut host_walks, load);
+            }
+            load(if level == leaf { Tier::User } else { Tier::Root }, entry);
+            if level > leaf {
+                table.remember(level, address);
+            }
+        }
+        let shift = host.as_ref().map_or(page_shift, |host| host.page_shift.min(page_shift));
+        let page = address & !((1 << page_shift) - 1);
+        let piece = address & ((1 << page_shift) - 1) & !((1 << shift) - 1);
+        let mut frame = frames.physical_address(page, page_shift) | piece;
+        if let Some(host) = host {
+            frame = host.translate(frame, &mut host_walks, load);
+        }
+        (Translation { shift, frame, slot: None }, host_walks)
+    }
+
+    /// Drops what the program's walk caches know of addresses that are `within` something, down to where an entry covers
+    /// more than `1 << most_shift` bytes. What the host maps stays.
+    pub(super) fn invalidate(&mut self, most_shift: u32, within: impl Fn(u64) -> bool) {
+        for cache in self.table.walk_caches.iter_mut().filter(|cache| cache.shift <= most_shift) {
+            cache.entries.invalidate_where(|_, entry| within(entry.virtual_address));
+        }
+    }
+}
+
+impl Host {
+    fn new(
+        host: &machine::Host,
+        placement: machine::Placement,
+        seed: u64,
+    ) -> Result<Self, GeometryError> {
+        let table = Table::new(
+            (host.levels, host.index_bits, host.pte_bytes),
+            [&host.walk_cache_level_2, &host.walk_cache_level_3, &host.walk_cache_level_4],
+            "organisation.host",
+            |level| Random::stream(seed, 150 + u64::from(level)),
+        )?;
+        let page_shift = host.pages.shift().unwrap_or(SMALL_SHIFT);
+        if !table.has_pages(page_shift) {
+            return Err(no_such_pages("organisation.host.pages", host.index_bits, page_shift));
+        }
+        let nested_tlb = host.nested_tlb.as_ref().map(|cache| {
+            cache_of(cache, page_shift, Random::stream(seed, 150))
+                .map_err(|error| GeometryError(format!("organisation.host.nested_tlb: {error}")))
+        });
+        let frames = Frames::of_host(placement, seed);
+        Ok(Self { table, frames, page_shift, nested_tlb: nested_tlb.transpose()? })
+    }
+
+    /// Where a guest-physical address is in the host's memory.
+    fn translate(
+        &mut self,
+        address: u64,
+        host_walks: &mut u64,
+        load: &mut impl FnMut(Tier, u64),
+    ) -> u64 {
+        let Self { table, frames, page_shift, nested_tlb } = self;
+        let offset = address & ((1 << *page_shift) - 1);
+        if let Some(tlb) = nested_tlb
+            && let Some(slot) = tlb.lookup(address, 0)
+        {
+            return tlb.payload(slot) | offset;
+        }
+        *host_walks += 1;
+        let leaf = table.level_of(*page_shift);
+        for level in (leaf..=table.first_level(address, leaf)).rev() {
+            load(Tier::Host, table.entry_address(level, address, frames));
+            if level > leaf {
+                table.remember(level, address);
+            }
+        }
+        let frame = frames.physical_address(address - offset, *page_shift);
+        if let Some(tlb) = nested_tlb {
+            let virtual_address = address - offset;
+            let entry = TlbEntry {
+                virtual_address,
+                page_shift: *page_shift,
+                payload: frame,
+                ..TlbEntry::default()
+            };
+            tlb.insert(entry, Partition::Normal);
+        }
+        frame | offset
+    }
+}
+
+impl Table {
+    fn new(
+        (levels, index_bits, pte_bytes): (u32, u32, u64),
+        walk_caches: [&Option<machine::WalkCache>; 3],
+        path: &str,
+        random: impl Fn(u32) -> Random,
+    ) -> Result<Self, GeometryError> {
+        let mut table =
+            Self { levels, index_bits, pte_bytes, walk_caches: Vec::new(), tables: HashMap::new() };
+        for (level, cache) in (2..).zip(walk_caches) {
+            let Some(cache) = cache else { continue };
+            let shift = table.shift(level);
+            let entries = cache_of(cache, shift, random(level)).map_err(|error| {
+                GeometryError(format!("{path}.walk_cache_level_{level}: {error}"))
+            })?;
+            table.walk_caches.push(WalkCache { level, shift, entries });
+        }
+        Ok(table)
+    }
+
+    /// log2 of what one entry of a level (1 is the last) covers.
+    fn shift(&self, level: u32) -> u32 {
+        SMALL_SHIFT + self.index_bits * (level - 1)
+    }
+
+    fn has_pages(&self, page_shift: u32) -> bool {
+        (1..=self.levels).any(|level| self.shift(level) == page_shift)
+    }
+
+    /// The level of whose entries each maps a page of `1 << page_shift` bytes.
+    fn level_of(&self, page_shift: u32) -> u32 {
+        (page_shift - SMALL_SHIFT) / self.index_bits + 1
+    }
+
+    /// Where a walk down to level `leaf` begins: below the lowest entry that a walk cache knows, or at the root.
+    fn first_level(&mut self, address: u64, leaf: u32) -> u32 {
+        for WalkCache { level, entries, .. } in &mut self.walk_caches {
+            if *level > leaf && entries.lookup(address, asid(address)).is_some() {
+                return *level - 1;
+            }
+        }
+        self.levels
+    }
+
+    /// Physical address of the entry for `address` in its table of `level`. A table gets its frame when it is
+    /// first walked through.
+    fn entry_address(&mut self, level: u32, address: u64, frames: &mut Frames) -> u64 {
+        let Self { index_bits, pte_bytes, .. } = *self;
+        let shift = self.shift(level);
+        let index = (address >> shift) & ((1 << index_bits) - 1);
+        let covered = address.checked_shr(shift + index_bits).unwrap_or(0);
+        let table_shift = (index_bits + pte_bytes.trailing_zeros()).max(SMALL_SHIFT);
+        let table =
+            *self.tables.entry((level, covered)).or_insert_with(|| frames.give(table_shift));
+        table + index * pte_bytes
+    }
+
+    /// Puts the entry of `level` that was loaded for `address` into the level's walk cache.
+    fn remember(&mut self, level: u32, address: u64) {
+        let Some(cache) = self.walk_caches.iter_mut().find(|cache| cache.level == level) else {
+            return;
+        };
+        let entry = TlbEntry {
+            virtual_address: address & !((1 << cache.shift) - 1),
+            page_shift: cache.shift,
+            asid: asid(address),
+            ..TlbEntry::default()
+        };
+        cache.entries.insert(entry, Partition::Normal);
+    }
+}
+
+/// A TLB of the shape of a walk cache, of entries that cover `1 << shift` bytes.
+fn cache_of<P: Copy + Default>(
+    cache: &machine::WalkCache,
+    shift: u32,
+    random: Random,
+) -> Result<Tlb<P>, GeometryError> {
+    let geometry = TlbGeometry {
+        entries: cache.entries,
+        ways: cache.ways.count(u64::from(cache.entries)) as u32,
+        page_shifts: vec![shift],
+        protected_ways: 0,
+    };
+    Tlb::new(&geometry, replacement(cache.replacement), random)
+}
+
+/// The error for pages that no level of a table has.
+pub(super) fn no_such_pages(path: &str, index_bits: u32, page_shift: u32) -> GeometryError {
+    GeometryError(format!(
+        "{path}: no level of {index_bits} index bits has pages of 2^{page_shift} bytes"
+    ))
+}
