@@ -39,13 +39,14 @@ def file_provenance(file: str | os.PathLike[str]) -> dict[str, Any]:
 def schedule_provenance(traces: Sequence[Path], time_slice_instructions: int) -> dict[str, Any]:
     """What identifies programs that take turns: the `schedule`, and as `trace` all of it under one name
     and one SHA-256. Raises `TraceError` where a trace cannot be read."""
+    sources = [trace_provenance(trace) for trace in traces]
     schedule = {
         "kind": "round-robin",
         "time_slice_instructions": time_slice_instructions,
-        "traces": [trace_provenance(trace) for trace in traces],
+        "traces": sources,
     }
-    sizes = [trace["bytes"] for trace in schedule["traces"]]
-    name = " + ".join(trace["name"] for trace in schedule["traces"])
+    sizes = [source["bytes"] for source in sources]
+    name = " + ".join(source["name"] for source in sources)
     trace = {
         "name": f"{name} (round-robin, {time_slice_instructions} instructions)",
         "bytes": None if None in sizes else sum(sizes),
