@@ -76,6 +76,7 @@ def test_the_inverted_table_of_the_study_stands_where_the_guess_has_it():
 
 def test_an_unknown_paper_is_refused():
     with pytest.raises(
-        ValueError, match="unknown paper 'x'; known: vm-study-1998, fass-2003, fcse-2009"
+        ValueError,
+        match="unknown paper 'x'; known: vm-study-1998, fass-2003, fcse-2009, tlb-migration-2018",
     ):
         papers.reproduce("x")

@@ -13,7 +13,7 @@ from mmulab.errors import InputError
 
 SOURCES = Path(__file__).parent / "guest_sources"
 """In a checkout a link to the project's `guests/`; in a wheel the sources themselves."""
-FOLDERS = {"microkernel": "microkernel", "timing": "timing"}
+FOLDERS = {"microkernel": "microkernel", "timing": "timing", "migration": "migration"}
 """The folder whose Makefile builds an image, by the word that its name begins with."""
 COMPILER = "arm-none-eabi-gcc"
 

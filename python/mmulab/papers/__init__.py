@@ -24,6 +24,7 @@ PAPERS = {
     "vm-study-1998": "mmulab.papers.vm_study_1998",
     "fass-2003": "mmulab.papers.fass_2003",
     "fcse-2009": "mmulab.papers.fcse_2009",
+    "tlb-migration-2018": "mmulab.papers.tlb_migration_2018",
 }
 """What users type, and the module that does it."""
 

@@ -1,0 +1,246 @@
+/* TLB migration on one Cortex-A7 with what the core has, as the thesis of 2018 measured it (chapter 4): reading
+ * the TLB by the operations of coprocessor 15, PLD over consecutive pages, and the whole of a migration, with
+ * interrupts off. Prints one line a point: a name, the number of pages, and medians of RUNS runs in cycles.
+ */
+#include "../multicore/machine.h"
+
+#ifndef RUNS
+#define RUNS 2500
+#endif
+
+enum {
+    PAGE = 4096,
+    MOST_PAGES = 64,
+    APART = 17,                     /* pages from one to the next of the 68 KB benchmark */
+    MEASURED = 0xa0000000,          /* where the pages are, and their frames */
+    FRAMES = 0x44000000,
+    TABLES = 0x40300000,            /* second-level tables of this memory */
+    SPACE = 1,                      /* the address space that runs */
+    ENTRIES = 256, WAYS = 2,
+    OFFSET = 0x440,                 /* of the second access in a page, which finds nothing in the cache */
+    EVENT_REFILL = 0x03, EVENT_ACCESS = 0x04,
+};
+
+/* What is measured of one run. */
+enum { COLD, MIGRATED, RESTORE, SAVE, FIGURES };
+
+static word figures[FIGURES][RUNS];
+static word saved[ENTRIES];
+
+static inline word cycles(void)
+{
+    word value;
+    __asm__ volatile("mrc p15, 0, %0, c9, c13, 0" : "=r"(value) : : "memory");
+    return value;
+}
+
+static inline word events(void)
+{
+    word value;
+    __asm__ volatile("mrc p15, 0, %0, c9, c13, 2" : "=r"(value) : : "memory");
+    return value;
+}
+
+static void start_counters(word event)
+{
+    WRITE_CP15(7, c9, c12, 0);
+    WRITE_CP15(0, c9, c12, 5);
+    WRITE_CP15(event, c9, c13, 1);
+    WRITE_CP15(0x8000000f, c9, c12, 1);
+}
+
+static void map_measured(void)
+{
+    word pages = MOST_PAGES * APART;
+    for (word page = 0; page < pages; page++)
+        set_entry(TABLES, page, FRAMES + page * PAGE | SMALL_PAGE | NORMAL | READ_WRITE | NOT_GLOBAL);
+    for (word table = 0; table < (pages + 255) / 256; table++)
+        set_entry(TABLE, (MEASURED >> 20) + table, TABLES + table * 1024 | 1);
+    complete();
+}
+
+/* Cleans and invalidates all lines of both levels by set and way, the first level first (ARM DDI 0406C,
+ * B2.2.7), and the TLB. */
+static void flush_all(void)
+{
+    for (word way = 0; way < 4; way++)
+        for (word set = 0; set < 128; set++)
+            WRITE_CP15(way << 30 | set << 6, c7, c14, 2);
+    complete();
+    for (word way = 0; way < 8; way++)
+        for (word set = 0; set < 1024; set++)
+            WRITE_CP15(way << 29 | set << 6 | 1 << 1, c7, c14, 2);
+    complete();
+    tlb_all_here();
+    complete();
+    synchronise();
+}
+
+__attribute__((noinline)) static word access_pages(word pages, word stride, word offset)
+{
+    word sum = 0, start = cycles();
+    for (word place = MEASURED + offset; pages; pages--, place += stride)
+        sum += *(volatile word *)place;
+    __asm__ volatile("" : : "r"(sum));
+    return cycles() - start;
+}
+
+/* An entry of the main TLB: the operation and the three data registers (ARM DDI 0464F, 6.6.3). */
+static inline word read_entry(word entry, word *middle)
+{
+    word low, high;
+    __asm__ volatile("mcr p15, 3, %3, c15, c4, 2\n\t"
+                     "mrc p15, 3, %0, c15, c0, 0\n\t"
+                     "mrc p15, 3, %1, c15, c0, 1\n\t"
+                     "mrc p15, 3, %2, c15, c0, 2"
+                     : "=&r"(low), "=&r"(*middle), "=&r"(high) : "r"(entry));
+    return low;
+}
+
+/* Reads all entries and keeps the addresses of those that are valid and of this space. */
+__attribute__((noinline)) static word save(word *count)
+{
+    word kept = 0, start = cycles();
+    for (word way = 0; way < WAYS; way++)
+        for (word index = 0; index < ENTRIES / WAYS; index++) {
+            word middle, low = read_entry(way << 31 | index, &middle);
+            /* Not global: bit 34; identifier of the space: bits 26 to 33. */
+            if (low & 1 && (middle & 7) == 4 && low >> 26 == SPACE)
+                saved[kept++] = (low >> 5 & 0x1fff) << 19 | index << 12;
+        }
+    *count = kept;
+    return cycles() - start;
+}
+
+__attribute__((noinline)) static word restore_direct(word count)
+{
+    word start = cycles();
+    for (word entry = 0; entry < count; entry++)
+        __asm__ volatile("pld [%0]" : : "r"(saved[entry]));
+    return cycles() - start;
+}
+
+/* Brings the descriptor in, so that the walk will hit. */
+__attribute__((noinline)) static word restore_indirect(word count)
+{
+    word start = cycles(), base;
+    __asm__ volatile("mrc p15, 0, %0, c2, c0, 0" : "=r"(base));
+    const word *first = (const word *)(base & ~0x3fffu);
+    for (word entry = 0; entry < count; entry++) {
+        word address = saved[entry];
+        const word *second = (const word *)(first[address >> 20] & ~0x3ffu);
+        __asm__ volatile("pld [%0]" : : "r"(&second[address >> 12 & 0xff]));
+    }
+    return cycles() - start;
+}
+
+__attribute__((noinline)) static word read_entries(word entries)
+{
+    word start = cycles(), middle;
+    for (word entry = 0; entry < entries; entry++)
+        read_entry(entry, &middle);
+    return cycles() - start;
+}
+
+__attribute__((noinline)) static word preload_pages(word pages)
+{
+    word start = cycles();
+    for (word place = MEASURED; pages; pages--, place += PAGE)
+        __asm__ volatile("pld [%0]" : : "r"(place));
+    return cycles() - start;
+}
+
+static word median(word *values)
+{
+    for (word gap = RUNS / 2; gap; gap /= 2)
+        for (word end = gap; end < RUNS; end++) {
+            word value = values[end], place = end;
+            for (; place >= gap && values[place - gap] > value; place -= gap)
+                values[place] = values[place - gap];
+            values[place] = value;
+        }
+    return values[RUNS / 2];
+}
+
+static void say(const char *name, word pages, const word *values, word count)
+{
+    print(name);
+    print(" ");
+    print_number(pages);
+    for (word value = 0; value < count; value++) {
+        print(" ");
+        print_number(values[value]);
+    }
+    print("\n");
+}
+
+static void measure_reading(word entries)
+{
+    for (word run = 0; run < RUNS; run++)
+        figures[0][run] = read_entries(entries);
+    word result = median(figures[0]);
+    say("tlb_read", entries, &result, 1);
+}
+
+static void measure_preloads(word pages)
+{
+    word results[3];
+    const word counted[] = { EVENT_ACCESS, EVENT_REFILL };
+    for (word run = 0; run < RUNS; run++) {
+        flush_all();
+        figures[0][run] = preload_pages(pages);
+    }
+    results[0] = median(figures[0]);
+    for (word event = 0; event < 2; event++) {
+        start_counters(counted[event]);
+        for (word run = 0; run < RUNS; run++) {
+            flush_all();
+            word before = events();
+            preload_pages(pages);
+            figures[0][run] = events() - before;
+        }
+        results[1 + event] = median(figures[0]);
+    }
+    start_counters(EVENT_REFILL);
+    say("preload", pages, results, 3);
+}
+
+static void measure_migration(const char *name, word pages, word stride, word (*restore)(word))
+{
+    word results[FIGURES];
+    for (word run = 0; run < RUNS; run++) {
+        word count;
+        flush_all();
+        figures[COLD][run] = access_pages(pages, stride, 0);
+        figures[SAVE][run] = save(&count);
+        if (count != pages) {
+            print("not all pages are in the TLB\n");
+            power_off();
+        }
+        flush_all();
+        figures[RESTORE][run] = restore(count);
+        figures[MIGRATED][run] = access_pages(pages, stride, OFFSET);
+    }
+    for (word figure = 0; figure < FIGURES; figure++)
+        results[figure] = median(figures[figure]);
+    say(name, pages, results, FIGURES);
+}
+
+void first(void)
+{
+    static const word counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 32, 64 };
+    start_counters(EVENT_REFILL);
+    map_measured();
+    for (word entries = 1; entries <= 64; entries *= 2)
+        measure_reading(entries);
+    for (word pages = 1; pages <= 18; pages++)
+        measure_preloads(pages);
+    measure_preloads(32);
+    measure_preloads(64);
+    for (word point = 0; point < sizeof counts / sizeof *counts; point++) {
+        measure_migration("direct_4k", counts[point], PAGE, restore_direct);
+        measure_migration("direct_68k", counts[point], APART * PAGE, restore_direct);
+        measure_migration("indirect_4k", counts[point], PAGE, restore_indirect);
+        measure_migration("indirect_68k", counts[point], APART * PAGE, restore_indirect);
+    }
+}
