@@ -40,6 +40,8 @@ NAMES = {
     "region_file": SHARED, "region_permissions": SHARED, "region_leave": SHARED, "region_fork": SHARED,
     "region_lender": SHARED, "region_lines_of_others": SHARED, "lines_since_begin": ("fcse-best-effort",),
     "run_meanwhile": ("fcse-best-effort",), "preemption": ("fcse-best-effort",),
+    "left_lines": ALL, "left_lines_of_shared": ("fcse-best-effort", "fass"),
+    "left_lines_and_large": ("fcse-best-effort",), "reach_further": ("fcse-best-effort",),
 }  # fmt: skip
 COMMAND = "stress limits; meet && stress 8 20 5 && attack 16"
 LIMIT = 300_000_000

@@ -179,6 +179,31 @@ static void over_others(void)
     in_turns(4, 4, over_others_turn);
 }
 
+/* It unmaps all that at the end of its turn, and in the next one finds new memory there. */
+static void over_others_again_turn(int round)
+{
+    enum { SLOT_BITS = 25, SLOTS = 88 };
+
+    (void)round;
+    for (unsigned long slot = 1; !worker && slot < SLOTS; slot++) {
+        volatile uint32_t *at = map_at(slot << SLOT_BITS | (unsigned long)mine, 1, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+        if (!at)
+            continue;
+        for (int word = 0; word < WORDS; word += 8)
+            expect("new memory of one that is large again", at + word, 0);
+        unmap(at, 1);
+    }
+    for (int word = 0; word < WORDS; word += 8)
+        mine[word] = worker + 1;
+}
+
+static void over_others_again(void)
+{
+    in_turns(4, 4, over_others_again_turn);
+}
+
 static uint32_t now_ns(void)
 {
     struct timespec now;
@@ -531,6 +556,7 @@ static const struct {
     void (*run)(void);
 } parts[] = {
     {"same_place", same_place},         {"tables_go", tables_go},       {"over_others", over_others},
+    {"over_others_again", over_others_again},
     {"while_woken", while_woken},
     {"file_of_others", file_of_others}, {"traced_share", traced_share}, {"same_file", same_file},
     {"unlike", unlike},                 {"unlike_lines", unlike_lines},

@@ -28,11 +28,18 @@ unsigned long spaces_stack_top __ro_after_init = TASK_SIZE;
 
 struct mm_struct *space_loaded = &init_mm;
 unsigned int space_flushes = 1;
-/* The newest of them that is complete. */
-static unsigned int flushes_complete = 1;
+/* The newest of them that is complete: of the data cache at least, and of both caches. */
+static unsigned int data_flushes_complete = 1, flushes_complete = 1;
 unsigned int space_pids __ro_after_init;
 
 static u16 pid_users[128];
+/*
+ * What a space had in the instruction cache stays there when it ends, which spares the kernel its
+ * own lines. They are in the slot of its PID: this is when it last ran, as `flushes` of a space.
+ */
+static unsigned int pid_left[128];
+/* The newest of these. */
+static unsigned int newest_left;
 static unsigned int last_pid;
 static bool refused;
 
@@ -116,6 +123,35 @@ static int give_pid(void)
 	return pid;
 }
 
+static bool is_since_flush(unsigned int when)
+{
+	return (int)(when - flushes_complete) >= 0;
+}
+
+/* Whether a space that has ended may have left lines of instructions in the slot of its PID. */
+bool spaces_left_lines(void)
+{
+	return is_since_flush(newest_left);
+}
+
+/* A space ends, whose data is flushed. Where others may use its MVAs, its instructions are, too. */
+static void leave_lines(struct mm_struct *mm)
+{
+	unsigned int pid = mm->context.pid >> PID_SHIFT;
+
+	if (!space_may_have_lines(mm))
+		return;
+	preempt_disable();
+	if (mm->context.large || mm->context.spread || pid_users[pid] > 1) {
+		space_flush_cache();
+	} else {
+		pid_left[pid] = mm->context.flushes;
+		if ((int)(mm->context.flushes - newest_left) > 0)
+			newest_left = mm->context.flushes;
+	}
+	preempt_enable();
+}
+
 int space_init(struct task_struct *tsk, struct mm_struct *mm)
 {
 	bool large = mm->context.large;	/* at fork the parent's, at exec 0 */
@@ -128,7 +164,6 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 	mm->context.shared_dirty = 0;
 	mm->context.spread = false;
 	mm->context.domain = 0;
-	mm->context.slots = 0;
 	mm->context.regions = 0;
 	mm->context.region_pages = 0;
 	mm->context.region_domains = 0;
@@ -137,8 +172,11 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 	preempt_disable();
 	if (!large)
 		pid = give_pid();
-	if (pid >= 0)
+	if (pid >= 0) {
+		if (is_since_flush(pid_left[pid]))
+			space_flush_cache();
 		pid_users[pid]++;
+	}
 	preempt_enable();
 	refused = pid < 0;
 	if (refused)
@@ -191,13 +229,20 @@ bool space_may_have_lines(struct mm_struct *mm)
 {
 	if (address_spaces == SPACES_OFF)
 		return cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm));
-	return (int)(mm->context.flushes - flushes_complete) >= 0;
+	return is_since_flush(mm->context.flushes);
 }
 
 /* A flush is complete; spaces that have run since it began may have lines again. */
-static void end_flush(unsigned int flush)
+static void end_data_flush(unsigned int flush)
 {
 	/* One that began later may have been complete before. */
+	if ((int)(flush - data_flushes_complete) > 0)
+		data_flushes_complete = flush;
+}
+
+static void end_flush(unsigned int flush)
+{
+	end_data_flush(flush);
 	if ((int)(flush - flushes_complete) > 0)
 		flushes_complete = flush;
 }
@@ -210,6 +255,29 @@ void space_flush_cache(void)
 	space_runs(space_loaded);
 	__cpuc_flush_user_all();
 	end_flush(space_flushes);
+	preempt_enable();
+}
+
+/*
+ * At fork and at the end of a space, what it has written must be in memory. What it executes has not
+ * changed, so that the instruction cache stays: the flush of a range without VM_EXEC spares it, and
+ * one of a range that is larger than the cache is one of the whole data cache.
+ */
+void space_flush_mm(struct mm_struct *mm)
+{
+	if (address_spaces == SPACES_OFF) {
+		if (space_may_have_lines(mm))
+			__cpuc_flush_user_all();
+		return;
+	}
+	if ((int)(mm->context.flushes - data_flushes_complete) < 0)
+		return;
+	preempt_disable();
+	space_flushes++;
+	space_runs(space_loaded);
+	__cpuc_flush_user_range(0, SPACE_LOW_SIZE, 0);
+	asm volatile("mcr	p15, 0, %0, c7, c10, 4	@ drain write buffer" : : "r" (0) : "memory");
+	end_data_flush(space_flushes);
 	preempt_enable();
 }
 
@@ -286,8 +354,11 @@ void space_forget_table(struct mm_struct *mm, unsigned long addr)
 		fass_forget_table(mm, addr);
 }
 
+/* The last that is done for a space before its PID is given back. */
 void space_free_tables(struct mm_struct *mm)
 {
+	if (address_spaces != SPACES_OFF)
+		leave_lines(mm);
 	if (spaces_are_fass())
 		fass_free_tables(mm);
 }
@@ -297,26 +368,6 @@ void space_leave_all(void)
 {
 	if (address_spaces != SPACES_OFF)
 		write_pid(0);
-}
-
-/* ---- faults -------------------------------------------------------------------------------- */
-
-/*
- * The fault address register has the MVA (ARM DDI 0100I, B8.3). An access to the space's own slot
- * by its MVA cannot be told from one by the virtual address, and does the same.
- */
-unsigned long space_fault_address(unsigned long addr)
-{
-	unsigned long pid = space_loaded->context.pid;
-
-	if (pid && !((addr ^ pid) >> PID_SHIFT))
-		addr &= SPACE_LOW_SIZE - 1;
-	return addr;
-}
-
-bool space_fault(unsigned long addr, unsigned int status)
-{
-	return spaces_are_fass() && fass_fault(addr, status);
 }
 
 /* ---- where mappings go --------------------------------------------------------------------- */

@@ -82,8 +82,8 @@ static void unlink_slot(unsigned int slot)
 	empty_entry(slot);
 }
 
-/* Takes all slots away. The TLB must be invalidated: its entries carry the domain's number. */
-static void empty_domain(struct domain *domain)
+/* Takes all slots away, and makes it free. */
+static void free_domain(struct domain *domain)
 {
 	unsigned int slot;
 
@@ -98,6 +98,12 @@ static void empty_domain(struct domain *domain)
 	}
 	domain->mm = NULL;
 	domain->region = false;
+}
+
+/* The same while there may be TLB entries, which carry the domain's number. */
+static void empty_domain(struct domain *domain)
+{
+	free_domain(domain);
 	local_flush_tlb_all();
 }
 
@@ -189,20 +195,41 @@ static void load_remembered(struct mm_struct *mm)
 	}
 }
 
+/* A table of a space is new. It will be used now, so that this spares the fault. */
+void space_new_table(struct mm_struct *mm, unsigned long addr)
+{
+	unsigned long flags;
+
+	if (mm != space_loaded || region_of(mm, addr))
+		return;
+	local_irq_save(flags);
+	if (!has_lines_of_other(mm, space_mva(mm, addr) >> PGDIR_SHIFT)) {
+		load(mm, addr);
+		remember(mm, addr);
+	}
+	local_irq_restore(flags);
+}
+
 /*
- * A free domain, or one of another space. Which one is as good as random, so that spaces that run
- * in turns do not each find theirs just taken.
+ * A free domain, or one of another space. When many spaces run in turns, whoever ran last is the
+ * last to run again, so that its domain is the one to take; and now and then another one, so that
+ * spaces that never run do not keep theirs.
  */
-static unsigned int give_domain(void)
+static unsigned int give_domain(bool is_switching)
 {
 	unsigned int domain;
 
 	for (domain = 0; domain < DOMAINS; domain++)
 		if ((USER_DOMAINS & BIT(domain)) && !domains[domain].mm && !domains[domain].region)
 			return domain;
+	domain = space_loaded->context.domain;
 	do {
 		/* A shift register of 16 bits with the longest period. */
 		victim = (victim >> 1) ^ (victim & 1 ? 0xb400 : 0);
+		if (is_switching && domain && victim >> 12) {
+			empty_domain(&domains[domain]);
+			return domain;
+		}
 		domain = victim & (DOMAINS - 1);
 	} while (!(USER_DOMAINS & BIT(domain)) || domains[domain].mm == space_loaded ||
 		 domains[domain].region);
@@ -212,7 +239,7 @@ static unsigned int give_domain(void)
 
 unsigned int fass_give_domain_to_region(void)
 {
-	unsigned int domain = give_domain();
+	unsigned int domain = give_domain(false);
 
 	domains[domain].region = true;
 	return domain;
@@ -247,7 +274,7 @@ void fass_switch(struct mm_struct *next)
 
 	local_irq_save(flags);
 	if (!next->context.domain && next != &init_mm) {
-		unsigned int domain = give_domain();
+		unsigned int domain = give_domain(true);
 
 		domains[domain].mm = next;
 		next->context.domain = domain;
@@ -259,18 +286,19 @@ void fass_switch(struct mm_struct *next)
 	local_irq_restore(flags);
 }
 
-bool fass_fault(unsigned long addr, unsigned int status)
+bool fass_fault(unsigned long addr)
 {
 	struct mm_struct *mm = current->mm;
 	struct region *region;
 
-	/* Translation and domain faults of sections and pages. */
-	if (!mm || addr >= TASK_SIZE || mm != space_loaded ||
-	    (status != 5 && status != 7 && status != 9 && status != 11))
+	if (!mm || addr >= TASK_SIZE || mm != space_loaded)
 		return false;
-	region = region_of(mm, addr);
+	region = mm->context.regions ? region_of(mm, addr) : NULL;
 	if (region)
 		return regions_load(region, mm, addr);
+	/* It has the slot: what is missing is the page. */
+	if (slots[space_mva(mm, addr) >> PGDIR_SHIFT].domain == mm->context.domain)
+		return false;
 	if (!load(mm, addr))
 		return false;
 	remember(mm, addr);
@@ -289,7 +317,10 @@ void fass_forget_table(struct mm_struct *mm, unsigned long addr)
 	local_irq_restore(flags);
 }
 
-/* A space ends. Its lines were flushed when its mappings went. */
+/*
+ * A space ends. Its tables are gone, each from its slot, and after that the TLB was invalidated: no
+ * entry has its domain.
+ */
 void fass_free_tables(struct mm_struct *mm)
 {
 	unsigned int slot = 0, end = USER_SLOTS;
@@ -297,7 +328,7 @@ void fass_free_tables(struct mm_struct *mm)
 
 	local_irq_save(flags);
 	if (mm->context.domain)
-		empty_domain(&domains[mm->context.domain]);
+		free_domain(&domains[mm->context.domain]);
 	if (!mm->context.spread) {
 		slot = mm->context.pid >> PGDIR_SHIFT;
 		end = slot + (SPACE_LOW_SIZE >> PGDIR_SHIFT);

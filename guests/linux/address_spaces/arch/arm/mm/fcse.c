@@ -60,6 +60,9 @@ static bool would_be_mixed_up(struct mm_struct *next)
 	unsigned int pid = next->context.pid >> PID_SHIFT;
 	unsigned long end = end_of(next);
 
+	/* What ended spaces left behind lies where only a large one can reach. */
+	if (next->context.high_pages && spaces_left_lines())
+		return true;
 	/* A large one, of which there is at most one since the last flush, begins at PID 0. */
 	if (has_lines_among(last_user[0], next))
 		return true;
@@ -99,12 +102,19 @@ void fcse_destroy(struct mm_struct *mm)
 {
 	struct mm_struct **last = &last_user[mm->context.pid >> PID_SHIFT];
 
-	/* Its cache lines were flushed when it exited; another may get this mm's address. */
+	/* Its PID knows of the lines that it left; another may get this mm's address. */
 	if (*last == mm)
 		*last = NULL;
 }
 
 /* ---- best effort: large spaces and shared pages -------------------------------------------- */
+
+/* The loaded space can have pages where it had none when it was switched to. */
+static void reach_further(struct mm_struct *mm)
+{
+	if (mm == space_loaded && would_be_mixed_up(mm))
+		space_flush_cache();
+}
 
 /*
  * The first mapping above 32 MB: the tables of the low 32 MB move to where the virtual addresses
@@ -112,10 +122,13 @@ void fcse_destroy(struct mm_struct *mm)
  */
 void fcse_grow(struct mm_struct *mm, unsigned long end)
 {
-	mm->context.high_end = max(mm->context.high_end, end);
-	if (mm->context.large)
-		return;
 	preempt_disable();
+	mm->context.high_end = max(mm->context.high_end, end);
+	if (mm->context.large) {
+		reach_further(mm);
+		preempt_enable();
+		return;
+	}
 	space_flush_cache();
 	if (mm->context.pid) {
 		pmd_t *from = (pmd_t *)(mm->pgd + pgd_index(mm->context.pid));
@@ -152,6 +165,11 @@ void space_account(struct mm_struct *mm, unsigned long addr, pte_t before, pte_t
 	if (addr >= TASK_SIZE)
 		return;
 	mm->context.shared_dirty += is_shared_dirty(after) - is_shared_dirty(before);
-	if (addr >= SPACE_LOW_SIZE)
+	if (addr >= SPACE_LOW_SIZE) {
+		bool had_none = !mm->context.high_pages;
+
 		mm->context.high_pages += !!pte_present(after) - !!pte_present(before);
+		if (had_none && mm->context.high_pages)
+			reach_further(mm);
+	}
 }

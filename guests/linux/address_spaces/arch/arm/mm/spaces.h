@@ -3,13 +3,16 @@
 #ifndef __ARM_MM_SPACES_H
 #define __ARM_MM_SPACES_H
 
+#include <linux/bits.h>
 #include <linux/mm_types.h>
+
+#include <asm/address_spaces.h>
 
 #define PID_SHIFT	25	/* where the register of c13 has the process identifier */
 
 /* The space that the hardware has now; its user code may run, others' may not. */
 extern struct mm_struct *space_loaded;
-/* How often the whole cache was cleaned and invalidated. */
+/* How many flushes of a whole cache have begun, of both or of the data cache alone. */
 extern unsigned int space_flushes;
 /* The number of identifiers, 0 with nothing but this kernel. */
 extern unsigned int space_pids;
@@ -26,7 +29,21 @@ static inline void write_pid(unsigned long pid)
 	asm volatile("mcr	p15, 0, %0, c13, c0, 0	@ FCSE process identifier" : : "r" (pid) : "memory");
 }
 
+/*
+ * The fault address register has the MVA (ARM DDI 0100I, B8.3). An access to the space's own slot
+ * by its MVA cannot be told from one by the virtual address, and does the same.
+ */
+static inline unsigned long space_fault_address(unsigned long addr)
+{
+	unsigned long pid = space_loaded->context.pid;
+
+	if (pid && !((addr ^ pid) >> PID_SHIFT))
+		addr &= SPACE_LOW_SIZE - 1;
+	return addr;
+}
+
 void space_take_pid_0(struct mm_struct *mm);
+bool spaces_left_lines(void);
 
 void fcse_switch(struct mm_struct *next);
 void fcse_load(struct mm_struct *next);
@@ -35,7 +52,7 @@ void fcse_destroy(struct mm_struct *mm);
 void fcse_grow(struct mm_struct *mm, unsigned long end);
 
 void fass_switch(struct mm_struct *next);
-bool fass_fault(unsigned long addr, unsigned int status);
+bool fass_fault(unsigned long addr);
 void fass_write_domains(struct mm_struct *mm);
 unsigned int fass_give_domain_to_region(void);
 void fass_take_domain_of_region(unsigned int domain);
@@ -45,6 +62,14 @@ void fass_empty_slot(unsigned int slot);
 void fass_forget_table(struct mm_struct *mm, unsigned long addr);
 void fass_free_tables(struct mm_struct *mm);
 
+/* Translation and domain faults of sections and pages. */
+#define FASS_FAULTS	(BIT(5) | BIT(7) | BIT(9) | BIT(11))
+
+/* Whether a fault needs nothing but an entry of the shared directory, which it has now. */
+static inline bool space_fault(unsigned long addr, unsigned int status)
+{
+	return spaces_are_fass() && (BIT(status) & FASS_FAULTS) && fass_fault(addr);
+}
 
 /* FASS: where mappings go for which the low 32 MB are too small. Below lie the slots of all PIDs. */
 #define FASS_HIGH	0x80000000UL

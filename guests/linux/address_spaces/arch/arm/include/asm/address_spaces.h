@@ -60,6 +60,8 @@ void space_switch(struct mm_struct *next);
 void space_switch_pending(struct mm_struct *mm);
 bool space_may_have_lines(struct mm_struct *mm);
 void space_flush_cache(void);
+void space_flush_mm(struct mm_struct *mm);
+void space_new_table(struct mm_struct *mm, unsigned long addr);
 void space_forget_table(struct mm_struct *mm, unsigned long addr);
 void space_free_tables(struct mm_struct *mm);
 void regions_forked(struct mm_struct *parent, struct mm_struct *child);
@@ -67,8 +69,6 @@ void regions_leave(struct mm_struct *mm, unsigned long start, unsigned long end)
 void regions_page_mapped(struct vm_area_struct *vma, unsigned long addr);
 void regions_invalidate(struct mm_struct *mm, unsigned long start, unsigned long end);
 void regions_take_back(struct mm_struct *mm);
-bool space_fault(unsigned long addr, unsigned int status);
-unsigned long space_fault_address(unsigned long addr);
 void space_leave_all(void);
 unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigned long len,
 				  unsigned long pgoff, unsigned long flags, unsigned long vm_flags);
