@@ -138,25 +138,24 @@ def curves(cells: Cells, program: str) -> alt.Chart:
         for cell in cells.where(program=program, organisation=organisations, tlb_entries=128)
     ]
     labels = [f"L2 {kib(size)} a side" for size in cells.sizes("l2_bytes")]
-    return (
-        alt.Chart(data(rows), width=130, height=130)
-        .mark_line(point=alt.OverlayMarkDef(size=12), strokeWidth=1)
-        .encode(
-            x=alt.X("L1:Q", scale=alt.Scale(type="log", base=2), title="L1 a side, KB"),
-            y=alt.Y("VMCPI:Q", title="VMCPI"),
-            color=alt.Color("L1 line:O", title="L1 line, bytes", scale=alt.Scale(scheme="viridis")),
-            strokeDash=alt.StrokeDash(
-                "L2 line:O",
-                title="L2 line, bytes",
-                legend=alt.Legend(
-                    symbolType="stroke",
-                    symbolStrokeColor="black",
-                    symbolStrokeWidth=1,
-                    symbolOpacity=1,
-                    symbolSize=300,
-                ),
+    base = alt.Chart(width=130, height=130).encode(
+        x=alt.X("L1:Q", scale=alt.Scale(type="log", base=2), title="L1 a side, KB"),
+        y=alt.Y("VMCPI:Q", title="VMCPI"),
+        color=alt.Color("L1 line:O", title="L1 line, bytes", scale=alt.Scale(scheme="viridis")),
+        detail=["L1 line:O", "L2 line:O"],
+    )
+    dashed = base.mark_line(strokeWidth=1).encode(
+        strokeDash=alt.StrokeDash(
+            "L2 line:O",
+            title="L2 line, bytes",
+            legend=alt.Legend(
+                symbolType="stroke", symbolStrokeColor="gray", symbolStrokeWidth=1, symbolSize=300
             ),
-            detail=["L1 line:O", "L2 line:O"],
+        )
+    )
+    return (
+        alt.layer(dashed, base.mark_circle(size=12, opacity=1), data=data(rows))
+        .facet(
             row=alt.Row("L2:N", sort=labels, title=None),
             column=alt.Column(
                 "organisation:N", sort=[NAMES[name] for name in organisations], title=None
