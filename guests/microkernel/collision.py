@@ -6,6 +6,7 @@ timeline that `mmulab boot --timeline` writes.
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -47,6 +48,9 @@ def joined(rows: list[dict]) -> list[dict]:
 
 def main() -> None:
     """Boots the event program, cuts the collision out of its timeline, draws it."""
+    argparse.ArgumentParser(
+        description=" ".join((__doc__ or "").split(".\n")[0].split())
+    ).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         timeline = Path(folder) / "timeline.json"
         image = ROOT / "build/guests/microkernel-armv4.elf"

@@ -5,6 +5,7 @@ python guests/microkernel/costs.py      prints the tables of docs/microkernel.md
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 from pathlib import Path
@@ -81,6 +82,7 @@ def working_set(guest: Guest) -> list[str]:
 
 def main() -> None:
     """All of it."""
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     sizes()
     rows = []
     for said, options in PATHS.items():

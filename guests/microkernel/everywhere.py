@@ -9,6 +9,7 @@ a line for each program and scheme; the status is 1 if anything differed.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +86,12 @@ def compare(program: str, scheme: str) -> bool:
 
 def main() -> None:
     """Everything, or the programs named."""
-    programs = [p for p in PROGRAMS if not sys.argv[1:] or p.split()[0] in sys.argv[1:]]
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("program", nargs="*", help="only these")
+    names = options.parse_args().program
+    for name in set(names) - {program.split()[0] for program in PROGRAMS}:
+        options.error(f"there is no program {name}")
+    programs = [p for p in PROGRAMS if not names or p.split()[0] in names]
     print("| program | scheme | status | reports | output | last line |")
     print("|---|---|---|---|---|---|")
     good = [

@@ -9,9 +9,9 @@ stolen secret, a crash, no end), or by nobody: then it must be in ONLY_SAVES, an
 
 from __future__ import annotations
 
+import argparse
 import functools
 import re
-import sys
 from pathlib import Path
 
 import mmulab
@@ -159,7 +159,11 @@ def verdict(name: str) -> tuple[str, str]:
 
 def main() -> None:
     """Writes the table."""
-    wanted = set(sys.argv[1:])
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("name", nargs="*", help="only these, without writing the page")
+    wanted = set(options.parse_args().name)
+    for name in wanted - {name for name, _ in mutants()}:
+        options.error(f"no mutant is called {name}; docs/microkernel-mutants.md lists them")
     lines = []
     for name, meaning in mutants():
         if wanted and name not in wanted:

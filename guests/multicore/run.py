@@ -7,6 +7,7 @@ Each program must print on our machine what it prints on QEMU; each bug must be 
 place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
 """
 
+import argparse
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -216,7 +217,9 @@ def judge(bug):
 
 
 def main():
-    wanted = sys.argv[1:]
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("name", nargs="*", help="only these; or: measure [MACHINE]")
+    wanted = options.parse_args().name
     if wanted[:1] == ["measure"]:
         for name, figures in measure(*wanted[1:2]).items():
             title, unit, parts = FIGURES[name]
@@ -227,6 +230,8 @@ def main():
     bad = 0
     jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
     jobs += [(bug.name, judge, bug) for bug in BUGS]
+    for name in set(wanted) - {name.split()[0] for name, _, _ in jobs}:
+        options.error(f"no program is called {name}; the README beside this file lists them")
     for name, check, subject in jobs:
         if wanted and name.split()[0] not in wanted:
             continue

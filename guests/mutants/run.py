@@ -5,6 +5,7 @@
 Exit status 1 if any does not come out as expected.
 """
 
+import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,12 @@ def judge(mutant, machine):
 
 
 def main():
-    chosen = [m for m in MUTANTS if not sys.argv[1:] or m.name in sys.argv[1:]]
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("name", nargs="*", help="only these")
+    names = options.parse_args().name
+    for name in set(names) - {mutant.name for mutant in MUTANTS}:
+        options.error(f"no mutant is called {name}; the README beside this file lists them")
+    chosen = [m for m in MUTANTS if not names or m.name in names]
     available = mmulab.machine_names("system")
     bad = 0
     for mutant in chosen:
