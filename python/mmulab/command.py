@@ -181,7 +181,7 @@ TraceArgument = Annotated[
     typer.Argument(
         metavar="TRACE",
         parser=trace_path,
-        help="A trace: .mmt, ChampSim, Valgrind lackey or Dinero din, compressed or not; - is stdin.",
+        help="A trace: .mmt, drmemtrace, ChampSim, Valgrind lackey or Dinero din; - is stdin.",
     ),
 ]
 ProgramArgument = Annotated[

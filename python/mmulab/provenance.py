@@ -16,9 +16,10 @@ from mmulab.machine import Machine
 
 
 def trace_provenance(trace: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `file_provenance` says of a trace. Raises `TraceError` where it cannot be read."""
+    """What `file_provenance` says of a trace, or of all files of one that is a folder. Raises `TraceError`
+    where it cannot be read."""
     try:
-        return file_provenance(trace)
+        return folder_provenance(trace) if Path(trace).is_dir() else file_provenance(trace)
     except InputError as error:
         raise TraceError(str(error)) from error
 
@@ -53,6 +54,22 @@ def schedule_provenance(traces: Sequence[Path], time_slice_instructions: int) ->
         "sha256": hashlib.sha256(json.dumps(schedule).encode()).hexdigest(),
     }
     return {"trace": trace, "schedule": schedule}
+
+
+def folder_provenance(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """A folder by name, size in bytes of all its files, and SHA-256 of their names and contents.
+
+    Raises `InputError` where one cannot be read.
+    """
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    parts = [(str(path.relative_to(folder)), file_provenance(path)) for path in files]
+    return {
+        "name": Path(folder).name,
+        "bytes": sum(part["bytes"] for _, part in parts),
+        "sha256": hashlib.sha256(
+            json.dumps([(name, part["sha256"]) for name, part in parts]).encode()
+        ).hexdigest(),
+    }
 
 
 _DIGESTS: dict[tuple[str, int, int], str] = {}

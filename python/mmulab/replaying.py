@@ -61,8 +61,8 @@ def replay(
 ) -> ReplayResults:
     """Replays a trace on one or several machines, which all see the same reference stream.
 
-    `trace` is a file of any known format (.mmt, ChampSim, Valgrind lackey, Dinero din), told by its
-    content. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
+    `trace` is a file of any known format (.mmt, drmemtrace, ChampSim, Valgrind lackey, Dinero din), told by
+    its content, or a folder of drmemtrace. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
     placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
     each core). `skip` instructions are left out at the beginning, `warm_up` more are replayed and not
     counted, and the replay ends after `limit` more; all three at the end of a block. With `region` only

@@ -15,6 +15,7 @@ mod schedule;
 mod slice;
 mod source;
 mod text;
+mod zipped;
 
 pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
 pub use calls::{Calls, Change, Frame};

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
@@ -12,6 +12,7 @@ use liblzma::stream::{CONCATENATED, Stream};
 use crate::foreign;
 use crate::mmt::{MAGIC, MmtReader};
 use crate::pipe::Waiting;
+use crate::zipped::ZippedParts;
 use crate::{Source, TraceError};
 
 /// How much of a file is looked at to recognise its format.
@@ -89,6 +90,9 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
+    if path.is_dir() {
+        return open_threads(path, options);
+    }
     let io = |error| TraceError::io(path, error);
     let mut file = Waiting::open(path, options.keep_waiting).map_err(io)?;
     let start = read_start(&mut file).map_err(io)?;
@@ -97,10 +101,16 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
     {
         return Ok(Box::new(MmtReader::from_file(path, file.map_err(io)?, options)?));
     }
+    let zipped = if start.starts_with(&ZIP_MAGIC) { file.seekable() } else { None };
+    let is_zipped = zipped.is_some();
     let packing = Packing::of(&start);
     let (mut stream, mut start) = begun(start, file);
-    if let Some(packing) = packing {
-        let mut unpacked = packing.unpack(stream).map_err(io)?;
+    if packing.is_some() || zipped.is_some() {
+        let mut unpacked: Bytes = match (packing, zipped) {
+            (Some(packing), _) => packing.unpack(stream).map_err(io)?,
+            (None, Some(file)) => Box::new(ZippedParts::new(path, file.map_err(io)?)?),
+            (None, None) => stream,
+        };
         let unpacked_start = read_start(&mut unpacked).map_err(|error| {
             TraceError::damaged(path, "start of the compressed data", &reading_problem(&error))
         })?;
@@ -115,16 +125,58 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
     if let Some(source) = foreign::recognise(path, stream, &start, whole, options.partial)? {
         return Ok(source);
     }
-    let hint = if start.is_empty() {
+    let hint = if is_zipped {
+        "; what the zip archive holds is none"
+    } else if start.is_empty() {
         "; the file is empty"
     } else if start.starts_with(&ZIP_MAGIC) {
-        "; it may be a zip of drmemtrace, which is not read: convert it first"
+        "; a zip archive is read from a file, not from a pipe"
     } else if start.starts_with(&MAGIC[..4]) {
         "; it begins like a .mmt trace that was changed as if it were text"
     } else {
         ""
     };
     Err(TraceError::UnknownFormat { path: path.display().to_string(), hint: hint.into() })
+}
+
+/// Opens a folder of drmemtrace: the files of its threads are in it, or in its folder `trace`.
+fn open_threads(folder: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
+    let own = folder.join("trace");
+    let within = if own.is_dir() { &own } else { folder };
+    let io = |error| TraceError::io(within, error);
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(within).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let is_trace = |name: String| {
+            [".trace", ".trace.gz", ".trace.zip"].iter().any(|end| name.ends_with(end))
+        };
+        if name.is_some_and(is_trace) {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let hint = "; it is a directory without files *.trace, *.trace.gz or *.trace.zip".into();
+        return Err(TraceError::UnknownFormat { path: folder.display().to_string(), hint });
+    }
+    paths.sort();
+    let open = |path: PathBuf| {
+        let io = |error| TraceError::io(&path, error);
+        let mut file = File::open(&path).map_err(io)?;
+        let start = read_start(&mut file).map_err(io)?;
+        file.rewind().map_err(io)?;
+        let stream: Bytes = match Packing::of(&start) {
+            Some(packing) => packing.unpack(Box::new(file)).map_err(io)?,
+            None if start.starts_with(&ZIP_MAGIC) => Box::new(ZippedParts::new(&path, file)?),
+            None => Box::new(file),
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let stream: Box<dyn BufRead + Send> =
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, stream));
+        Ok((name, stream))
+    };
+    let files = paths.into_iter().map(open).collect::<Result<Vec<_>, TraceError>>()?;
+    Ok(foreign::threads(folder, files, options.partial))
 }
 
 /// What went wrong with reading, in a few words.

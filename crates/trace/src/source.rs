@@ -124,8 +124,8 @@ pub enum TraceError {
     },
     /// The file's content is of none of the known formats.
     #[error(
-        "{path}: this is no trace of a known format (.mmt, ChampSim, Valgrind lackey or Dinero \
-         din){hint}"
+        "{path}: this is no trace of a known format (.mmt, drmemtrace, ChampSim, Valgrind lackey or \
+         Dinero din){hint}"
     )]
     UnknownFormat {
         /// The file.

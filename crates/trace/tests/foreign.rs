@@ -213,16 +213,19 @@ fn refusal(content: &[u8]) -> String {
 
 #[test]
 fn what_is_no_trace_is_refused_with_its_place() {
-    let unknown = "FILE: this is no trace of a known format (.mmt, ChampSim, Valgrind lackey or \
-                   Dinero din)";
+    let unknown = "FILE: this is no trace of a known format (.mmt, drmemtrace, ChampSim, Valgrind \
+                   lackey or Dinero din)";
     assert_eq!(refusal(b""), format!("{unknown}; the file is empty"));
     assert_eq!(refusal(b"once upon a time\n"), unknown);
     assert_eq!(refusal(&[0; 4096]), unknown);
     assert_eq!(refusal(&[0xff; 5000]), unknown);
-    assert_eq!(
-        refusal(b"PK\x03\x04 and so on"),
-        format!("{unknown}; it may be a zip of drmemtrace, which is not read: convert it first")
+    assert!(
+        refusal(b"PK\x03\x04 and so on").starts_with("FILE: directory of the zip archive: "),
+        "{}",
+        refusal(b"PK\x03\x04 and so on")
     );
+    let zipped = zip_of(&[b"once upon a time"]);
+    assert_eq!(refusal(&zipped), format!("{unknown}; what the zip archive holds is none"));
 
     let fetches = "2 400100\n".repeat(1000);
     assert_eq!(
@@ -290,4 +293,258 @@ fn what_stands_before_the_damage_can_be_read() {
     }
     assert_eq!(instructions, 100 * executed.len() - 1);
     assert_eq!(source.truncation(), Some("record 499: the file ends inside it"));
+}
+
+/// Records of drmemtrace: type, size, and an address or a value.
+fn drmemtrace(records: &[(u16, u16, u64)]) -> Vec<u8> {
+    let bytes = |&(kind, size, value): &(u16, u16, u64)| {
+        let mut record = kind.to_le_bytes().to_vec();
+        record.extend(size.to_le_bytes());
+        record.extend(value.to_le_bytes());
+        record
+    };
+    records.iter().flat_map(bytes).collect()
+}
+
+/// The numbers of `trace_entry.h` that the tests use.
+mod kind {
+    pub const READ: u16 = 0;
+    pub const WRITE: u16 = 1;
+    pub const PREFETCH: u16 = 2;
+    pub const INSTRUCTION: u16 = 10;
+    pub const BUNDLE: u16 = 17;
+    pub const THREAD: u16 = 22;
+    pub const HEADER: u16 = 25;
+    pub const FOOTER: u16 = 26;
+    pub const MARKER: u16 = 28;
+    pub const NO_FETCH: u16 = 29;
+    pub const ENCODING: u16 = 47;
+    pub const TAKEN_JUMP: u16 = 48;
+}
+const TIMESTAMP: u16 = 2;
+const FILE_TYPE: u16 = 9;
+const SYSTEM_CALL_BEGINS: u16 = 27;
+const SYSTEM_CALL_ENDS: u16 = 28;
+
+fn drmemtrace_program() -> (Vec<u8>, Executed) {
+    use AccessKind::{Load, Modify, Store};
+    let content = drmemtrace(&[
+        (kind::HEADER, 0, 7),
+        (kind::MARKER, FILE_TYPE, 0x240),
+        (kind::THREAD, 4, 4711),
+        (kind::MARKER, TIMESTAMP, 1000),
+        (kind::ENCODING, 3, 0x48),
+        (kind::INSTRUCTION, 3, 0x1000),
+        (kind::READ, 8, 0x8000),
+        (kind::INSTRUCTION, 4, 0x1003),
+        (kind::READ, 4, 0x9000),
+        (kind::WRITE, 4, 0x9000),
+        (kind::PREFETCH, 1, 0xa000),
+        (kind::READ, 4, 0x9008),
+        (kind::WRITE, 8, 0x9008),
+        (kind::BUNDLE, 2, 0x0502),
+        (kind::WRITE, 1, 0x7000),
+        // A string instruction that repeats.
+        (kind::INSTRUCTION, 2, 0x2000),
+        (kind::READ, 1, 0x8000),
+        (kind::NO_FETCH, 2, 0x2000),
+        (kind::READ, 1, 0x8001),
+        (kind::MARKER, SYSTEM_CALL_BEGINS, 1),
+        (kind::INSTRUCTION, 4, 0xffff_ffff_8000_0000),
+        (kind::READ, 8, 0xffff_8880_0000_0000),
+        (kind::MARKER, SYSTEM_CALL_ENDS, 1),
+        (kind::TAKEN_JUMP, 5, 0x2002),
+        (kind::FOOTER, 0, 0),
+    ]);
+    let executed = vec![
+        (0x1000, 3, vec![(Load, 0x8000, 8)]),
+        (0x1003, 4, vec![(Modify, 0x9000, 4), (Load, 0x9008, 4), (Store, 0x9008, 8)]),
+        (0x1007, 2, vec![]),
+        (0x1009, 5, vec![(Store, 0x7000, 1)]),
+        (0x2000, 2, vec![(Load, 0x8000, 1)]),
+        (0x2000, 2, vec![(Load, 0x8001, 1)]),
+        (0x2002, 5, vec![]),
+    ];
+    (content, executed)
+}
+
+#[test]
+fn drmemtrace_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (content, executed) = drmemtrace_program();
+    assert_eq!(read(&file(&folder, "a.trace", &content)).unwrap(), executed);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&content).unwrap();
+    assert_eq!(read(&file(&folder, "a.trace.gz", &gzip.finish().unwrap())).unwrap(), executed);
+}
+
+/// A zip archive of parts, deflated or stored in turn.
+fn zip_of(parts: &[&[u8]]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (number, part) in parts.iter().enumerate() {
+        let methods = [zip::CompressionMethod::Deflated, zip::CompressionMethod::Stored];
+        let method = methods[number % 2];
+        let options = zip::write::SimpleFileOptions::default().compression_method(method);
+        archive.start_file(format!("chunk.{number:04}"), options).unwrap();
+        archive.write_all(part).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+#[test]
+fn a_zip_archive_is_its_parts_one_behind_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (content, executed) = drmemtrace_program();
+    // Parts end anywhere, also within a record.
+    for cut in [12, 30, 100, content.len() - 1] {
+        let (first, second) = content.split_at(cut);
+        let path = file(&folder, "a.trace.zip", &zip_of(&[first, second]));
+        assert_eq!(read(&path).unwrap(), executed);
+    }
+    let mut damaged = zip_of(&[&content]);
+    damaged.truncate(damaged.len() - 30);
+    let error = read(&file(&folder, "b.zip", &damaged)).unwrap_err().to_string();
+    assert!(error.contains("b.zip: directory of the zip archive"), "{error}");
+}
+
+#[test]
+fn what_drmemtrace_lacks_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |records: &[(u16, u16, u64)]| {
+        let mut all = vec![(kind::HEADER, 0, 7), (kind::INSTRUCTION, 4, 0x1000)];
+        all.extend(records);
+        file(&folder, "bad.trace", &drmemtrace(&all))
+    };
+    for (records, expected) in [
+        (vec![], "record 2: the file ends before the record that ends a trace"),
+        (vec![(kind::MARKER, FILE_TYPE, 0x80)], "record 2: it was filtered"),
+        (vec![(kind::MARKER, FILE_TYPE, 4)], "record 2: it was recorded without data"),
+        (vec![(51, 0, 0)], "record 2: its type is 51"),
+        (vec![(kind::INSTRUCTION, 0, 0)], "record 2: an instruction of 0 bytes"),
+        (vec![(kind::BUNDLE, 9, 0)], "record 2: a bundle of impossible instructions"),
+    ] {
+        let path = with(&records);
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        let options = OpenOptions { partial: true, ..OpenOptions::default() };
+        let mut source = open_with(&path, &options).unwrap();
+        let mut batch = Batch::default();
+        assert!(source.next_batch(&mut batch).unwrap() && batch.blocks.len() == 1);
+        assert!(!source.next_batch(&mut batch).unwrap());
+        assert!(source.truncation().unwrap().contains(expected));
+    }
+}
+
+/// Threads in the order in which they run, with the addresses of their instructions.
+fn read_threads(path: &Path) -> Vec<(u32, u64)> {
+    let mut source = open(path).unwrap();
+    let (mut batch, mut found, mut thread) = (Batch::default(), Vec::new(), 0);
+    while source.next_batch(&mut batch).unwrap() {
+        for (place, &id) in batch.blocks.iter().enumerate() {
+            for (_, event) in batch.events.iter().filter(|(at, _)| *at == place) {
+                let mmulab_trace::Event::Thread(number) = event else { panic!("{event:?}") };
+                thread = *number;
+            }
+            found.push((thread, source.table().blocks()[id as usize].address));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_files_of_a_folder_are_threads_in_the_order_of_their_timestamps() {
+    let folder = tempfile::tempdir().unwrap();
+    let thread = |number: u64, steps: &[(u64, u64)]| {
+        let mut records = vec![(kind::HEADER, 0, 7), (kind::THREAD, 4, number)];
+        for &(time, address) in steps {
+            records.extend([(kind::MARKER, TIMESTAMP, time), (kind::INSTRUCTION, 4, address)]);
+            records.push((kind::INSTRUCTION, 4, address + 4));
+        }
+        records.push((kind::FOOTER, 0, 0));
+        drmemtrace(&records)
+    };
+    std::fs::create_dir(folder.path().join("trace")).unwrap();
+    file(&folder, "trace/a.trace", &thread(77, &[(10, 0x100), (40, 0x200)]));
+    file(&folder, "trace/b.trace.zip", &zip_of(&[&thread(5, &[(20, 0x300), (30, 0x400)])]));
+    file(&folder, "trace/modules.log", b"not a trace");
+    let expected: Vec<(u32, u64)> = [(1, 0x100), (2, 0x300), (2, 0x400), (1, 0x200)]
+        .iter()
+        .flat_map(|&(thread, address)| [(thread, address), (thread, address + 4)])
+        .collect();
+    assert_eq!(read_threads(folder.path()), expected);
+    let error = read(tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
+    assert!(error.contains("a directory without files"), "{error}");
+}
+
+/// What a record does to what was executed, from the format's description.
+fn expected_of(records: &[(u16, u16, u64)]) -> Executed {
+    let mut executed: Executed = Vec::new();
+    let mut is_kernel = false;
+    for &(kind, size, value) in records {
+        match kind {
+            kind::MARKER if size == SYSTEM_CALL_BEGINS => is_kernel = true,
+            kind::MARKER if size == SYSTEM_CALL_ENDS => is_kernel = false,
+            _ if is_kernel => {}
+            kind::INSTRUCTION | kind::NO_FETCH | kind::TAKEN_JUMP => {
+                executed.push((value, size as u8, vec![]));
+            }
+            kind::READ | kind::WRITE => {
+                let Some((.., accesses)) = executed.last_mut() else { continue };
+                let is_store = kind == kind::WRITE;
+                if is_store && accesses.last() == Some(&(AccessKind::Load, value, size)) {
+                    accesses.last_mut().unwrap().0 = AccessKind::Modify;
+                } else {
+                    let kind = if is_store { AccessKind::Store } else { AccessKind::Load };
+                    accesses.push((kind, value, size));
+                }
+            }
+            _ => {}
+        }
+    }
+    executed
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn random_records_of_drmemtrace_are_what_they_say(
+        steps in proptest::collection::vec((0usize..12, 1u16..16, 0u64..0x40), 0..300)
+    ) {
+        let mut records = vec![(kind::HEADER, 0, 7), (kind::THREAD, 4, 1)];
+        for (what, size, value) in steps {
+            records.push(match what {
+                0..=2 => (kind::INSTRUCTION, size, 0x1000 + value),
+                3 => (kind::TAKEN_JUMP, size, 0x1000 + value),
+                4 => (kind::NO_FETCH, size, 0x1000 + value),
+                5 | 6 => (kind::READ, size % 3 + 1, 0x8000 + value % 4),
+                7 | 8 => (kind::WRITE, size % 3 + 1, 0x8000 + value % 4),
+                9 => (kind::ENCODING, 8, value),
+                10 => (kind::MARKER, [SYSTEM_CALL_BEGINS, SYSTEM_CALL_ENDS][usize::from(size) % 2], value),
+                _ => (kind::MARKER, 25, value),
+            });
+        }
+        records.push((kind::FOOTER, 0, 0));
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(&folder, "random.trace", &drmemtrace(&records));
+        proptest::prop_assert_eq!(read(&path).unwrap(), expected_of(&records));
+    }
+
+    /// Damage is an error that names the file, or goes unnoticed, and never more.
+    #[test]
+    fn damaged_drmemtrace_is_refused_or_read(
+        place in 0usize..300, bits in 1u8.., cut in proptest::option::of(0usize..300)
+    ) {
+        let (mut content, _) = drmemtrace_program();
+        let place = place % content.len();
+        content[place] ^= bits;
+        content.truncate(cut.unwrap_or(content.len()));
+        let folder = tempfile::tempdir().unwrap();
+        for content in [content.clone(), zip_of(&[&content])] {
+            let path = file(&folder, "damaged.trace", &content);
+            if let Err(error) = read(&path) {
+                proptest::prop_assert!(error.to_string().contains("damaged.trace"), "{}", error);
+            }
+        }
+    }
 }

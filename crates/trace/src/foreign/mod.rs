@@ -4,6 +4,7 @@
 
 mod champsim;
 mod din;
+mod drmemtrace;
 mod lackey;
 mod lines;
 
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use crate::{Access, AccessKind, Batch, Block, BlockId, BlockTable, Source, TraceError};
+use crate::{Access, AccessKind, Batch, Block, BlockId, BlockTable, Event, Source, TraceError};
 
 /// Blocks in a batch: with their addresses they stay in a second-level cache.
 const BATCH_BLOCKS: usize = 8192;
@@ -26,6 +27,10 @@ struct Instruction {
     /// All of instruction 0.
     accesses: Vec<Access>,
     addresses: Vec<u64>,
+    /// Who executed it, from 1; 0 where the format does not say.
+    thread: u32,
+    /// When, in the format's units.
+    time: u64,
 }
 
 impl Instruction {
@@ -39,6 +44,19 @@ impl Instruction {
     fn add(&mut self, kind: AccessKind, address: u64, size_bytes: u16) {
         self.accesses.push(Access { instruction: 0, size_bytes, kind });
         self.addresses.push(address);
+    }
+
+    /// Likewise; a store to what was just loaded makes one read-modify-write of both.
+    fn add_merging(&mut self, kind: AccessKind, address: u64, size_bytes: u16) {
+        if kind == AccessKind::Store
+            && self.addresses.last() == Some(&address)
+            && let Some(last) = self.accesses.last_mut()
+            && (last.kind, last.size_bytes) == (AccessKind::Load, size_bytes)
+        {
+            last.kind = AccessKind::Modify;
+        } else {
+            self.add(kind, address, size_bytes);
+        }
     }
 }
 
@@ -59,7 +77,9 @@ pub(crate) fn recognise(
     whole: bool,
     partial: bool,
 ) -> Result<Option<Box<dyn Source>>, TraceError> {
-    let (format, records): (_, Box<dyn Records>) = if lackey::matches(start) {
+    let (format, records): (_, Box<dyn Records>) = if drmemtrace::matches(start) {
+        ("drmemtrace", Box::new(drmemtrace::DrmemtraceReader::new(stream)))
+    } else if lackey::matches(start) {
         ("Valgrind lackey", Box::new(lackey::LackeyReader::new(stream)))
     } else if din::matches(start) {
         ("Dinero din", Box::new(din::DinReader::new(stream)))
@@ -70,17 +90,17 @@ pub(crate) fn recognise(
         stream.fill_buf().map_err(|error| TraceError::io(path, error))?;
         return Ok(None);
     };
-    Ok(Some(Box::new(ForeignSource {
-        path: path.to_owned(),
-        format,
-        records,
-        partial,
-        truncation: None,
-        ended: false,
-        instruction: Instruction::default(),
-        table: BlockTable::default(),
-        at_address: HashMap::new(),
-    })))
+    Ok(Some(Box::new(ForeignSource::new(path, format, records, partial))))
+}
+
+/// The reader for the files of several threads, each with its name and what it holds.
+pub(crate) fn threads(
+    path: &Path,
+    files: Vec<(String, Box<dyn BufRead + Send>)>,
+    partial: bool,
+) -> Box<dyn Source> {
+    let records = Box::new(drmemtrace::ThreadsReader::new(files));
+    Box::new(ForeignSource::new(path, "drmemtrace", records, partial))
 }
 
 /// A foreign trace as a source.
@@ -92,12 +112,28 @@ struct ForeignSource {
     truncation: Option<String>,
     ended: bool,
     instruction: Instruction,
+    thread: u32,
     table: BlockTable,
     /// The blocks that begin at an address: one for each size and pattern of accesses seen there.
     at_address: HashMap<u64, Vec<BlockId>>,
 }
 
 impl ForeignSource {
+    fn new(path: &Path, format: &'static str, records: Box<dyn Records>, partial: bool) -> Self {
+        Self {
+            path: path.to_owned(),
+            format,
+            records,
+            partial,
+            truncation: None,
+            ended: false,
+            instruction: Instruction::default(),
+            thread: 0,
+            table: BlockTable::default(),
+            at_address: HashMap::new(),
+        }
+    }
+
     fn block(&mut self) -> BlockId {
         let Instruction { address, size_bytes, accesses, .. } = &self.instruction;
         let here = self.at_address.entry(*address).or_default();
@@ -134,6 +170,10 @@ impl Source for ForeignSource {
         while !self.ended && batch.blocks.len() < BATCH_BLOCKS {
             match self.records.next(&mut self.instruction) {
                 Ok(true) => {
+                    if self.instruction.thread != self.thread {
+                        self.thread = self.instruction.thread;
+                        batch.events.push((batch.blocks.len(), Event::Thread(self.thread)));
+                    }
                     let block = self.block();
                     batch.blocks.push(block);
                     batch.addresses.extend_from_slice(&self.instruction.addresses);
