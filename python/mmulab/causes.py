@@ -46,6 +46,7 @@ CAUSES = [
     Cause("hpte-L2", "translation", "entries of a hypervisor's tables from the second level"),
     Cause("hpte-L3", "translation", "entries of a hypervisor's tables from the third level"),
     Cause("hpte-MEM", "translation", "entries of a hypervisor's tables from memory"),
+    Cause("tlb-prefetch", "translation", "walks for the next page, which nothing waits for"),
     Cause("handler-L2", "translation", "handler code fetched from the second level"),
     Cause("handler-L3", "translation", "handler code fetched from the third level"),
     Cause("handler-MEM", "translation", "handler code fetched from memory"),

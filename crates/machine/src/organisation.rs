@@ -227,6 +227,10 @@ pub struct Radix {
     /// replay several programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_spaces: Option<u32>,
+    /// Whether a walk is followed by one for the next page, beside the program: if that page has been touched and the
+    /// second-level TLB does not have it, it is put there. Absent: no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch_next_page: Option<bool>,
     /// The tables of a hypervisor, for a program in a virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,

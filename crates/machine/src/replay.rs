@@ -240,6 +240,15 @@ impl ReplayMachine {
                 None => {}
             }
         }
+        if let Organisation::Radix(table) = &self.organisation
+            && table.prefetch_next_page == Some(true)
+            && self.stlb.is_none()
+        {
+            return Err(ConfigurationError::new(
+                "organisation.prefetch_next_page",
+                "needs [stlb], into which it prefetches",
+            ));
+        }
         let is_radix = matches!(self.organisation, Organisation::Radix(_));
         for (path, tlb) in self.tlbs() {
             let Some(tlb) = tlb else { continue };

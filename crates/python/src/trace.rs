@@ -36,6 +36,19 @@ pub(crate) fn trace_information(
     information_dict(python, format, &information, cut.as_deref())
 }
 
+/// Of a file, or of the files in a folder and in its folder `trace`; 0 of what cannot be read.
+fn bytes_of(path: &Path) -> u64 {
+    let own = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+    if !path.is_dir() {
+        return own(path);
+    }
+    let folders = [path.to_owned(), path.join("trace")]
+        .into_iter()
+        .filter_map(|folder| folder.read_dir().ok());
+    let files = folders.flatten().flatten().map(|entry| entry.path());
+    files.filter(|path| path.is_file()).map(|path| own(&path)).sum()
+}
+
 /// What reading all of a trace tells.
 fn counted(
     path: &Path,
@@ -50,7 +63,7 @@ fn counted(
             break;
         }
     }
-    let file_bytes = path.metadata().map_or(0, |metadata| metadata.len());
+    let file_bytes = bytes_of(path);
     let told = told.unwrap_or_else(|| Information {
         metadata: Metadata { command: source.command().to_vec(), ..Metadata::default() },
         totals,

@@ -156,6 +156,20 @@ impl AddressSpace {
         is_large
     }
 
+    /// Whether a page of `1 << page_shift` bytes at `address` has been touched, so that a table maps it.
+    pub fn maps(&self, address: u64, page_shift: u32) -> bool {
+        let is_large =
+            self.blocks.get(&(address >> LARGE_SHIFT)).is_some_and(|block| block.is_large);
+        let own_shift = match self.pages {
+            Pages::Small => SMALL_SHIFT,
+            Pages::Large => LARGE_SHIFT,
+            Pages::Huge => 30,
+            Pages::Mixed | Pages::OnFault if is_large => LARGE_SHIFT,
+            Pages::Mixed | Pages::OnFault => SMALL_SHIFT,
+        };
+        own_shift == page_shift && self.touched.contains(&(address >> SMALL_SHIFT))
+    }
+
     /// The page of `1 << page_shift` bytes at `address` is touched; the fault that this leads to, if it is
     /// the first time. Memory of which no mapping is known counts as anonymous.
     pub fn touch(&mut self, address: u64, page_shift: u32) -> Option<Fault> {

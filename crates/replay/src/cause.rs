@@ -57,6 +57,8 @@ pub enum Cause {
     HpteL3,
     /// An entry of a hypervisor's table was in no cache.
     HpteMem,
+    /// A walk for the next page beside the program, which does not wait for it.
+    TlbPrefetch,
     /// Handler code was not in the first level.
     HandlerL2,
     /// Handler code was not in the second level, and there is a third.
@@ -80,7 +82,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    const NAMES: [&'static str; 33] = [
+    const NAMES: [&'static str; 34] = [
         "issue",
         "L1i-miss",
         "L2i-miss",
@@ -104,6 +106,7 @@ impl Cause {
         "hpte-L2",
         "hpte-L3",
         "hpte-MEM",
+        "tlb-prefetch",
         "handler-L2",
         "handler-L3",
         "handler-MEM",
@@ -171,6 +174,7 @@ impl mmulab_hardware::Cause for Cause {
         Cause::HpteL2,
         Cause::HpteL3,
         Cause::HpteMem,
+        Cause::TlbPrefetch,
         Cause::HandlerL2,
         Cause::HandlerL3,
         Cause::HandlerMem,

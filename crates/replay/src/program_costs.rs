@@ -10,6 +10,9 @@ use crate::replay::{Machines, ReplayError};
 /// An error where a machine does not say what an address-space switch does.
 pub(crate) fn check_tells_address_spaces_apart(machine: &ReplayMachine) -> Result<(), ReplayError> {
     let reason = match &machine.organisation {
+        Organisation::Radix(table) if table.levels > 4 => {
+            "organisation.levels: a schedule needs addresses of 48 bits, and tables of 4 levels at most"
+        }
         Organisation::Radix(table) if table.address_spaces.is_some() => return Ok(()),
         Organisation::Radix(_) => {
             "organisation.address_spaces: is missing; say how many address spaces the TLBs keep \

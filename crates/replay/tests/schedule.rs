@@ -17,7 +17,7 @@ use slow_replay::{Counts, Slow, counts_of};
 
 /// The address that a program's address has in a schedule.
 fn placed(address: u64, number: usize) -> u64 {
-    address % (1 << 57) + ((number as u64) << 57)
+    address % (1 << 49) + ((number as u64) << 49)
 }
 
 fn placed_event(event: &Event, number: usize) -> Event {

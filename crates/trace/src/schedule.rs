@@ -2,15 +2,17 @@
 
 use crate::{Batch, BlockId, BlockTable, Event, LineCrossing, Source, TraceError};
 
-/// Where the number of an address space begins in the addresses of a schedule; programs of 64 bits have addresses
-/// below this, and so have the canonical upper ones when their upper bits are left out.
-const SPACE_SHIFT: u32 = 57;
+/// Where the number of an address space begins in the addresses of a schedule. Programs have addresses of 48 bits; those
+/// of the kernel's half keep a 49th when their upper bits are left out, so that they are no others.
+const SPACE_SHIFT: u32 = 49;
+/// So that an address of a schedule has 56 bits, as many as TLBs compare.
+const SPACE_BITS: u32 = 7;
 /// How many programs a schedule may have.
-pub const MOST_PROGRAMS: usize = 1 << (64 - SPACE_SHIFT);
+pub const MOST_PROGRAMS: usize = 1 << SPACE_BITS;
 
 /// Programs that run in turn, each for a time slice, until all have ended.
 ///
-/// Each has an address space of its own: the number of the program, from 0, stands in the uppermost 7 bits of its
+/// Each has an address space of its own: the number of the program, from 0, stands above its
 /// addresses. A time slice ends between two blocks, at the first place where at least so many instructions are
 /// executed; before the first block of the next program stands [`Event::AddressSpace`]. Each batch is of one program.
 pub struct RoundRobin {

@@ -90,6 +90,8 @@ pub struct RadixEngine {
     /// side, so fetching the line again would change nothing.
     fetched_line: Option<u64>,
     ledger: Ledger<Cause>,
+    /// What was spent beside the program, which nothing waits for.
+    beside: Ledger<Cause>,
     instructions: u64,
     data_references: u64,
     walk_loads: u64,
@@ -181,6 +183,7 @@ impl RadixEngine {
             fetched_line: None,
             caches,
             ledger: Ledger::new(),
+            beside: Ledger::new(),
             instructions: 0,
             data_references: 0,
             walk_loads: 0,
@@ -526,6 +529,9 @@ impl RadixEngine {
                     Side::Data => Sought::WalkForData,
                 };
                 self.second.insert(address, translation);
+                if self.table.prefetch_next_page == Some(true) {
+                    self.prefetch_page_after(address, page_shift);
+                }
                 translation
             }
         };
@@ -550,18 +556,46 @@ impl RadixEngine {
         entry
     }
 
-    /// Walks the tables, whose entries come through the caches.
+    /// Walks the tables, and the program waits.
     fn walk(&mut self, address: u64, page_shift: u32) -> Translation {
+        let (translation, steps) = self.load_entries(address, page_shift, true);
+        let cycles = |steps: u64| steps * u64::from(self.table.walk_step_cycles);
+        let overhead_cycles = u64::from(self.table.walk_overhead_cycles);
+        self.ledger.charge(Cause::Uhandler, overhead_cycles + cycles(steps.own));
+        self.ledger.charge_many(Cause::HostWalk, steps.host_walks, cycles(steps.host));
         self.walks += 1;
-        let Self { table, walker, caches, ledger, sides, .. } = self;
-        ledger.charge(Cause::Uhandler, u64::from(table.walk_overhead_cycles));
+        self.walk_steps += steps.own;
+        self.host_walk_steps += steps.host;
+        translation
+    }
+
+    /// Walks for the page behind that of `address`, if it is one of the same size that has been touched and the second
+    /// level does not know, and puts it there. Nothing waits for it.
+    fn prefetch_page_after(&mut self, address: u64, page_shift: u32) {
+        let next = ((address >> page_shift) + 1) << page_shift;
+        if self.address_space.maps(next, page_shift) && !self.second.knows(next) {
+            let (translation, _) = self.load_entries(next, page_shift, false);
+            self.second.insert(next, translation);
+            self.ledger.charge(Cause::TlbPrefetch, 0);
+        }
+    }
+
+    /// Walks the tables, whose entries come through the caches.
+    fn load_entries(
+        &mut self,
+        address: u64,
+        page_shift: u32,
+        is_waited_for: bool,
+    ) -> (Translation, WalkSteps) {
+        let Self { table, walker, caches, sides, ledger, beside, .. } = self;
+        let ledger = if is_waited_for { ledger } else { beside };
         let entry_level = match table.walk_starts_at {
             WalkStart::L1d => 0,
             WalkStart::L2 => 1.min(caches.levels() - 1),
         };
-        let (mut steps, mut host_steps) = (0, 0);
+        let mut steps = WalkSteps::default();
         let (translation, host_walks) = walker.walk(address, page_shift, &mut |tier, entry| {
-            *if tier == Tier::Host { &mut host_steps } else { &mut steps } += 1;
+            *if tier == Tier::Host { &mut steps.host } else { &mut steps.own } += 1;
             let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
             let slot = caches.reference_slot(Role::Pte(tier), at, false, entry_level, ledger);
             if let (Some(known), Some(slot), 0) =
@@ -570,14 +604,21 @@ impl RadixEngine {
                 known.note_line(slot, at.virtual_address);
             }
         });
-        let step_cycles = u64::from(table.walk_step_cycles);
-        ledger.charge_many(Cause::Uhandler, 0, steps * step_cycles);
-        ledger.charge_many(Cause::HostWalk, host_walks, host_steps * step_cycles);
-        self.walk_steps += steps;
-        self.host_walk_steps += host_steps;
-        self.walk_loads += if entry_level == 0 { steps + host_steps } else { 0 };
-        translation
+        steps.host_walks = host_walks;
+        self.walk_loads += if entry_level == 0 { steps.own + steps.host } else { 0 };
+        (translation, steps)
     }
+}
+
+/// Entries that a walk loads.
+#[derive(Clone, Copy, Debug, Default)]
+struct WalkSteps {
+    /// Of the program's table.
+    own: u64,
+    /// Of the hypervisor's.
+    host: u64,
+    /// How often the latter was walked.
+    host_walks: u64,
 }
 
 impl Counts<Page> for RadixEngine {

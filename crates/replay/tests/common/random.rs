@@ -169,6 +169,7 @@ pub fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                 }
                 if name == "x86-64" {
                     put("organisation.host.pages", &host.0);
+                    put("organisation.prefetch_next_page", &(ways == 1));
                     put("organisation.host.nested_tlb.entries", &(4 << host.1));
                 }
                 put("dtlb.entries", &tlb.0);

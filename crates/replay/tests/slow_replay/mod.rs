@@ -139,6 +139,12 @@ impl SlowTlb {
         None
     }
 
+    /// Whether a look-up would find an address; no use.
+    fn has(&self, address: u64) -> bool {
+        let covers = |&(page, size): &Entry| page <= address && address - page < size;
+        self.entries.values().any(|(held, _)| covers(held))
+    }
+
     /// Drops the entries of pages for which a condition holds.
     fn drop_where(&mut self, condition: impl Fn(Entry) -> bool) {
         for set in 0..self.sets.sets.len() {
@@ -374,7 +380,7 @@ impl Slow {
             let gone = u64::from(self.with_identifier.pop_front().unwrap());
             let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
             for tlb in all.chain(self.walk_caches.values_mut()) {
-                tlb.drop_where(|(page, _)| page >> 57 == gone);
+                tlb.drop_where(|(page, _)| page >> 49 == gone);
             }
         }
     }
@@ -733,6 +739,7 @@ impl Slow {
             let frame = self.frames.physical_address(page, size.trailing_zeros());
             let (mapped, frame) = self.map_by_host(address, (page, size), frame);
             Self::insert(&mut self.stlb, address, mapped, frame);
+            self.prefetch_behind((page, size));
             (mapped, frame)
         });
         let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
@@ -820,6 +827,37 @@ impl Slow {
             }
         }
         self.counts.add("uhandler", cycles);
+    }
+
+    /// Puts the next page into the second-level TLB, if a table maps it.
+    fn prefetch_behind(&mut self, (page, size): Entry) {
+        let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
+        let next = page + size;
+        let block_is_large = self.large.get(&(next >> 21)).is_some_and(|(is_large, _)| *is_large);
+        let next_size = match table.pages {
+            Pages::Small => PAGE,
+            Pages::Large => 1 << 21,
+            Pages::Huge => 1 << 30,
+            Pages::Mixed | Pages::OnFault => {
+                if block_is_large {
+                    1 << 21
+                } else {
+                    PAGE
+                }
+            }
+        };
+        let is_mapped = next_size == size && self.touched.contains(&(next / PAGE));
+        let is_known = self.stlb.iter().any(|tlb| tlb.has(next));
+        if table.prefetch_next_page != Some(true) || !is_mapped || is_known {
+            return;
+        }
+        let before = std::mem::take(&mut self.counts.causes);
+        self.walk_radix(next, size);
+        let frame = self.frames.physical_address(next, size.trailing_zeros());
+        let (mapped, frame) = self.map_by_host(next, (next, size), frame);
+        Self::insert(&mut self.stlb, next, mapped, frame);
+        self.counts.causes = before;
+        self.counts.add("tlb-prefetch", 0);
     }
 
     /// What of a guest's page the TLBs get: as much as is in one page of the hypervisor.

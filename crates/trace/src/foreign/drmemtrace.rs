@@ -15,7 +15,7 @@ const RECORD_BYTES: usize = 12;
 
 const HEADER: u16 = 25;
 /// Versions of the format that are known, all alike for us.
-const VERSIONS: std::ops::RangeInclusive<u64> = 2..=7;
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=7;
 
 /// Bits of the marker that says what a trace has.
 const FILTERED: u64 = 0x01 | 0x80 | 0x100 | 0x2000;

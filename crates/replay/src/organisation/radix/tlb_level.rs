@@ -2,15 +2,8 @@
 
 use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine as machine;
-use mmulab_trace::RoundRobin;
 
 use crate::caches::replacement;
-
-/// By what TLBs and walk caches tell the programs of a schedule apart.
-#[inline]
-pub(super) fn asid(address: u64) -> u16 {
-    RoundRobin::space(address) as u16
-}
 
 /// The TLBs of one level on one side: an array for each page size, or one for several.
 #[derive(Clone, Debug)]
@@ -58,7 +51,7 @@ impl TlbLevel {
     #[inline]
     pub(super) fn lookup(&mut self, address: u64) -> Option<Translation> {
         for (number, array) in self.arrays.iter_mut().enumerate() {
-            if let Some(slot) = array.tlb.lookup(address, asid(address)) {
+            if let Some(slot) = array.tlb.lookup(address, 0) {
                 self.hits += 1;
                 let entry = array.tlb.entry(slot)?;
                 return Some(Translation {
@@ -70,6 +63,11 @@ impl TlbLevel {
         }
         self.misses += 1;
         None
+    }
+
+    /// Whether some entry knows `address`; no use.
+    pub(super) fn knows(&self, address: u64) -> bool {
+        self.arrays.iter().any(|array| array.tlb.peek(address, 0).is_some())
     }
 
     /// The place of the array that takes a page of `1 << page_shift` bytes, or the largest piece of it,
@@ -95,7 +93,6 @@ impl TlbLevel {
         let entry = TlbEntry {
             virtual_address: address & !((1 << shift) - 1),
             page_shift: shift,
-            asid: asid(address),
             payload: frame,
             ..TlbEntry::default()
         };

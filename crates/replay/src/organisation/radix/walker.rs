@@ -6,7 +6,7 @@ use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeomet
 use mmulab_machine as machine;
 use mmulab_machine::{Radix, ReplayMachine};
 
-use super::tlb_level::{Translation, asid};
+use super::tlb_level::Translation;
 use crate::address_space::SMALL_SHIFT;
 use crate::caches::replacement;
 use crate::cause::Tier;
@@ -231,7 +231,7 @@ impl Table {
     /// Where a walk down to level `leaf` begins: below the lowest entry that a walk cache knows, or at the root.
     fn first_level(&mut self, address: u64, leaf: u32) -> u32 {
         for WalkCache { level, entries, .. } in &mut self.walk_caches {
-            if *level > leaf && entries.lookup(address, asid(address)).is_some() {
+            if *level > leaf && entries.lookup(address, 0).is_some() {
                 return *level - 1;
             }
         }
@@ -259,7 +259,6 @@ impl Table {
         let entry = TlbEntry {
             virtual_address: address & !((1 << cache.shift) - 1),
             page_shift: cache.shift,
-            asid: asid(address),
             ..TlbEntry::default()
         };
         cache.entries.insert(entry, Partition::Normal);
