@@ -247,10 +247,9 @@ def replay(
     what stands between MMULAB_REGION_BEGIN("NAME") and END of recorders/valgrind/mmulab.h in the
     program; the rest is replayed, so that caches and TLBs are what they would be, and not counted.
 
-    With --schedule all that stands after the options is a trace, and machines are given by -m. Each
-    program has an address space of its own; organisation.address_spaces of a machine is how many its TLBs
-    tell apart: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5 --set
-    organisation.address_spaces=1[/]
+    With --schedule each name without an option is a trace, and machines are given by -m. Every program
+    has an address space of its own; organisation.address_spaces of a machine is how many its TLBs keep
+    apart: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
     """
     traces: Path | list[Path] = trace
     names = [*(machine or []), *(more or [])]
