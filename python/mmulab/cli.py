@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -597,6 +598,12 @@ def calibrate(
     """
     folder = directory(dir)
     from mmulab.report.calibration import write_calibration_report
+
+    load = os.getloadavg()[0]
+    if load > 1:
+        note(
+            f"this computer is busy (load {load:.1f}): it takes longer, and shared caches look smaller"
+        )
 
     with progress("Measuring", "points") as report:
         calibration = mmulab.calibrate(samples=samples, progress=report)
