@@ -231,9 +231,10 @@ def _programs(results: ReplayResults) -> list[RenderableType]:
     if not rows:
         return []
     table = _table("Programs that took turns")
+    table.padding = (0, 1, 0, 0)
     for name in ("machine", "program"):
-        table.add_column(name, overflow="fold")
-    for name in ("instructions", "walks", "translation", "page faults", "cache misses"):
+        table.add_column(f"\n{name}", overflow="fold")
+    for name in ("\ninstructions", "\nwalks", "\ntranslation", "page\nfaults", "cache\nmisses"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         for program in row.data["programs"]:
