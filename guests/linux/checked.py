@@ -36,7 +36,7 @@ BENCHMARKS = (
 LOADS = {
     "benchmarks": BENCHMARKS,
     "hackbench": "hackbench -p -g 1 -l 10 && hackbench -g 1 -l 10 && hackbench -T -g 1 -l 10 && cyclictest -q -l 500",
-    "stress": "meet && stress 6 10 3 && attack 8",
+    "stress": "meet && stress 6 10 3 && attack 16",
     "days": "for i in $(seq 20); do stress 2 1 $i > /tmp/said || exit 1; sleep 9; done",
 }
 

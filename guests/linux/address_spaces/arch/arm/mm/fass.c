@@ -217,22 +217,18 @@ void space_new_table(struct mm_struct *mm, unsigned long addr)
  */
 static unsigned int give_domain(bool is_switching)
 {
+	unsigned int last = is_switching ? space_loaded->context.domain : 0;
 	unsigned int domain;
 
 	for (domain = 0; domain < DOMAINS; domain++)
 		if ((USER_DOMAINS & BIT(domain)) && !domains[domain].mm && !domains[domain].region)
 			return domain;
-	domain = space_loaded->context.domain;
 	do {
 		/* A shift register of 16 bits with the longest period. */
 		victim = (victim >> 1) ^ (victim & 1 ? 0xb400 : 0);
-		if (is_switching && domain && victim >> 12) {
-			empty_domain(&domains[domain]);
-			return domain;
-		}
-		domain = victim & (DOMAINS - 1);
-	} while (!(USER_DOMAINS & BIT(domain)) || domains[domain].mm == space_loaded ||
-		 domains[domain].region);
+		domain = last && victim >> 12 ? last : victim & (DOMAINS - 1);
+	} while (!(USER_DOMAINS & BIT(domain)) || domains[domain].region ||
+		 (domains[domain].mm == space_loaded && !is_switching));
 	empty_domain(&domains[domain]);
 	return domain;
 }
