@@ -132,6 +132,14 @@ def test_an_option_without_its_value_names_the_command_whose_help_shows_how(capf
     assert capfd.readouterr().err.endswith("; `mmulab replay --help` shows how\n")
 
 
+@pytest.mark.parametrize("first", ["ultrix", "examples/small.mmt"])
+def test_a_trace_in_a_machines_place_is_told(first, capfd):
+    from mmulab.command import status_of
+
+    assert status_of(app, ["replay", first, "examples/small.mmt"]) == 2
+    assert "examples/small.mmt: a trace stands where a machine does" in capfd.readouterr().err
+
+
 def test_the_good_calls_are_good():
     """Otherwise the test above would test nothing."""
     for path, arguments in GOOD.items():

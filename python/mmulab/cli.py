@@ -255,6 +255,12 @@ def replay(
     traces: Path | list[Path] = trace
     names = [*(machine or []), *(more or [])]
     if schedule is None:
+        for name in more or []:
+            if name.endswith(".mmt"):
+                raise InputError(
+                    f"{name}: a trace stands where a machine does; the trace comes first, and several take "
+                    "turns with --schedule round-robin"
+                )
         if time_slice is not None:
             raise InputError("--time-slice-instructions is for several programs; add --schedule")
         machines = machines_of(names or machine_names("replay"), set_)
