@@ -4,10 +4,11 @@ import copy
 
 import pytest
 
-from mmulab import papers
+import mmulab
+from mmulab import guests, papers
 from mmulab.papers import tlb_migration_2018 as migration
 
-EVALUATED = ["mig18-01", "mig18-02", "mig18-03", "mig18-04"]
+EVALUATED = [f"mig18-{number:02}" for number in range(1, 8)]
 
 
 def published():
@@ -17,10 +18,11 @@ def published():
         "preload": ("a2_pld", ["cycles", "cache_accesses", "cache_misses"]),
         **{
             name: (table, list(migration.COLUMNS.values()))
-            for name, table in migration.BENCHMARKS.items()
+            for name, table in migration.TABLES.items()
         },
     }
-    return {
+    restored = {f"restored_{name}": {64: [size, 0]} for name, size in migration.SIZES.items()}
+    return restored | {
         name: {
             int(next(iter(row.values()))): [int(row[column]) for column in wanted]
             for row in papers.published_table(migration.PAPER, table)
@@ -30,7 +32,7 @@ def published():
 
 
 def judged(points):
-    return {claim.id: claim for claim in migration.judge(points, points)}
+    return {claim.id: claim for claim in migration.judge(points, points, points)}
 
 
 def test_the_thesis_holds_by_its_own_figures():
@@ -66,6 +68,22 @@ WRONG = {
         ("indirect_4k", 64, 3, 1.3),
         ("indirect_68k", 64, 0, 2),
     ],
+    "mig18-05": [("restored_v4", 64, 0, 8 / 7), ("restored_v1", 64, 0, 0.5)],
+    "mig18-06": [
+        ("v2", 32, 2, 1.5),
+        ("v4", 32, 2, 1.2),
+        ("v3", 64, 2, 0.9),
+        ("v3", 32, 3, 2),
+        ("v1", 64, 3, 1.3),
+        ("v4", 64, 3, 0.7),
+        ("v1", 64, 2, 1.3),
+    ],
+    "mig18-07": [
+        ("v4", 21, 0, 0.9),
+        ("v4", 8, 0, 1.6),
+        ("v4", 64, 1, 1.1),
+        ("v4", 64, 0, 1.1),
+    ],
 }
 
 
@@ -78,6 +96,12 @@ def test_a_claim_differs_where_a_figure_is_wrong(identifier, name, pages, column
     points[name][pages][column] = round(points[name][pages][column] * factor)
     claim = judged(points)[identifier]
     assert claim.verdict == "differs" and claim.why, claim.ours
+
+
+def test_an_entry_that_is_not_what_it_was_is_seen():
+    points = published()
+    points["restored_v3"][64][1] = 1
+    assert judged(points)["mig18-05"].verdict == "differs"
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +131,32 @@ def test_what_the_guest_measures_follows_from_the_machine(measured):
 
 def test_results_depend_on_nothing_but_the_inputs(measured):
     assert migration.on_the_core(papers.Run()) == measured
+
+
+@pytest.mark.parametrize("name", [migration.GEM5, migration.MACHINE])
+def test_another_core_restores_what_no_table_maps_any_more(name):
+    points = migration.with_interfaces(papers.Run(), name)
+    claim = migration.judge_encodings(points, papers.published_claims(migration.PAPER)["mig18-05"])
+    assert claim.verdict == "holds", claim.ours
+
+
+def test_the_checker_reports_restored_entries_that_outlived_their_mappings():
+    machine = papers.Run().machine(migration.MACHINE)
+    changes = {"cores": "2", "core.coprocessor": migration.COPROCESSOR}
+    image = guests.image("migration-interfaces-256-test")
+    run = mmulab.boot(image, machine.with_changes(changes), check=True)
+    assert run.exit == 0, run.end
+    # Each page by each version, on the core that restored it.
+    (report,) = run.reports
+    assert (report["kind"], report["core"], report["times"]) == ("stale-tlb-entry", 1, 4 * 48)
+
+
+def test_user_mode_has_no_access_and_a_plain_core_no_interface():
+    machine = papers.Run().machine(migration.MACHINE).with_changes({"cores": "2"})
+    image = guests.image("migration-interfaces-256-test")
+    run = mmulab.boot(image, machine.with_changes({"core.coprocessor": migration.COPROCESSOR}))
+    assert run.console.splitlines()[-1].startswith("exception 1 "), run.console
+    run = mmulab.boot(image, machine)
+    # A data abort: no table maps the page, and nothing was restored.
+    assert run.console.startswith("exception 4 "), run.console
+    assert any("c15" in note for note in run.data["notes"])

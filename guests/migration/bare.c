@@ -2,87 +2,17 @@
  * the TLB by the operations of coprocessor 15, PLD over consecutive pages, and the whole of a migration, with
  * interrupts off. Prints one line a point: a name, the number of pages, and medians of RUNS runs in cycles.
  */
-#include "../multicore/machine.h"
+#include "pages.h"
 
-#ifndef RUNS
-#define RUNS 2500
-#endif
+enum { ENTRIES = 256, WAYS = 2, EVENT_REFILL = 0x03, EVENT_ACCESS = 0x04 };
 
-enum {
-    PAGE = 4096,
-    MOST_PAGES = 64,
-    APART = 17,                     /* pages from one to the next of the 68 KB benchmark */
-    MEASURED = 0xa0000000,          /* where the pages are, and their frames */
-    FRAMES = 0x44000000,
-    TABLES = 0x40300000,            /* second-level tables of this memory */
-    SPACE = 1,                      /* the address space that runs */
-    ENTRIES = 256, WAYS = 2,
-    OFFSET = 0x440,                 /* of the second access in a page, which finds nothing in the cache */
-    EVENT_REFILL = 0x03, EVENT_ACCESS = 0x04,
-};
-
-/* What is measured of one run. */
-enum { COLD, MIGRATED, RESTORE, SAVE, FIGURES };
-
-static word figures[FIGURES][RUNS];
-static word saved[ENTRIES];
-
-static inline word cycles(void)
-{
-    word value;
-    __asm__ volatile("mrc p15, 0, %0, c9, c13, 0" : "=r"(value) : : "memory");
-    return value;
-}
+static word saved[ENTRIES] __attribute__((aligned(64)));
 
 static inline word events(void)
 {
     word value;
     __asm__ volatile("mrc p15, 0, %0, c9, c13, 2" : "=r"(value) : : "memory");
     return value;
-}
-
-static void start_counters(word event)
-{
-    WRITE_CP15(7, c9, c12, 0);
-    WRITE_CP15(0, c9, c12, 5);
-    WRITE_CP15(event, c9, c13, 1);
-    WRITE_CP15(0x8000000f, c9, c12, 1);
-}
-
-static void map_measured(void)
-{
-    word pages = MOST_PAGES * APART;
-    for (word page = 0; page < pages; page++)
-        set_entry(TABLES, page, FRAMES + page * PAGE | SMALL_PAGE | NORMAL | READ_WRITE | NOT_GLOBAL);
-    for (word table = 0; table < (pages + 255) / 256; table++)
-        set_entry(TABLE, (MEASURED >> 20) + table, TABLES + table * 1024 | 1);
-    complete();
-}
-
-/* Cleans and invalidates all lines of both levels by set and way, the first level first (ARM DDI 0406C,
- * B2.2.7), and the TLB. */
-static void flush_all(void)
-{
-    for (word way = 0; way < 4; way++)
-        for (word set = 0; set < 128; set++)
-            WRITE_CP15(way << 30 | set << 6, c7, c14, 2);
-    complete();
-    for (word way = 0; way < 8; way++)
-        for (word set = 0; set < 1024; set++)
-            WRITE_CP15(way << 29 | set << 6 | 1 << 1, c7, c14, 2);
-    complete();
-    tlb_all_here();
-    complete();
-    synchronise();
-}
-
-__attribute__((noinline)) static word access_pages(word pages, word stride, word offset)
-{
-    word sum = 0, start = cycles();
-    for (word place = MEASURED + offset; pages; pages--, place += stride)
-        sum += *(volatile word *)place;
-    __asm__ volatile("" : : "r"(sum));
-    return cycles() - start;
 }
 
 /* An entry of the main TLB: the operation and the three data registers (ARM DDI 0464F, 6.6.3). */
@@ -150,30 +80,6 @@ __attribute__((noinline)) static word preload_pages(word pages)
     return cycles() - start;
 }
 
-static word median(word *values)
-{
-    for (word gap = RUNS / 2; gap; gap /= 2)
-        for (word end = gap; end < RUNS; end++) {
-            word value = values[end], place = end;
-            for (; place >= gap && values[place - gap] > value; place -= gap)
-                values[place] = values[place - gap];
-            values[place] = value;
-        }
-    return values[RUNS / 2];
-}
-
-static void say(const char *name, word pages, const word *values, word count)
-{
-    print(name);
-    print(" ");
-    print_number(pages);
-    for (word value = 0; value < count; value++) {
-        print(" ");
-        print_number(values[value]);
-    }
-    print("\n");
-}
-
 static void measure_reading(word entries)
 {
     for (word run = 0; run < RUNS; run++)
@@ -207,7 +113,6 @@ static void measure_preloads(word pages)
 
 static void measure_migration(const char *name, word pages, word stride, word (*restore)(word))
 {
-    word results[FIGURES];
     for (word run = 0; run < RUNS; run++) {
         word count;
         flush_all();
@@ -221,9 +126,7 @@ static void measure_migration(const char *name, word pages, word stride, word (*
         figures[RESTORE][run] = restore(count);
         figures[MIGRATED][run] = access_pages(pages, stride, OFFSET);
     }
-    for (word figure = 0; figure < FIGURES; figure++)
-        results[figure] = median(figures[figure]);
-    say(name, pages, results, FIGURES);
+    say_medians(name, pages);
 }
 
 void first(void)

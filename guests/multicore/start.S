@@ -29,13 +29,24 @@ start_core:
 	.align	5
 vectors:
 	b	.
+	b	undefined
+	b	supervisor_call
+	b	prefetch_abort
+	b	data_abort
+	b	.
+	b	.
+	b	.
+undefined:
 	mov	r0, #1
 	b	unexpected
+supervisor_call:
+	mov	r0, #2
+	b	unexpected
+prefetch_abort:
 	mov	r0, #3
 	b	unexpected
+data_abort:
 	mov	r0, #4
-	b	unexpected
-	.align	5
 unexpected:
 	ldr	sp, =stacks
 	add	sp, sp, #4096

@@ -7,6 +7,7 @@
 
 mod maintenance;
 mod table;
+mod tlb_port;
 mod tlb_read;
 
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
@@ -24,6 +25,8 @@ use maintenance::{announce, maintain};
 use table::ENCODINGS;
 
 pub use table::{ANY, Encoding, Operation, Register, Row, UP_TO, rows};
+use tlb_port::TlbPort;
+pub use tlb_port::Version;
 
 /// Why a coprocessor operation did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub struct Cp15 {
     pub(crate) monitor: Monitor,
     /// What was last read from the TLB's memory.
     tlb_data: [u32; 3],
+    /// Entries of the TLB that software saves and restores.
+    pub(crate) tlb_port: TlbPort,
     process_mask: u32,
     write_coalesces: bool,
     /// Operations that did nothing.
@@ -97,6 +102,7 @@ impl Cp15 {
             timer: TimerState::default(),
             monitor: Monitor::default(),
             tlb_data: [0; 3],
+            tlb_port: TlbPort::default(),
             process_mask: if machine.core.pid_bits == 6 { 0x7e00_0000 } else { 0xfe00_0000 },
             write_coalesces: machine.buffers.write_coalesces,
             ignored: Ignored::default(),
@@ -179,7 +185,11 @@ impl<K: CacheKind> Cpu<K> {
             Operation::MainId => self.cp15.main_id,
             Operation::Fixed(name) => self.cp15.bits.fixed.get(name).copied().unwrap_or(0),
             Operation::MultiprocessorId => 0x8000_0000 | self.memory.number as u32,
-            Operation::CacheSize => self.cache_size(held.csselr),
+            Operation::CacheSize => {
+                let selection = held.csselr;
+                self.cache_size(bus, selection)
+            }
+            Operation::SmallestLines => self.smallest_lines(),
             Operation::TableBase1 => held.ttbr1,
             Operation::TableControl => held.ttbcr,
             Operation::RegionRemap => held.prrr,
@@ -199,6 +209,8 @@ impl<K: CacheKind> Cpu<K> {
             }),
             Operation::Monitor(register) => self.cp15.monitor.read(&self.memory, register),
             Operation::TlbData(number) => self.cp15.tlb_data[usize::from(number)],
+            Operation::TlbPortData(version, register) => self.read_tlb_port(version, register),
+            Operation::TlbPortState(register) => self.cp15.tlb_port.state(register),
             Operation::Held(register) => *self.held(register),
             Operation::TestAndClean { invalidate } => {
                 u32::from(self.memory.clean_next_line(bus, invalidate)) << 30
@@ -303,6 +315,11 @@ impl<K: CacheKind> Cpu<K> {
                 }
             }
             Operation::ReadTlbEntry => self.cp15.tlb_data = tlb_read::descriptor(memory, value),
+            Operation::TlbPortStart(version) => self.start_tlb_port(bus, version, value),
+            Operation::TlbPortData(version, register) => {
+                self.write_tlb_port(bus, version, register, value);
+            }
+            Operation::TlbPortState(register) => self.cp15.tlb_port.set_state(register, value),
             Operation::TableBase1 => {
                 memory.change_translation_registers();
                 memory.mmu.registers.ttbr1 = value;
@@ -435,6 +452,7 @@ impl<K: CacheKind> Cpu<K> {
             | Operation::Fixed(_)
             | Operation::MultiprocessorId
             | Operation::CacheSize
+            | Operation::SmallestLines
             | Operation::PendingInterrupts
             | Operation::CacheType
             | Operation::Zero
@@ -458,9 +476,24 @@ impl<K: CacheKind> Cpu<K> {
     }
 
     /// The cache size register: geometry, and what it does on a miss, as the manual of the core has it.
-    fn cache_size(&self, selection: u32) -> u32 {
-        let name = ["ccsidr_l1d", "ccsidr_l1i", "ccsidr_l2"].get(selection as usize);
-        name.and_then(|&name| self.cp15.bits.fixed.get(name)).copied().unwrap_or(0)
+    /// CCSIDR: what the cache can do, by the machine's file, and its shape (ARM DDI 0406C, B4.1.19).
+    fn cache_size(&mut self, bus: &Bus<K>, selection: u32) -> u32 {
+        let (name, cache) = match selection {
+            0 => ("ccsidr_l1d", Some(&*self.memory.cache(Side::Data))),
+            1 => ("ccsidr_l1i", Some(&*self.memory.cache(Side::Instruction))),
+            2 => ("ccsidr_l2", bus.second_level_cache()),
+            _ => return 0,
+        };
+        let Some(cache) = cache else { return 0 };
+        let shape = (cache.sets() - 1) << 13 | (cache.ways() - 1) << 3 | (cache.line_shift() - 4);
+        self.cp15.fixed(name) & 0xf000_0000 | shape
+    }
+
+    /// CTR: the lines of both caches in words, and the rest by the machine's file (ARM DDI 0406C, B4.1.42).
+    fn smallest_lines(&mut self) -> u32 {
+        let data = self.memory.cache(Side::Data).line_shift() - 2;
+        let instructions = self.memory.cache(Side::Instruction).line_shift() - 2;
+        self.cp15.fixed("ctr") & !0x000f_000f | data << 16 | instructions
     }
 
     /// MCRR; `false` is undefined.

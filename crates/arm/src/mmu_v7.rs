@@ -108,7 +108,7 @@ impl ArmMmu {
     }
 
     /// What TEX, C, B and S mean (B3.8.2, B3.8.3).
-    fn memory_type_v7(&self, attributes: u32, shareable: bool) -> MemoryType {
+    pub(crate) fn memory_type_v7(&self, attributes: u32, shareable: bool) -> MemoryType {
         if !self.has(control::TYPE_REMAP) {
             return match attributes {
                 0 => MemoryType::STRONGLY_ORDERED,

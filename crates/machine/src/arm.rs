@@ -112,6 +112,8 @@ pub enum ArmCoprocessor {
     Arm926ejs,
     /// Cortex-A7 MPCore.
     CortexA7,
+    /// Cortex-A7 MPCore with interfaces to save and restore entries of its TLB, as a thesis of 2018 proposes them.
+    CortexA7TlbMigration,
 }
 
 /// Reset values and writable bits of the system control coprocessor's registers.

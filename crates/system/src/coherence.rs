@@ -36,6 +36,11 @@ struct Answer<L> {
 }
 
 impl<C: Core> Bus<C> {
+    /// The cache that the cores share behind their own, if there is one.
+    pub fn second_level_cache(&self) -> Option<&mmulab_hardware::Cache> {
+        self.level_2.as_ref().map(|level_2| level_2.first())
+    }
+
     /// A word as it is below the first level, for who only looks.
     pub(crate) fn word_below(&self, physical: u32) -> Option<u32> {
         if let Some(level_2) = &self.level_2

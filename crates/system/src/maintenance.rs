@@ -5,7 +5,7 @@ use mmulab_hardware::{Cache, GeometryError, Replacement};
 
 use crate::bus::Bus;
 use crate::cause::Cause;
-use crate::core::{CacheAddress, Core, Mmu, Side};
+use crate::core::{CacheAddress, Core, Mmu, Side, Translation};
 use crate::memory::CoreMemory;
 use crate::observer::Observer;
 
@@ -170,6 +170,24 @@ impl<C: Core> CoreMemory<C> {
         }
         self.invalidate_fast_path_of(address, u32::from(translation.page_shift));
         left.map(drop)
+    }
+
+    /// Enters a translation for data that software gives in place of a walk, into the TLB and in the place of what
+    /// translates its address there.
+    pub fn enter_translation(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        asid: u16,
+        translation: Translation,
+    ) {
+        let tlb = self.tlb_mut(Side::Data);
+        tlb.invalidate(address, asid);
+        if let Some(left) = tlb.insert(address, asid, translation) {
+            self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
+        }
+        self.invalidate_fast_path_of(address, u32::from(translation.page_shift));
+        self.observe(bus, |observer, core, bus| observer.translations_changed(core, bus));
     }
 
     // ---- The data caches -------------------------------------------------------------------

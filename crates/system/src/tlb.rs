@@ -230,6 +230,16 @@ impl TranslationBuffer {
         (way < ways && set < slots / ways).then(|| self.main.entry(set * ways + way)).flatten()
     }
 
+    /// How many entries the main part has room for.
+    pub fn slots(&self) -> u32 {
+        self.main.slots()
+    }
+
+    /// The entry in a slot of the main part.
+    pub fn entry(&self, slot: u32) -> Option<&Entry> {
+        (slot < self.slots()).then(|| self.main.entry(slot)).flatten()
+    }
+
     /// All entries, for the debugger.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         let locked = self.locked.iter().flat_map(|locked| locked.iter().map(|(_, entry)| entry));

@@ -6,7 +6,7 @@ use mmulab_system::core::{MaintenanceNames, MemoryType};
 use mmulab_system::maintenance::LineOperation;
 
 use super::CoreDescription;
-use crate::cp15::{ANY, Encoding, Operation::*, Register, Row};
+use crate::cp15::{ANY, Encoding, Operation::*, Register, Row, Version};
 use crate::generic_timer::TimerRegister;
 use crate::mmu::TableFormat;
 use crate::mmu_v7::{WRITE_BACK, WRITE_BACK_ALLOCATE};
@@ -22,7 +22,7 @@ const BY_ADDRESS_IN_ALL: crate::cp15::Operation = InvalidateSharedTranslation { 
 /// 4.2, tables 4-2 to 4-16.
 const ROWS: &[Row] = &[
     Row::read(0, 0, 0, 0, MainId),
-    Row::read(0, 0, 0, 1, Fixed("ctr")),
+    Row::read(0, 0, 0, 1, SmallestLines),
     Row::read(0, 0, 0, 2, Zero),
     Row::read(0, 0, 0, 3, Zero),
     Row::read(0, 0, 0, 4, MainId),
@@ -136,6 +136,28 @@ const ROWS: &[Row] = &[
     Row::both(14, 3, 0, 1, Timer(TimerRegister::Control(VIRTUAL))),
 ];
 
+/// The interfaces of the thesis of 2018 on TLB migration, versions 1 to 4, in encodings that the core leaves free;
+/// not of any core that is built.
+const MIGRATION_ROWS: &[Row] = &[
+    Row::write(15, 5, 3, 0, TlbPortStart(Version::V1)),
+    Row::both(15, 5, 3, 1, TlbPortData(Version::V1, 0)),
+    Row::both(15, 5, 3, 2, TlbPortData(Version::V1, 1)),
+    Row::both(15, 5, 3, 3, TlbPortData(Version::V1, 2)),
+    Row::write(15, 6, 3, 0, TlbPortStart(Version::V2)),
+    Row::both(15, 6, 3, 1, TlbPortData(Version::V2, 0)),
+    Row::both(15, 6, 3, 2, TlbPortData(Version::V2, 1)),
+    Row::write(15, 7, 3, 0, TlbPortStart(Version::V3)),
+    Row::both(15, 7, 3, 1, TlbPortData(Version::V3, 0)),
+    Row::both(15, 7, 3, 2, TlbPortData(Version::V3, 1)),
+    Row::write(15, 8, 3, 0, TlbPortStart(Version::V4)),
+    Row::both(15, 8, 3, 1, TlbPortData(Version::V4, 0)),
+    Row::both(15, 8, 3, 2, TlbPortData(Version::V4, 1)),
+    Row::both(15, 9, 3, 0, TlbPortState(0)),
+    Row::both(15, 9, 3, 1, TlbPortState(1)),
+    Row::both(15, 9, 3, 2, TlbPortState(2)),
+    Row::both(15, 9, 3, 3, TlbPortState(3)),
+];
+
 /// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C, B3.17.2).
 fn open_to_users(encoding: Encoding, writes: bool) -> bool {
     match (encoding.n, encoding.m, encoding.opcode_1, encoding.opcode_2) {
@@ -147,7 +169,13 @@ fn open_to_users(encoding: Encoding, writes: bool) -> bool {
 }
 
 /// The core.
-pub static CORE: CoreDescription = CoreDescription {
+pub static CORE: CoreDescription = DESCRIPTION;
+
+/// The core with interfaces to save and restore entries of its TLB.
+pub static CORE_WITH_TLB_MIGRATION: CoreDescription =
+    CoreDescription { rows: &[MIGRATION_ROWS, ROWS], ..DESCRIPTION };
+
+const DESCRIPTION: CoreDescription = CoreDescription {
     open_to_users,
     rows: &[ROWS],
     // Counters of other sorts, address translation, direct access to the caches' memory.

@@ -70,6 +70,7 @@ impl CoreDescription {
             ArmCoprocessor::Arm920t => &arm920t::CORE,
             ArmCoprocessor::Arm926ejs => &arm926ejs::CORE,
             ArmCoprocessor::CortexA7 => &cortex_a7::CORE,
+            ArmCoprocessor::CortexA7TlbMigration => &cortex_a7::CORE_WITH_TLB_MIGRATION,
         }
     }
 }

@@ -4,6 +4,7 @@ use mmulab_system::coherence::Point;
 use mmulab_system::core::Side;
 use mmulab_system::maintenance::LineOperation;
 
+use super::tlb_port::Version;
 use crate::generic_timer::TimerRegister;
 use crate::isa::CoprocessorAccess;
 use crate::performance::MonitorRegister;
@@ -124,6 +125,8 @@ pub enum Operation {
     MultiprocessorId,
     /// Gives the shape of the cache that was selected (ARMv7).
     CacheSize,
+    /// Gives the sizes of the caches' lines (ARMv7).
+    SmallestLines,
     /// Translation table base 1 (ARMv6).
     TableBase1,
     /// Which of two tables is responsible for an address (ARMv6).
@@ -163,6 +166,12 @@ pub enum Operation {
     ReadTlbEntry,
     /// A data register of such reads (Cortex-A7).
     TlbData(u8),
+    /// The operation register of an interface to save and restore entries of the data TLB.
+    TlbPortStart(Version),
+    /// A data register of such an interface.
+    TlbPortData(Version, u8),
+    /// The state of a stream of such an interface.
+    TlbPortState(u8),
     /// The cache debug control register of the ARM926EJ-S.
     CacheDebug,
     /// A register that just holds what is written.

@@ -621,7 +621,8 @@ pub fn coprocessor_read<K: CacheKind>(
 ) -> Decoded<K> {
     let mut decoded = Decoded::new(system::coprocessor_read);
     (decoded.operands.rd, decoded.operands.immediate) = (rd, access.into());
-    let of_tlb_data = access.coprocessor() == 15 && matches!(access.fields(), (15, 0, 3, _));
+    let of_tlb_data =
+        access.coprocessor() == 15 && matches!(access.fields(), (15, 0 | 5..=9, 3, _));
     let tlb_data = timing.tlb_data_read_cycles.filter(|_| of_tlb_data);
     decoded.takes(tlb_data.unwrap_or(timing.coprocessor_read_cycles))
 }

@@ -1,0 +1,267 @@
+/* TLB migration by the interfaces that the thesis of 2018 designs (chapters 5 and 6), on a core that has them
+ * (docs/tlb-migration.md). Saving, restoring and the accesses of the 68 KB benchmark are measured for each version;
+ * then a core saves its entries and another restores them while no table maps their pages. With RUNS = 0 only that, and
+ * an access by user mode.
+ */
+#include "pages.h"
+
+#ifndef ENTRIES
+#define ENTRIES 64                  /* of the data TLB */
+#endif
+
+#define PORT_WRITE(value, crm, op2) \
+    __asm__ volatile("mcr p15, 3, %0, c15, " #crm ", " #op2 : : "r"(value) : "memory")
+#define PORT_READ(value, crm, op2) \
+    __asm__ volatile("mrc p15, 3, %0, c15, " #crm ", " #op2 : "=r"(value) : : "memory")
+
+enum { VALID = 1, COMMIT = 0xffffffff };
+/* Upper half of an entry that is read by index: its space, and whether it is global. */
+enum { SPACE_SHIFT = 23, SPACE_MASK = 0xffu << SPACE_SHIFT, GLOBAL = 1u << 31 };
+
+/* From the start of a line on, so that times do not depend on where the linker puts them. */
+static word saved[4 * ENTRIES] __attribute__((aligned(64))), saved_again[4 * ENTRIES];
+
+static inline word is_of_space(word low, word high)
+{
+    return low & VALID && (high & (GLOBAL | SPACE_MASK)) == SPACE << SPACE_SHIFT;
+}
+
+/* Each of these gives the number of words that it stored. */
+static word save_1(word *to)
+{
+    word *next = to;
+    for (word index = 0; index < ENTRIES; index++) {
+        word low, high, reserved;
+        PORT_WRITE(index, c5, 0);
+        PORT_READ(low, c5, 1);
+        PORT_READ(high, c5, 2);
+        PORT_READ(reserved, c5, 3);
+        if (is_of_space(low, high)) {
+            *next++ = low;
+            *next++ = high;
+            *next++ = reserved;
+        }
+    }
+    return next - to;
+}
+
+static word save_2(word *to)
+{
+    word *next = to;
+    for (word index = 0; index < ENTRIES; index++) {
+        word low, high;
+        PORT_WRITE(index, c6, 0);
+        PORT_READ(low, c6, 1);
+        PORT_READ(high, c6, 2);
+        if (is_of_space(low, high)) {
+            *next++ = low;
+            *next++ = high;
+        }
+    }
+    return next - to;
+}
+
+#define STREAM(crm) \
+    word *next = to, low, high; \
+    PORT_WRITE(SPACE, crm, 0); \
+    for (;;) { \
+        PORT_READ(low, crm, 1); \
+        PORT_READ(high, crm, 2); \
+        if (!(low | high)) \
+            return next - to; \
+        *next++ = low; \
+        *next++ = high; \
+    }
+
+static word save_3(word *to) { STREAM(c7) }
+static word save_4(word *to) { STREAM(c8) }
+
+/* The space may have another number by now; what is saved by index has the old one. */
+static void restore_1(const word *from, word words)
+{
+    for (const word *end = from + words; from < end; from += 3) {
+        PORT_WRITE(from[0], c5, 1);
+        PORT_WRITE(from[1] & ~SPACE_MASK | SPACE << SPACE_SHIFT, c5, 2);
+        PORT_WRITE(from[2], c5, 3);
+        PORT_WRITE(COMMIT, c5, 0);
+    }
+}
+
+static void restore_2(const word *from, word words)
+{
+    for (const word *end = from + words; from < end; from += 2) {
+        PORT_WRITE(from[0], c6, 1);
+        PORT_WRITE(from[1] & ~SPACE_MASK | SPACE << SPACE_SHIFT, c6, 2);
+    }
+}
+
+static void restore_3(const word *from, word words)
+{
+    PORT_WRITE(SPACE, c7, 0);
+    for (const word *end = from + words; from < end; from += 2) {
+        PORT_WRITE(from[0], c7, 1);
+        PORT_WRITE(from[1], c7, 2);
+    }
+}
+
+static void restore_4(const word *from, word words)
+{
+    PORT_WRITE(SPACE, c8, 0);
+    for (const word *end = from + words; from < end; from += 2) {
+        PORT_WRITE(from[0], c8, 1);
+        PORT_WRITE(from[1], c8, 2);
+    }
+    PORT_WRITE(0, c8, 1);
+    PORT_WRITE(0, c8, 2);
+}
+
+static const struct {
+    const char *name;
+    word (*save)(word *to);
+    void (*restore)(const word *from, word words);
+} versions[] = {
+    { "v1", save_1, restore_1 },
+    { "v2", save_2, restore_2 },
+    { "v3", save_3, restore_3 },
+    { "v4", save_4, restore_4 },
+};
+enum { VERSIONS = sizeof versions / sizeof *versions };
+
+static void measure(word version, word pages)
+{
+    for (word run = 0; run < RUNS; run++) {
+        flush_all();
+        figures[COLD][run] = access_pages(pages, APART * PAGE, 0);
+        word start = cycles(), words = versions[version].save(saved);
+        figures[SAVE][run] = cycles() - start;
+        flush_all();
+        start = cycles();
+        versions[version].restore(saved, words);
+        figures[RESTORE][run] = cycles() - start;
+        figures[MIGRATED][run] = access_pages(pages, APART * PAGE, OFFSET);
+    }
+    say_medians(versions[version].name, pages);
+}
+
+/* Pages of the test, with all kinds of permissions that can be read, attributes and sizes; each has its number in
+ * a word. */
+enum { TESTED = 48, SECTIONS = 4, FIRST_SECTION = MEASURED + (16 << 20), SECTION_FRAMES = 0x48000000 };
+
+static word tested_address(word number)
+{
+    return number < SECTIONS ? FIRST_SECTION + (number << 20) : MEASURED + number * APART * PAGE;
+}
+
+static word frame_of(word number)
+{
+    return number < SECTIONS ? SECTION_FRAMES + (number << 20) : FRAMES + (number * 29 % 1024) * PAGE;
+}
+
+enum { NOWHERE, AS_TESTED, WRITABLE };
+
+static void map_tested(word how)
+{
+    static const word small[] = { 0x030, 0x010, 0x220, 0x031, 0x230 };
+    static const word attributes[] = { 0x44c, 0x04c, 0x00c, 0x040 };
+    for (word number = 0; number < TESTED; number++) {
+        word place = tested_address(number) - MEASURED, value = 0;
+        if (number < SECTIONS) {
+            if (how != NOWHERE)
+                value = frame_of(number) | 0x31c0e | (number & 1 ? 0x10 : 0);
+            set_entry(TABLE, (MEASURED + place) >> 20, value);
+        } else {
+            word kind = how == WRITABLE ? READ_WRITE | NORMAL : small[number % 5] | attributes[number % 4];
+            if (how != NOWHERE)
+                value = frame_of(number) | SMALL_PAGE | NOT_GLOBAL | kind;
+            set_entry(TABLES, place >> 12, value);
+        }
+    }
+    complete();
+}
+
+static volatile word version_tested, words_saved, go, done;
+
+/* Restores what the other core saved, and reads each page, which no table maps: a wrong entry gives another
+ * page's number, a missing one an exception. */
+void other(word core)
+{
+    (void)core;
+    for (word turn = 1; turn <= VERSIONS; turn++) {
+        while (go != turn)
+            ;
+        data_barrier();
+        flush_tlb();
+        versions[version_tested].restore(saved, words_saved);
+        word wrong = 0;
+        for (word number = 0; number < TESTED; number++)
+            wrong += *(volatile word *)tested_address(number) != number;
+        word words = versions[version_tested].save(saved_again);
+        wrong += words != words_saved;
+        /* The order of the slots may be another; an entry is as it was. */
+        for (word at = 0; version_tested != 3 && at < words; at += version_tested ? 2 : 3) {
+            word found = 0;
+            for (word place = 0; place < words_saved; place += version_tested ? 2 : 3)
+                found |= saved[place] == saved_again[at] && saved[place + 1] == saved_again[at + 1];
+            wrong += !found;
+        }
+        word results[] = { 4 * words_saved, wrong };
+        say(version_tested == 0 ? "restored_v1" : version_tested == 1 ? "restored_v2"
+            : version_tested == 2 ? "restored_v3" : "restored_v4", TESTED, results, 2);
+        data_barrier();
+        done = turn;
+    }
+}
+
+static void test_on_another_core(void)
+{
+    map_tested(WRITABLE);
+    flush_tlb();
+    for (word number = 0; number < TESTED; number++)
+        *(volatile word *)tested_address(number) = number;
+    flush_all();
+    map_tested(NOWHERE);
+    turn_on(1);
+    for (word version = 0; version < VERSIONS; version++) {
+        tlb_all();
+        complete();
+        map_tested(AS_TESTED);
+        synchronise();
+        for (word number = 0; number < TESTED; number++)
+            *(volatile word *)tested_address(number);
+        words_saved = versions[version].save(saved);
+        map_tested(NOWHERE);
+        version_tested = version;
+        data_barrier();
+        go = version + 1;
+        while (done != version + 1)
+            ;
+    }
+}
+
+static void measure_all(void)
+{
+    static const word counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 21, 32, 64 };
+    start_counters(0);
+    for (word version = 0; version < VERSIONS; version++)
+        for (word point = 0; point < sizeof counts / sizeof *counts; point++)
+            measure(version, counts[point]);
+}
+
+/* User mode has no access: this ends with an exception. */
+static void read_as_user(void)
+{
+    word low;
+    __asm__ volatile("cps #16");
+    PORT_READ(low, c7, 1);
+    say("user mode reads", 1, &low, 1);
+}
+
+void first(void)
+{
+    map_measured();
+    if (RUNS)
+        measure_all();
+    test_on_another_core();
+    if (!RUNS)
+        read_as_user();
+}
