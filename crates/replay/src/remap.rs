@@ -139,9 +139,12 @@ impl Remapping {
         self.targets.insert(slab, target);
     }
 
-    /// The program's address of a remapped one; `None` for what no program address remaps to.
+    /// The program's address of a remapped one. Behind a slab that is the last for now it is what follows there
+    /// in the program: an access may begin in the slab and end behind it. `None` elsewhere.
     pub fn original(&self, remapped: u32) -> Option<u64> {
-        let slab = (*self.owners.get((remapped >> SLAB_SHIFT) as usize)?)?;
+        let index = (remapped >> SLAB_SHIFT) as usize;
+        let owner = |index: usize| self.owners.get(index).copied().flatten();
+        let slab = owner(index).or_else(|| Some(owner(index.checked_sub(1)?)? + 1))?;
         Some(slab << SLAB_SHIFT | u64::from(remapped) & (SLAB_BYTES - 1))
     }
 }

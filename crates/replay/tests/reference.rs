@@ -135,6 +135,21 @@ fn results_depend_on_the_seed_and_not_on_the_threads() {
     assert_eq!(one.iter().map(|outcome| outcome.machine.as_str()).collect::<Vec<_>>(), names);
 }
 
+/// A store begins in the last line of a slab of remapped addresses, and ends where no other is.
+#[test]
+fn an_access_beyond_its_slab_is_charged_to_the_next_page() {
+    let modify = Access { instruction: 0, size_bytes: 16, kind: AccessKind::Modify };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![modify] };
+    let executed = vec![(0, vec![0x104f_fff2])];
+    let program = Random { blocks: vec![block], executed, events: vec![] };
+    for name in ["notlb", "intel", "ultrix", "pa-risc"] {
+        let changes = [("l1d.line_bytes", "16"), ("l1i.line_bytes", "16")];
+        let changes = changes.map(|(path, value)| (path.to_owned(), value.to_owned()));
+        compare(&machine(name, &changes), &program, 1, 0).unwrap();
+    }
+}
+
 /// What is unmapped is the first half of a large page, whose TLB entry is gone then for the second half, too.
 #[test]
 fn a_large_page_of_which_a_part_is_unmapped_is_walked_for_again() {
