@@ -70,7 +70,7 @@ $(BUILD)/rust.env: $(VENV)/ready
 	    tail -n 1 $(BUILD)/rust.log >&2; \
 	    echo "Rust could not be installed ($(BUILD)/rust.log). Install 1.88 or newer from https://rustup.rs, and type make again" >&2; \
 	    exit 1; }; } && \
-	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:$$PATH" > $@; \
+	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:\$$PATH" > $@; \
 	fi
 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
