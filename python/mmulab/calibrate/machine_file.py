@@ -26,6 +26,7 @@ _FIXED: dict[str, dict[str, Value]] = {
         "pte_bytes": Value(8, "both architectures"),
         "pages": Value("4K", 'without huge pages; "2M" or "mixed" to compare'),
         "walk_starts_at": Value("l1d", "guess: not measured", ("l2",)),
+        "address_spaces": Value(6, "guess: as Linux gives PCIDs; on AArch64 65536", (65536,)),
     },
     "organisation.walk_cache_level_2": {
         "entries": Value(32, "guess: not measured", (16, 64)),
