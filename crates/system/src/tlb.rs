@@ -235,6 +235,11 @@ impl TranslationBuffer {
         self.main.slots()
     }
 
+    /// How many of them are in one set.
+    pub fn ways(&self) -> u32 {
+        self.main.ways()
+    }
+
     /// The entry in a slot of the main part.
     pub fn entry(&self, slot: u32) -> Option<&Entry> {
         (slot < self.slots()).then(|| self.main.entry(slot)).flatten()

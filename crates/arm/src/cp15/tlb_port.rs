@@ -4,6 +4,7 @@
 //! An entry is 55 bits, with 9 more where the interface does not filter. What each holds is in
 //! `docs/tlb-migration.md`; only privileged modes have access.
 
+use mmulab_system::Cause;
 use mmulab_system::core::{Side, Translation};
 use mmulab_system::memory::CoreMemory;
 use mmulab_system::tlb::Entry;
@@ -92,8 +93,16 @@ impl TlbPort {
         u64::from(self.data[1]) << 32 | u64::from(self.data[0])
     }
 
-    /// The next entry of the stream, or zero at its end.
-    fn next_entry<K: CacheKind>(&mut self, memory: &CoreMemory<Cpu<K>>) -> u64 {
+    /// The next entry of the stream, or zero at its end. To look for it takes a cycle a set.
+    fn next_entry<K: CacheKind>(&mut self, memory: &mut CoreMemory<Cpu<K>>) -> u64 {
+        let ways = memory.tlb(Side::Data).ways();
+        let first_set = self.next_slot / ways;
+        let entry = self.find_entry(memory);
+        memory.charge(Cause::TlbOperation, self.next_slot / ways - first_set);
+        entry
+    }
+
+    fn find_entry<K: CacheKind>(&mut self, memory: &CoreMemory<Cpu<K>>) -> u64 {
         let tlb = memory.tlb(Side::Data);
         while self.next_slot < tlb.slots() {
             let found = tlb.entry(self.next_slot);
@@ -171,13 +180,13 @@ impl<K: CacheKind> Cpu<K> {
         let port = &mut self.cp15.tlb_port;
         match version {
             Version::V3 if register == 0 => {
-                let entry = port.next_entry(&self.memory);
+                let entry = port.next_entry(&mut self.memory);
                 port.set_entry(entry);
             }
             Version::V4 => {
                 if port.byte_count < REGISTER_BYTES {
                     // At the end these are zeros.
-                    let entry = port.next_entry(&self.memory);
+                    let entry = port.next_entry(&mut self.memory);
                     port.put_bytes(entry, PACKED_BYTES);
                 }
                 return port.take_bytes(REGISTER_BYTES) as u32;
