@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from mmulab import guests
 from mmulab.recording import tool_directory
 
 MIB = 1 << 20
@@ -110,3 +111,30 @@ def test_the_wheels_replay_and_record_away_from_the_source(own_wheel, recorder_w
     assert package == str(folder / "mmulab" / "__init__.py")
     assert tool == str(folder / "mmulab_recorder")
     assert (status, is_same_length) == (5, True)
+
+
+GUESTS = ["microkernel-armv4", "timing-sa1100", "migration-interfaces-64"]
+
+
+def test_the_wheel_builds_its_guests_away_from_the_source(own_wheel, tmp_path):
+    assert {name.partition("-")[0] for name in GUESTS} == set(guests.FOLDERS)
+    if guests.missing_packages():
+        pytest.skip("no cross compiler")
+    folder = unpacked(own_wheel, tmp_path / "packages")
+    program = f"from mmulab import guests; print(*map(guests.image, {GUESTS}), sep='\\n')"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr
+    built = [Path(line) for line in finished.stdout.splitlines()]
+    assert [path.stem for path in built] == GUESTS
+    assert all(path.is_relative_to(tmp_path / "cache") for path in built)
