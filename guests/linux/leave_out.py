@@ -72,7 +72,8 @@ def noticed(result, usual):
             kinds[report["kind"]] = kinds.get(report["kind"], 0) + 1
     if kinds:
         found.append("checker: " + ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())))
-    said = re.findall(r"^((?:meet|stress|attack): .*)$", result.console, re.M)
+    console = result.console.replace("\r", "")
+    said = re.findall(r"^((?:meet|stress|attack): .*)$", console, re.M)
     wrong = [line for line in said if "instead of" in line or "0x" in line]
     if wrong:
         found.append(f"program: {wrong[0]}")
@@ -82,7 +83,7 @@ def noticed(result, usual):
         found.append("program: it fails" + (f" ({said[-1]})" if said else ""))
     elif [line for line in said if "mapping of" in line or "mapping at" in line] != usual["limits"]:
         found.append("program: what is refused differs")
-    if message := KERNEL_SAYS.search(result.console):
+    if message := KERNEL_SAYS.search(console):
         found.append(f"kernel: {message[1]}")
     if not found and result.instructions > 1.1 * usual["instructions"]:
         found.append(
@@ -102,7 +103,7 @@ def main():
     usual = {}
     for scheme in (*ALL, *SHARED):
         result = boot(scheme)
-        said = re.findall(r"^(stress: a mapping .*)$", result.console, re.M)
+        said = re.findall(r"^(stress: a mapping .*)$", result.console.replace("\r", ""), re.M)
         usual[scheme] = {"instructions": result.instructions, "limits": said}
         complaint = noticed(result, usual[scheme])
         if complaint:
