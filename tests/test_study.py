@@ -191,6 +191,18 @@ def test_an_unknown_place_to_run_is_told(study):
     assert finished.error_line.endswith("give dask://HOST:PORT or dask://local")
 
 
+def test_a_worker_that_does_not_start_says_why(study, tmp_path, monkeypatch):
+    def fail(**_):
+        try:
+            raise PermissionError(13, "Permission denied", "/dev/shm")
+        except OSError as error:
+            raise RuntimeError("Nanny failed to start.") from error
+
+    monkeypatch.setattr("distributed.Client", fail)
+    with pytest.raises(mmulab.MmulabError, match="no Dask worker starts .*/dev/shm"):
+        mmulab.sweep(study, tmp_path / "there.parquet", on="dask://local")
+
+
 def test_a_cluster_gives_the_same(study, tmp_path):
     finished = command("sweep", study, "-o", tmp_path / "there.parquet", "--on", "dask://local")
     assert finished.status == 0, finished.errors

@@ -3,6 +3,7 @@
 run.py            Markdown tables, as in docs/timing.md
 """
 
+import argparse
 import subprocess
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def measure(machine):
 
 
 def main():
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     measured = {machine: measure(machine) for machine in MACHINES}
     names = list(measured["arm926ej-s"])
     print("| cycles for one | " + " | ".join(measured) + " |")

@@ -426,7 +426,11 @@ def _run_on_cluster(
             client = Client(address, timeout="10s")
     except (OSError, ValueError, RuntimeError) as error:
         what = "no Dask worker starts" if address == "local" else "no Dask scheduler answers there"
-        raise InputError(f"{on}: {what} ({error})") from error
+        # What Dask says of a worker that fails is only that; the reason is behind it.
+        reason: BaseException = error
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
+        raise InputError(f"{on}: {what} ({reason})") from error
     with client:
         running = {
             client.submit(_run_elsewhere, *job.description(), pure=False): job for job in waiting
