@@ -199,7 +199,7 @@ def test_a_worker_that_does_not_start_says_why(study, tmp_path, monkeypatch):
             raise RuntimeError("Nanny failed to start.") from error
 
     monkeypatch.setattr("distributed.Client", fail)
-    with pytest.raises(mmulab.MmulabError, match="no Dask worker starts .*/dev/shm"):
+    with pytest.raises(mmulab.MmulabError, match=r"no Dask worker starts .*/dev/shm"):
         mmulab.sweep(study, tmp_path / "there.parquet", on="dask://local")
 
 
