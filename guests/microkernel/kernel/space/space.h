@@ -81,7 +81,7 @@ struct scheme {
 	// The number of shared pages that the space has written changed; pages shared for writing stay
 	// read-only until written, to count who has written. 0: the scheme does not count them.
 	void (*count_written)(struct space *space, int change);
-	// The first instruction of the supervisor call vector's target.
+	// The supervisor call vector's target: enter_general, or a fast path of the scheme's own.
 	void (*fast_path)(void);
 	// The section becomes one table of both spaces, unless this returns false. 0: the scheme wants no
 	// such tables.
