@@ -105,9 +105,9 @@ def replay(
     seconds = time.perf_counter() - start
     for own, _ in outcomes:
         check_anything_counted(own, skip, warm_up, region)
-    source = trace_provenance(traces[0])
-    schedule = {}
-    if time_slice_instructions is not None:
+    if time_slice_instructions is None:
+        schedule, source = {}, trace_provenance(traces[0])
+    else:
         schedule = schedule_provenance(traces, time_slice_instructions)
         source = schedule["trace"]
     rows = []

@@ -30,6 +30,19 @@ PAPERS = {
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 
+ABOUT = 0.25
+"""How far from a published number still is that number, as a part of it: a quarter, in all rules."""
+
+
+def about(value: float, wanted: float) -> bool:
+    """Whether a value is a published positive one, give or take a quarter."""
+    return wanted > 0 and abs(value / wanted - 1) <= ABOUT
+
+
+def wrong_parts(parts: Iterable[tuple[str, bool]]) -> str:
+    """Which parts of a claim do not hold, of what is told of each."""
+    return "what does not hold: " + "; ".join(text for text, holds in parts if not holds)
+
 
 class Verdict(StrEnum):
     """What became of a claim."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from mmulab.machine import Machine
-from mmulab.papers import Claim, Published, fass_linux, linux
+from mmulab.papers import ABOUT, Claim, Published, about, fass_linux, linux
 
 KERNELS = {
     "standard, C": ("flush", "general"),
@@ -30,7 +30,6 @@ NEAR_THE_LIMIT = [13, 14, 15]
 NEAR_THE_LIMIT_PAGES = [16, 20, 24, 28]
 STORM_GROUPS = [1, 4, 10]
 DTLB_ENTRIES = int(str(Machine.load("sa1100").get("dtlb.entries")))
-ABOUT = 0.25
 CONSTANT = 0.05
 
 Row = dict[str, Any]
@@ -74,11 +73,6 @@ class Measured:
     def hop(self, scheme: str, processes: int, kilobytes: int = 0) -> float:
         """Cycles of a switch in the ring, less the sum alone; arrays below 32 MB."""
         return self.ring[scheme, "low", processes, kilobytes]["switch_cycles"]
-
-
-def about(value: float, wanted: float) -> bool:
-    """Whether a value is another, give or take a quarter."""
-    return abs(value / wanted - 1) <= ABOUT
 
 
 def judge(

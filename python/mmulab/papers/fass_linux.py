@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from mmulab.papers import Claim, Published, Run, linux, published_table
+from mmulab.papers import Claim, Published, Run, about, linux, published_table
 from mmulab.papers.linux import Rows, ring
 
 MACHINE = "sa1100"
@@ -29,7 +29,6 @@ ROWS = {
 }
 """Our programs for the rows of table 1."""
 BEYOND = [14, 16, 20, 24]
-ABOUT = 0.25
 
 
 def run_linux(run: Run) -> Rows | None:
@@ -121,8 +120,3 @@ def judge(rows: Rows, claims: dict[str, Published]) -> list[Claim]:
             "the kernel's own are shared by all under FASS anyway",
         ),
     ]
-
-
-def about(value: float, wanted: float) -> bool:
-    """Whether a value is another, give or take a quarter."""
-    return wanted > 0 and abs(value / wanted - 1) <= ABOUT

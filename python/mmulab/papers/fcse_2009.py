@@ -29,6 +29,7 @@ from mmulab.papers import (
     published_claims,
     published_table,
     save_figures,
+    wrong_parts,
 )
 from mmulab.papers.guesses import over_guesses
 from mmulab.papers.microkernel import boot
@@ -303,7 +304,7 @@ def judge_guaranteed(claim: Published, found: Switches, ring: dict) -> Claim:
         f"{invalidated:.2f} or more TLB invalidations a hop of the ring, counted by the machine, and "
         f"{missed:.1f} or more translations missed": invalidated >= 1 and missed >= 1,
     }
-    return claim.judge(all(parts.values()), "; ".join(parts), wrong_parts(parts))
+    return claim.judge(all(parts.values()), "; ".join(parts), wrong_parts(parts.items()))
 
 
 FLUSHES = {
@@ -352,18 +353,13 @@ def judge_best_effort(claim: Published, found: Switches, storm: dict) -> Claim:
         all(parts.values()),
         f"{'; '.join(parts)}; not judged: entering a process that wrote to shared pages, {entering}; "
         f"400 processes: {share:.1%} of the switches flush",
-        wrong_parts(parts),
+        wrong_parts(parts.items()),
     )
 
 
 def told(name: str) -> str:
     """A condition's name in words."""
     return name.replace("_", " ")
-
-
-def wrong_parts(parts: dict[str, bool]) -> str:
-    """Which parts of a claim do not hold."""
-    return "what does not hold: " + "; ".join(text for text, holds in parts.items() if not holds)
 
 
 def figure_latency(periodic: dict) -> Figure:

@@ -3,7 +3,7 @@ built."""
 
 from __future__ import annotations
 
-from mmulab.papers import Claim, Published, Run, linux, published_table
+from mmulab.papers import ABOUT, Claim, Published, Run, about, linux, published_table
 from mmulab.papers.linux import Rows, ring
 
 SCHEMES = {"plain": "off", "guaranteed": "fcse-guaranteed", "best_effort": "fcse-best-effort"}
@@ -13,7 +13,6 @@ FASTER_REPLY_US = 80.0
 EVENER_PERIOD = 8.7
 LOAD = "while true; do busybox find / > /dev/null; cat /dev/mem > /dev/null; done &"
 """What the paper ran in the background (section 5.1.1)."""
-ABOUT = 0.25
 FALLS_US = {"guaranteed": 100.0, "best_effort": 50.0}
 
 
@@ -78,7 +77,7 @@ def judge(rows: Rows, claims: dict[str, Published]) -> list[Claim]:
     paper = published_table("fcse_2009", "table2_cyclictest")
     return [
         claims["fcse09-01"].judge(
-            all(abs(falls[kernel] / wanted - 1) <= ABOUT for kernel, wanted in FALLS_US.items()),
+            all(about(falls[kernel], wanted) for kernel, wanted in FALLS_US.items()),
             "least, average, most, us: "
             + "; ".join(
                 f"{row['kernel']} {', '.join(f'{part:.0f}' for part in latency[row['kernel']])} "
@@ -106,21 +105,21 @@ def judge(rows: Rows, claims: dict[str, Published]) -> list[Claim]:
             f"{max(abs(a - b) for a, b in modes):.1f} us",
         ),
         claims["fcse09-04"].judge(
-            abs(storm / 0.5 - 1) <= ABOUT,
+            about(storm, 0.5),
             f"best effort / plain {storm:.2f}: {value('best_effort', 'storm'):.2f} and "
             f"{value('plain', 'storm'):.2f} s",
             f"{switches:,.0f} switches of the unmodified kind, of which each lost "
             f"{lost / max(switches, 1) * 1e6:.0f} us: the rest of the time is not the flush's",
         ),
         claims["fcse09-05"].judge(
-            all(abs(part / FASTER_REPLY_US - 1) <= ABOUT for part in sooner.values()),
+            all(about(part, FASTER_REPLY_US) for part in sooner.values()),
             "UDP over loopback, average of the reply, us: "
             + ", ".join(f"{kernel} {part:.0f}" for kernel, part in replies.items()),
             f"sooner by {sooner['guaranteed']:.0f} us (guaranteed) and {sooner['best_effort']:.0f} us (best effort): "
             f"one switch lies in it, which costs {value('plain', ring(0, 2)):.0f} us in lat_ctx when it flushes",
         ),
         claims["fcse09-06"].judge(
-            abs(evener / EVENER_PERIOD - 1) <= ABOUT,
+            about(evener, EVENER_PERIOD),
             "deviation of a 500 us period, us: "
             + ", ".join(f"{kernel} {part:.1f}" for kernel, part in spread.items())
             + f"; plain over guaranteed {evener:.1f}",

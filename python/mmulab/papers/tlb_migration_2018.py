@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -25,9 +26,11 @@ from mmulab.papers import (
     Published,
     Reproduction,
     Run,
+    about,
     published_claims,
     published_table,
     save_figures,
+    wrong_parts,
 )
 from mmulab.papers.guesses import over_guesses
 from mmulab.provenance import inputs_provenance
@@ -78,7 +81,6 @@ FEW, HALF, MANY = 16, 32, 64
 """Between these numbers of pages a further page's cost is taken."""
 RATIO = 2.5
 """Direct over indirect restoring at 64 pages."""
-QUARTER = 0.25
 GEM5_WAITS = (
     "The simulated core of the thesis waits for each fetch and each hit of the data cache, so that an instruction took three "
     "cycles or more; this machine's core takes one, so what is made of instructions is faster here, and what waits for "
@@ -153,7 +155,7 @@ def reproduce(run: Run) -> Reproduction:
         provenance={
             **inputs_provenance(
                 [MACHINE, GEM5],
-                [guests.image(name) for name in (*IMAGES.values(), *map(short, IMAGES.values()))],
+                [image(name, full) for name in IMAGES for full in (False, True)],
             ),
             "full": run.full,
         },
@@ -173,8 +175,8 @@ def on_the_core(run: Run) -> tuple[Points, Points]:
     fill = int(str(machine.get("memory.line_fill_cycles")))
     faster = {"memory.line_fill_cycles": str(fill // 2)}
     return (
-        measure(run, machine, IMAGES["bare"]),
-        measure(run, machine.with_changes(faster), short(IMAGES["bare"])),
+        measure(run, machine, image("bare", run.full)),
+        measure(run, machine.with_changes(faster), image("bare", full=False)),
     )
 
 
@@ -190,21 +192,19 @@ def with_interfaces(run: Run, name: str) -> Points:
             else values
             for pages, values in points.items()
         }
-        for name, points in measure(run, machine, IMAGES[name]).items()
+        for name, points in measure(run, machine, image(name, run.full)).items()
     }
 
 
-def short(image: str) -> str:
-    """The guest with a hundredth of the thesis's runs."""
-    return f"{image}-short"
+def image(name: str, full: bool) -> Path:
+    """A guest of `IMAGES`: with as many runs as the thesis has, or a hundredth of them."""
+    return guests.image(IMAGES[name] if full else f"{IMAGES[name]}-short")
 
 
-def measure(run: Run, machine: mmulab.Machine, image: str) -> Points:
+def measure(run: Run, machine: mmulab.Machine, guest: Path) -> Points:
     """Boots a guest and reads what it prints."""
-    if not run.full and not image.endswith("-short"):
-        image = short(image)
-    run.progress(f"{image} on {machine.label}")
-    result = mmulab.boot(guests.image(image), machine)
+    run.progress(f"{guest.stem} on {machine.label}")
+    result = mmulab.boot(guest, machine)
     if result.exit != 0:
         raise InputError(
             f"the guest failed on {machine.label}: {result.console[-300:]!r} ({result.end})"
@@ -253,11 +253,6 @@ def net(points: Points, benchmark: str) -> dict[int, int]:
 def slope(values: dict[int, int]) -> float:
     """Cycles of a further page."""
     return (values[MANY] - values[FEW]) / (MANY - FEW)
-
-
-def about(value: float, wanted: float) -> bool:
-    """Whether a value is another, give or take a quarter."""
-    return abs(value / wanted - 1) <= QUARTER
 
 
 def judge(points: Points, overlapped: Points, modified: Points) -> list[Claim]:
@@ -376,8 +371,7 @@ def judge_migration(
     return claim.judge(
         all(holds for _, holds in parts),
         "; ".join(text for text, _ in parts),
-        "what does not hold: "
-        + "; ".join(text for text, holds in parts if not holds)
+        wrong_parts(parts)
         + ". A load that misses stops this core until its line is there; published costs of independent accesses are "
         "about half a line's latency, as if two were on their way. With memory.line_fill_cycles halved, a page "
         f"costs here: {faster}",
@@ -436,10 +430,7 @@ def judge_interfaces(modified: Points, claim: Published) -> Claim:
     return claim.judge(
         all(holds for _, holds in parts),
         "; ".join(text for text, _ in parts) + " ns",
-        "what does not hold: "
-        + "; ".join(text for text, holds in parts if not holds)
-        + " ns. "
-        + GEM5_WAITS,
+        wrong_parts(parts) + " ns. " + GEM5_WAITS,
     )
 
 

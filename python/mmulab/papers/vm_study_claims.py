@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
 
-from mmulab.papers import Claim, Published
+from mmulab.papers import ABOUT, Claim, Published
 from mmulab.papers.vm_study_cells import (
     KIB,
     PLOTTED_LINES,
@@ -23,7 +23,6 @@ from mmulab.papers.vm_study_cells import (
 from mmulab.papers.vm_study_experiments import Evidence
 from mmulab.papers.vm_study_explanations import explain
 
-ABOUT = 0.25
 CLOSE = 0.15
 CONSTANT = 0.05
 MUCH = 2.0
