@@ -110,6 +110,19 @@ def test_guaranteed_fcse_refuses_the_96th_process_and_the_33rd_megabyte():
     assert "stress: a mapping of 40 MB: Out of memory" in result.console
 
 
+def test_guaranteed_fcse_refuses_a_program_that_is_linked_above_32_megabytes():
+    """As Linux does with any program whose segments cannot be where they are to be: exec has no way back."""
+    need("arm926ej-s")
+    command = "lat-text-high null; echo status $?"
+    status = {}
+    for scheme in linux.SCHEMES:
+        console = linux.ours("arm926ej-s", command, spaces=scheme).console
+        status[scheme] = int(re.findall(r"^status (\d+)", console, re.M)[0])
+    killed_by_sigsegv = 139
+    assert status.pop("fcse-guaranteed") == killed_by_sigsegv
+    assert set(status.values()) == {0}
+
+
 HOLES = {
     "other_domains": "another's memory",
     "kernel_as_client": "the kernel's memory",

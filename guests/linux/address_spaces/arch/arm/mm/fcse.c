@@ -162,6 +162,9 @@ static bool is_shared_dirty(pte_t pte)
 
 void space_account(struct mm_struct *mm, unsigned long addr, pte_t before, pte_t after)
 {
+	/* Nearly all pages are low and private: for them this costs one line of the cache. */
+	if (addr < SPACE_LOW_SIZE && !((pte_val(before) | pte_val(after)) & L_PTE_SHARED))
+		return;
 	if (addr >= TASK_SIZE)
 		return;
 	mm->context.shared_dirty += is_shared_dirty(after) - is_shared_dirty(before);
