@@ -1,25 +1,34 @@
 """What a switch of Linux consists of: cycles by cause, for each scheme.
 
-    switch_costs.py [-m MACHINE]... [-n PROCESSES]... [--set KEY=VALUE]
+    switch_costs.py [-m MACHINE]... [-n PROCESSES]... [--layouts N] [--set KEY=VALUE]
 
 Runs `lat ctx 0` and prints a Markdown table, in microseconds a switch: what passing the token costs
 in a ring, less what one process needs for the same calls. "Direct" are the instructions of the switch and
 the operations on caches and TLBs; the rest is refilled: lines and translations that are missed because of
-the switch, here or in the calls that follow. Needs `make linux-spaces`.
+the switch, here or in the calls that follow. The last row is of the same program with its text where it is
+shared. `--layouts` gives means over N layouts of the kernel (layouts.py). Needs `make linux-spaces`.
 """
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
+from statistics import mean
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import layouts
 import run
 
 HOPS, REPETITIONS = 400, 5
 ALONE, RING = "3", "4"
 """The phases that `lat` begins."""
+# The schemes, each with the program and the words for both.
+CASES = (
+    *((scheme, "lat", f"`{scheme}`") for scheme in run.SCHEMES),
+    (layouts.SHARED, "lat-text-high", f"`{layouts.SHARED}`, text shared"),
+)
 COLUMNS = {
     "instructions": ("issue", "branch", "interlock", "multiply", "exception"),
     "maintenance": ("dcache-operation", "icache-operation", "tlb-operation", "drain"),
@@ -30,13 +39,14 @@ COLUMNS = {
 }
 
 
-def costs(machine, scheme, processes, settings=()):
+def costs(machine, scheme, program, processes, settings=(), image=None):
     """Microseconds a switch by column."""
     result = run.ours(
         machine,
-        f"LAT_PHASES=1 LAT_HOPS={HOPS} lat ctx 0 {processes}",
+        f"LAT_PHASES=1 LAT_HOPS={HOPS} {program} ctx 0 {processes}",
         spaces=scheme,
         settings=settings,
+        image=image,
     )
     if not result.succeeded:
         raise SystemExit(f"{machine}, {scheme}: {result.end}\n{result.console[-500:]}")
@@ -60,24 +70,35 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("-m", "--machine", action="append", choices=list(run.WITH_SPACES))
     options.add_argument("-n", "--processes", action="append", type=int)
+    options.add_argument("--layouts", type=int, default=0, help="as the build has it, if not given")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     chosen = options.parse_args()
+    settings = [setting.split("=", 1) for setting in chosen.set]
     print("| machine | processes | scheme | whole | direct | refilled |", " | ".join(COLUMNS), "|")
     print("|---|---:|---|" + "---:|" * (3 + len(COLUMNS)))
     for machine in chosen.machine or ["ixp425"]:
-        for processes in chosen.processes or [2, 16]:
-            for scheme in run.SCHEMES:
-                settings = [setting.split("=", 1) for setting in chosen.set]
-                found = costs(machine, scheme, processes, settings)
-                whole = sum(found.values())
-                direct = found["instructions"] + found["maintenance"]
-                cells = [whole, direct, whole - direct, *found.values()]
-                print(
-                    f"| {machine} | {processes} | `{scheme}` |",
-                    " | ".join(f"{value:.1f}" for value in cells),
-                    "|",
-                    flush=True,
-                )
+        with tempfile.TemporaryDirectory() as folder:
+            images = [Path(folder) / str(layout) for layout in range(chosen.layouts)]
+            for layout, image in enumerate(images):
+                layouts.link_layout(run.WITH_SPACES[machine], image, layout)
+            for processes in chosen.processes or [2, 16]:
+                for scheme, program, words in CASES:
+                    tell(machine, processes, scheme, program, words, settings, images or [None])
+
+
+def tell(machine, processes, scheme, program, words, settings, images):
+    """Prints a row: the means over the kernel's images."""
+    samples = [costs(machine, scheme, program, processes, settings, image) for image in images]
+    found = {column: mean(sample[column] for sample in samples) for column in COLUMNS}
+    whole = sum(found.values())
+    direct = found["instructions"] + found["maintenance"]
+    cells = [whole, direct, whole - direct, *found.values()]
+    print(
+        f"| {machine} | {processes} | {words} |",
+        " | ".join(f"{value:.1f}" for value in cells),
+        "|",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,59 @@
+"""Benchmarks of Linux in many layouts of the kernel: links and intervals."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "guests" / "linux"
+
+
+def load(name: str) -> ModuleType:
+    """A script of the guest, with those beside it that it needs; other guests' have the same names."""
+    path, beside = sys.path[:], ("run", "measure")
+    others = {module: sys.modules.pop(module, None) for module in beside}
+    try:
+        spec = importlib.util.spec_from_file_location(f"linux_{name}", FOLDER / f"{name}.py")
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path[:] = path
+        for module_name in beside:
+            del sys.modules[module_name]
+        sys.modules.update({name: other for name, other in others.items() if other})
+
+
+layouts = load("layouts")
+linux = layouts.run
+
+
+def test_a_kernel_in_another_layout_is_the_same_kernel(tmp_path):
+    kernel = linux.BUILT / linux.WITH_SPACES["sa1100"]
+    if not (kernel / "vmlinux.a").exists():
+        pytest.skip("make linux-spaces first")
+    images = [tmp_path / "one", tmp_path / "other", tmp_path / "again"]
+    for image, seed in zip(images, ["1", "2", "1"], strict=True):
+        layouts.link(kernel, image, seed)
+    one, other, again = (image.read_bytes() for image in images)
+    assert one == again != other
+    console = [
+        linux.ours("sa1100", "lat null", image=image, spaces="fass").console
+        for image in (kernel / "Image", *images[:2])
+    ]
+    said = [re.sub(r"\d+K", "sizes", "\n".join(linux.comparable(text))) for text in console]
+    assert said[0] == said[1] == said[2]
+
+
+def test_an_interval_is_that_of_student_and_that_of_a_ratio_has_the_errors_of_both():
+    """By hand: 1, 2, 3 have a standard error of 0.577, and t is 4.303 with two degrees of freedom."""
+    assert layouts.interval([1, 2, 3]) == pytest.approx((2, 2.48), abs=0.01)
+    assert layouts.more([1, 2, 3], [2, 2, 2]) == "+0.0% \u00b1 124.1"
+    # (4 / 2) * sqrt(0.62 ** 2 + 1.24 ** 2), in per cent
+    assert layouts.more([3, 4, 5], [1, 2, 3]) == "+100.0% \u00b1 277.6"
