@@ -81,6 +81,15 @@ BUGS = [
         "an invalid descriptor",
     ),
     Bug(
+        "change_type_at_once",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
         "split_section",
         "break-before-make",
         "store",

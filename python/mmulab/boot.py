@@ -217,10 +217,10 @@ def boot(
     """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
 
     The guest's output is kept in the result, unless a `console` takes it; `typed` is typed on its
-    serial line. `check` turns the staleness checker on. `symbols` is an ELF file that names the
-    addresses of an image without symbols. With `guesses` the run is repeated for each other value that
-    the machine's file gives for what it guesses. The run ends when the guest does, at `max_instructions`,
-    or with Ctrl-C, always with a result.
+    serial line. `check` turns the staleness checker on. `symbols` names the
+    addresses of an image without symbols: an ELF file, or a list as of `nm`. With `guesses` the run is
+    repeated for each other value that the machine's file gives for what it guesses. The run ends when the
+    guest does, at `max_instructions`, or with Ctrl-C, always with a result.
 
     Raises `MachineError`, `InputError`.
     """

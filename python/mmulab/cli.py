@@ -654,7 +654,9 @@ def boot(
     symbols: Annotated[
         Path | None,
         typer.Option(
-            "--symbols", metavar="ELF", help="ELF file with the symbols of an image that has none."
+            "--symbols",
+            metavar="FILE",
+            help="Symbols of an image that has none: an ELF file, or a list as of nm.",
         ),
     ] = None,
     guesses: Annotated[

@@ -37,6 +37,9 @@ const IMAGES: ImageRules = ImageRules {
     // Behind the kernel's first page table.
     kernel_address: 0x8000,
     zimage_magic: Some((0x24, 0x016f_2818)),
+    // What Linux maps at all times (Documentation/arch/arm/booting.rst, 4b and 5): the rest of 1 GB less 240 MB
+    // for vmalloc and its gaps (arch/arm/mm/mmu.c).
+    kernel_reach_bytes: 760 << 20,
 };
 
 /// A machine out of reset, with nothing loaded.

@@ -193,9 +193,8 @@ fn bad_images_are_refused_in_one_line() {
     assert!(refusal("host", &own, None).contains("32-bit ARM"), "a program of this computer");
 }
 
-#[test]
-fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
-    // The smallest tree: a root with a memory node, made by hand.
+/// The smallest device tree, made by hand: a root with a memory node.
+fn small_tree() -> Vec<u8> {
     let mut structure: Vec<u8> = Vec::new();
     let mut word = |word: u32| structure.extend(word.to_be_bytes());
     for token in [1, 0, 1] {
@@ -223,6 +222,12 @@ fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
     tree.extend([0; 16]);
     tree.extend(structure);
     tree.extend(strings);
+    tree
+}
+
+#[test]
+fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
+    let tree = small_tree();
     let patched =
         mmulab_system::device_tree::with_chosen(&tree, Some("quiet"), Some((16, 32)), 0..1 << 20)
             .unwrap();
@@ -235,6 +240,25 @@ fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
             .unwrap_err()
             .contains("cut off")
     );
+}
+
+#[test]
+fn device_tree_and_ram_disk_lie_where_linux_reads_them() {
+    // Documentation/arch/arm/booting.rst, 4b and 5: in memory that the kernel maps at all times, which on a
+    // machine of 1 GB is not all.
+    let file = |bytes: Vec<u8>| File { name: "file".into(), bytes };
+    let request = Request {
+        image: Some(file(vec![0; 64])),
+        initrd: Some(file(vec![0; 5000])),
+        device_tree: Some(file(small_tree())),
+        ..Request::default()
+    };
+    for (megabytes, end) in [(256, 0x5000_0000), (760, 0x6f80_0000), (1024, 0x6f80_0000)] {
+        let loaded = load(&request, 0x4000_0000..0x4000_0000 + (megabytes << 20)).unwrap();
+        let (initrd, bytes) = &loaded.segments[1];
+        assert_eq!((*initrd, bytes.len()), (end - 0x2000, 5000), "{megabytes} MB");
+        assert_eq!(loaded.device_tree, Some(end - 0x3000), "{megabytes} MB");
+    }
 }
 
 #[test]

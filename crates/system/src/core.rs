@@ -142,6 +142,17 @@ impl MemoryType {
     pub const fn is_shareable(self) -> bool {
         self.0 & Self::SHAREABLE != 0
     }
+
+    /// For reports, in the architecture's words.
+    pub fn name(self) -> &'static str {
+        match (self.is_cached(), self.is_write_back(), self.allocates_on_write()) {
+            (true, true, true) => "write-back write-allocate",
+            (true, true, false) => "write-back",
+            (true, false, _) => "write-through",
+            (false, ..) if self.is_buffered() => "uncached",
+            (false, ..) => "strongly-ordered",
+        }
+    }
 }
 
 /// What a TLB entry holds beside its address and its address space.

@@ -18,6 +18,8 @@ pub struct ImageRules {
     pub kernel_address: u32,
     /// Offset and value of the magic number of a `zImage`, where there are such.
     pub zimage_magic: Option<(usize, u32)>,
+    /// How far from the start of memory a kernel reads its device tree and RAM disk.
+    pub kernel_reach_bytes: u32,
 }
 
 const PAGE_BYTES: u32 = 0x1000;
@@ -129,8 +131,8 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
         }
         return Ok(loaded);
     }
-    // From the top of memory down, far from where a kernel unpacks itself.
-    let mut top = ram.end;
+    // From the top down, far from where a kernel unpacks itself.
+    let mut top = ram.end.min(ram.start.saturating_add(rules.kernel_reach_bytes));
     let mut place = |file: &File, bytes: Vec<u8>| -> Result<(u32, u32), LoadError> {
         let length = bytes.len() as u64;
         let fits = u64::from(top).checked_sub(length).filter(|&start| start >= image_end);

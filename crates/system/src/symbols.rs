@@ -1,4 +1,5 @@
-//! Names of functions and source lines, from the ELF file that runs or one given beside it.
+//! Names of functions and source lines, from the ELF file that runs or one given beside it, or from a list as
+//! of `nm` or `/proc/kallsyms`.
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
@@ -10,8 +11,11 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Reads an ELF file; `None` if it has no symbols.
+    /// Reads an ELF file or a list; `None` if it has no symbols.
     pub fn parse(bytes: &[u8]) -> Option<Symbols> {
+        if !bytes.starts_with(b"\x7fELF") {
+            return Symbols::parse_list(std::str::from_utf8(bytes).ok()?);
+        }
         let file = object::File::parse(bytes).ok()?;
         let mut functions: Vec<(u32, u32, String)> = file
             .symbols()
@@ -45,6 +49,22 @@ impl Symbols {
         Some(Symbols { functions, lines })
     }
 
+    /// Lines of an address in hexadecimal digits, a letter for the kind, and a name. Kinds of functions are t and w.
+    fn parse_list(text: &str) -> Option<Symbols> {
+        let mut functions = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let mut words = line.split_whitespace();
+            let address = u32::from_str_radix(words.next()?, 16).ok()?;
+            let kind = words.next().filter(|kind| kind.len() == 1)?;
+            let name = words.next()?;
+            if matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with('$') {
+                functions.push((address & !1, 0, name.to_owned()));
+            }
+        }
+        functions.sort();
+        (!functions.is_empty()).then_some(Symbols { functions, lines: None })
+    }
+
     /// `function+0x10, file.c:12`, as far as known.
     pub fn describe(&self, address: u32) -> Option<String> {
         let index = self.functions.partition_point(|(start, ..)| *start <= address);
@@ -63,5 +83,29 @@ impl Symbols {
             symbol.push_str(&format!(", {file}:{line}"));
         }
         Some(symbol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Symbols;
+
+    #[test]
+    fn a_list_names_functions_and_nothing_else() {
+        let list =
+            "c0300000 T _stext\nc0300020 t $a\nc0300020 t resume\t[module]\nc0300028 d table\n";
+        let symbols = Symbols::parse(list.as_bytes()).expect("a list");
+        let described = |address| symbols.describe(address);
+        assert_eq!(described(0xc030_0000).as_deref(), Some("_stext"));
+        assert_eq!(described(0xc030_0030).as_deref(), Some("resume+0x10"));
+        assert_eq!(described(0xc02f_ffff), None);
+    }
+
+    #[test]
+    fn what_is_no_list_has_no_symbols() {
+        for text in ["", "c0300000 T", "c0300000 resume\n", "hello world again", "c0300000 d table"]
+        {
+            assert!(Symbols::parse(text.as_bytes()).is_none(), "{text}");
+        }
     }
 }

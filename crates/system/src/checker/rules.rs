@@ -44,7 +44,8 @@ fn describe(descriptor: Descriptor) -> String {
         Descriptor::Table(at) => format!("the table at physical {at:#010x}"),
         Descriptor::Page(page) => {
             let kilobytes = 1u32 << (page.page_shift - 10);
-            format!("{kilobytes} KB at physical {:#010x}", page.physical)
+            let memory_type = page.memory_type.name();
+            format!("{kilobytes} KB at physical {:#010x}, {memory_type},", page.physical)
         }
     }
 }
