@@ -8,25 +8,6 @@ enum { ENTRIES = 256, WAYS = 2, EVENT_REFILL = 0x03, EVENT_ACCESS = 0x04 };
 
 static word saved[ENTRIES] __attribute__((aligned(64)));
 
-static inline word events(void)
-{
-    word value;
-    __asm__ volatile("mrc p15, 0, %0, c9, c13, 2" : "=r"(value) : : "memory");
-    return value;
-}
-
-/* An entry of the main TLB: the operation and the three data registers (ARM DDI 0464F, 6.6.3). */
-static inline word read_entry(word entry, word *middle)
-{
-    word low, high;
-    __asm__ volatile("mcr p15, 3, %3, c15, c4, 2\n\t"
-                     "mrc p15, 3, %0, c15, c0, 0\n\t"
-                     "mrc p15, 3, %1, c15, c0, 1\n\t"
-                     "mrc p15, 3, %2, c15, c0, 2"
-                     : "=&r"(low), "=&r"(*middle), "=&r"(high) : "r"(entry));
-    return low;
-}
-
 /* Reads all entries and keeps the addresses of those that are valid and of this space. */
 __attribute__((noinline)) static word save(word *count)
 {

@@ -1,5 +1,5 @@
 /* The measured pages, flushes, medians and counters that the experiments share. */
-#include "../multicore/machine.h"
+#include "../multicore/counters.h"
 
 #ifndef RUNS
 #define RUNS 2500
@@ -20,22 +20,6 @@ enum {
 enum { COLD, MIGRATED, RESTORE, SAVE, FIGURES };
 
 static word figures[FIGURES][RUNS + 1];
-
-static inline word cycles(void)
-{
-    word value;
-    __asm__ volatile("mrc p15, 0, %0, c9, c13, 0" : "=r"(value) : : "memory");
-    return value;
-}
-
-/* The cycle counter, and one that counts an event. */
-static inline void start_counters(word event)
-{
-    WRITE_CP15(7, c9, c12, 0);
-    WRITE_CP15(0, c9, c12, 5);
-    WRITE_CP15(event, c9, c13, 1);
-    WRITE_CP15(0x8000000f, c9, c12, 1);
-}
 
 static void map_measured(void)
 {

@@ -5,7 +5,7 @@
  * A chain is a linear congruential generator whose next state takes up the (zero) value that was read, as in
  * published measurements: the address of a read depends on the read before.
  */
-#include "machine.h"
+#include "counters.h"
 
 enum {
     KILOBYTE = 1024, MEGABYTE = 1 << 20, PAGE = 4096,
@@ -14,6 +14,7 @@ enum {
     MEASURED = 0xa0000000,      /* where it is mapped */
     MOST = 64 * MEGABYTE,
     READS = 20000,
+    EVENT_TLB_REFILL = 0x05,
 };
 
 static word seed = 1;
@@ -44,32 +45,6 @@ static void map_measured(void)
     tlb_all();
     complete();
     synchronise();
-}
-
-static inline word cycles(void)
-{
-    word value;
-    __asm__ volatile("mrc p15, 0, %0, c9, c13, 0" : "=r"(value));
-    return value;
-}
-
-static inline word events(void)
-{
-    word value;
-    __asm__ volatile("mrc p15, 0, %0, c9, c13, 2" : "=r"(value));
-    return value;
-}
-
-static void count_event(word event)
-{
-    WRITE_CP15(0, c9, c12, 5);
-    WRITE_CP15(event, c9, c13, 1);
-}
-
-static void start_counters(void)
-{
-    WRITE_CP15(7, c9, c12, 0);
-    WRITE_CP15(0x8000000f, c9, c12, 1);
 }
 
 static void say(const char *name, word size, word value)
@@ -131,13 +106,9 @@ __attribute__((noinline)) static word touch_pages(word pages, word rounds)
 
 __attribute__((noinline)) static word read_tlb(word entries)
 {
-    word start = cycles();
+    word start = cycles(), middle;
     for (word entry = 0; entry < entries; entry++)
-        __asm__ volatile("mcr p15, 3, %0, c15, c4, 2\n\t"
-                         "mrc p15, 3, r2, c15, c0, 0\n\t"
-                         "mrc p15, 3, r3, c15, c0, 1\n\t"
-                         "mrc p15, 3, r12, c15, c0, 2"
-                         : : "r"(entry) : "r2", "r3", "r12");
+        read_entry(entry, &middle);
     return cycles() - start;
 }
 
@@ -147,12 +118,7 @@ static word count_valid(void)
     word valid = 0;
     for (word way = 0; way < 2; way++)
         for (word index = 0; index < 128; index++) {
-            word low, middle, high;
-            __asm__ volatile("mcr p15, 3, %3, c15, c4, 2\n\t"
-                             "mrc p15, 3, %0, c15, c0, 0\n\t"
-                             "mrc p15, 3, %1, c15, c0, 1\n\t"
-                             "mrc p15, 3, %2, c15, c0, 2"
-                             : "=&r"(low), "=&r"(middle), "=&r"(high) : "r"(way << 31 | index));
+            word middle, low = read_entry(way << 31 | index, &middle);
             valid += low & 1 && (low >> 5 & 0x1fff) == MEASURED >> 19;
         }
     return valid;
@@ -179,7 +145,7 @@ void other(word core) { (void)core; }
 
 void first(void)
 {
-    start_counters();
+    start_counters(EVENT_TLB_REFILL);
     map_measured();
     word base = one_chain(4 * KILOBYTE), base_of_two = two_chains(4 * KILOBYTE);
     for (word bytes = 32 * KILOBYTE; bytes <= MOST; bytes *= 2) {
@@ -188,7 +154,6 @@ void first(void)
         say("read_two", bytes / KILOBYTE, above(two, base_of_two) / (READS / 100));
     }
     for (word pages = 8; pages <= 512; pages *= 2) {
-        count_event(5);
         touch_pages(pages, 4);
         word walks = events(), took = touch_pages(pages, 8);
         walks = events() - walks;
