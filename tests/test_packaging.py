@@ -87,6 +87,19 @@ def test_the_recorders_wheel_is_a_program_of_its_own(recorder_wheel):
     assert modes["mmulab-amd64-linux"] & 0o111 and modes["valgrind"] & 0o111
 
 
+def run(program: str, folder: Path, environment: dict[str, str]) -> str:
+    """What a Python program prints that runs in a folder and ends well."""
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
 def test_the_wheels_replay_and_record_away_from_the_source(own_wheel, recorder_wheel, tmp_path):
     """With no Valgrind on the PATH: the recorder's wheel has all that it needs."""
     folder = unpacked(own_wheel, tmp_path / "packages")
@@ -99,15 +112,7 @@ def test_the_wheels_replay_and_record_away_from_the_source(own_wheel, recorder_w
         " recorded.instructions == row.instructions]))"
     )
     environment = {"PYTHONPATH": str(folder), "PATH": str(tmp_path / "nothing")}
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode == 0, finished.stderr
-    package, tool, status, is_same_length = json.loads(finished.stdout)
+    package, tool, status, is_same_length = json.loads(run(program, tmp_path, environment))
     assert package == str(folder / "mmulab" / "__init__.py")
     assert tool == str(folder / "mmulab_recorder")
     assert (status, is_same_length) == (5, True)
@@ -127,14 +132,6 @@ def test_the_wheel_builds_its_guests_away_from_the_source(own_wheel, tmp_path):
         "PYTHONPATH": str(folder),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode == 0, finished.stderr
-    built = [Path(line) for line in finished.stdout.splitlines()]
+    built = [Path(line) for line in run(program, tmp_path, environment).splitlines()]
     assert [path.stem for path in built] == GUESTS
     assert all(path.is_relative_to(tmp_path / "cache") for path in built)

@@ -5,6 +5,9 @@ from typing import Any
 
 VERSION: str
 
+PROGRAMS_MAX: int
+"""How many programs may take turns."""
+
 Part = tuple[str, int, int, bool]
 """Pages ("4K" or "2M"), lines, stride in bytes, and whether each lies at another place within it."""
 

@@ -37,9 +37,6 @@ TIME_SLICE_INSTRUCTIONS = 10_000_000
 """Of a turn, where nothing else is asked for: about what a core executes in the 2.8 ms of Linux's base time
 slice on eight processors (`sysctl_sched_base_slice` in kernel/sched/fair.c), at 3.5 GHz and one a cycle."""
 
-TRACES_MAX = 128
-"""How many programs may take turns."""
-
 ProgressCallback = Callable[[int, int | None], None]
 """Called now and then with what is done and, where known, how much there is."""
 
@@ -143,8 +140,8 @@ def check_schedule(
             )
         return
     whole_number("time_slice_instructions", time_slice_instructions, 1)
-    if not 1 <= len(traces) <= TRACES_MAX:
-        raise InputError(f"a schedule has 1 to {TRACES_MAX} programs, not {len(traces)}")
+    if not 1 <= len(traces) <= _engine.PROGRAMS_MAX:
+        raise InputError(f"a schedule has 1 to {_engine.PROGRAMS_MAX} programs, not {len(traces)}")
     if region is not None:
         raise InputError("a region is one of one program; several programs take turns here")
 

@@ -408,6 +408,25 @@ pub enum Pages {
     OnFault,
 }
 
+impl Pages {
+    /// log2 of the size of a page. `block_is_large` tells whether the 2 MiB around it are one page; it is asked only
+    /// where both sizes occur.
+    pub fn shift(self, block_is_large: impl FnOnce() -> bool) -> u32 {
+        match self {
+            Pages::Small => 12,
+            Pages::Large => 21,
+            Pages::Huge => 30,
+            Pages::Mixed | Pages::OnFault => {
+                if block_is_large() {
+                    21
+                } else {
+                    12
+                }
+            }
+        }
+    }
+}
+
 /// Where a hardware walker's loads enter the cache hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum WalkStart {

@@ -19,6 +19,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const PROGRAMS_MAX: usize = mmulab_trace::MOST_PROGRAMS;
 
     #[pymodule_export]
     use crate::boot::boot;

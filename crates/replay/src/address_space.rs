@@ -130,18 +130,7 @@ impl AddressSpace {
 
     /// log2 of the size of the page at `address`, which is being touched.
     pub fn page_shift(&mut self, address: u64) -> u32 {
-        match self.pages {
-            Pages::Small => SMALL_SHIFT,
-            Pages::Large => LARGE_SHIFT,
-            Pages::Huge => 30,
-            Pages::Mixed | Pages::OnFault => {
-                if self.is_large(address) {
-                    LARGE_SHIFT
-                } else {
-                    SMALL_SHIFT
-                }
-            }
-        }
+        self.pages.shift(|| self.is_large(address))
     }
 
     fn is_large(&mut self, address: u64) -> bool {
@@ -158,15 +147,8 @@ impl AddressSpace {
 
     /// Whether a page of `1 << page_shift` bytes at `address` has been touched, so that a table maps it.
     pub fn maps(&self, address: u64, page_shift: u32) -> bool {
-        let is_large =
-            self.blocks.get(&(address >> LARGE_SHIFT)).is_some_and(|block| block.is_large);
-        let own_shift = match self.pages {
-            Pages::Small => SMALL_SHIFT,
-            Pages::Large => LARGE_SHIFT,
-            Pages::Huge => 30,
-            Pages::Mixed | Pages::OnFault if is_large => LARGE_SHIFT,
-            Pages::Mixed | Pages::OnFault => SMALL_SHIFT,
-        };
+        let block = self.blocks.get(&(address >> LARGE_SHIFT));
+        let own_shift = self.pages.shift(|| block.is_some_and(|block| block.is_large));
         own_shift == page_shift && self.touched.contains(&(address >> SMALL_SHIFT))
     }
 

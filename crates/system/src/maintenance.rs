@@ -181,11 +181,8 @@ impl<C: Core> CoreMemory<C> {
         asid: u16,
         translation: Translation,
     ) {
-        let tlb = self.tlb_mut(Side::Data);
-        tlb.invalidate(address, asid);
-        if let Some(left) = tlb.insert(address, asid, translation) {
-            self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
-        }
+        self.tlb_mut(Side::Data).invalidate(address, asid);
+        self.enter(address, asid, translation, Side::Data);
         self.invalidate_fast_path_of(address, u32::from(translation.page_shift));
         self.observe(bus, |observer, core, bus| observer.translations_changed(core, bus));
     }

@@ -479,10 +479,15 @@ impl<C: Core> CoreMemory<C> {
         let found = self.walk_tables(bus, address, side);
         self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
         let translation = found.result.map_err(|status| Fault::new(address, status))?;
+        self.enter(address, asid, translation, side);
+        Ok(translation)
+    }
+
+    /// A translation enters a TLB, and the fast path forgets what leaves it.
+    pub(crate) fn enter(&mut self, address: u32, asid: u16, translation: Translation, side: Side) {
         if let Some(left) = self.tlb_mut(side).insert(address, asid, translation) {
             self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
         }
-        Ok(translation)
     }
 
     /// Physical address and memory type for a data access, or why not.

@@ -10,7 +10,7 @@ mod walker;
 
 use mmulab_hardware::{GeometryError, Ledger, Random};
 use mmulab_machine as machine;
-use mmulab_machine::{Pages, Radix, ReplayMachine, WalkStart};
+use mmulab_machine::{Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, LineCrossing, RoundRobin};
 
 use super::TlbCounters;
@@ -116,16 +116,8 @@ impl RadixEngine {
         };
         let table = table.clone();
         let walker = Walker::new(machine, &table, seed)?;
-        let smallest = match table.pages {
-            Pages::Small | Pages::Mixed | Pages::OnFault => SMALL_SHIFT,
-            Pages::Large => LARGE_SHIFT,
-            Pages::Huge => 30,
-        };
-        let wanted = match table.pages {
-            Pages::Small => SMALL_SHIFT,
-            Pages::Large | Pages::Mixed | Pages::OnFault => LARGE_SHIFT,
-            Pages::Huge => 30,
-        };
+        let smallest = table.pages.shift(|| false);
+        let wanted = table.pages.shift(|| true);
         if !walker.has_pages(wanted) {
             return Err(no_such_pages("organisation.pages", table.index_bits, wanted));
         }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
+use std::mem;
 
 use super::{Instruction, Records};
 use crate::AccessKind;
@@ -252,8 +253,9 @@ pub(super) struct ThreadsReader {
 struct OneThread {
     name: String,
     reader: DrmemtraceReader,
-    /// Its next instruction.
-    ahead: Option<Instruction>,
+    /// Its next instruction, if it is there.
+    ahead: Instruction,
+    is_ahead: bool,
     has_ended: bool,
 }
 
@@ -262,7 +264,13 @@ impl ThreadsReader {
     pub(super) fn new(files: Vec<(String, Box<dyn BufRead + Send>)>) -> Self {
         let one = |(name, stream)| {
             let reader = DrmemtraceReader::new(stream);
-            OneThread { name, reader, ahead: None, has_ended: false }
+            OneThread {
+                name,
+                reader,
+                ahead: Instruction::default(),
+                is_ahead: false,
+                has_ended: false,
+            }
         };
         Self { files: files.into_iter().map(one).collect(), running: 0, numbers: HashMap::new() }
     }
@@ -270,24 +278,22 @@ impl ThreadsReader {
 
 impl Records for ThreadsReader {
     fn next(&mut self, instruction: &mut Instruction) -> Result<bool, Problem> {
-        for OneThread { name, reader, ahead, has_ended } in &mut self.files {
-            if ahead.is_none() && !*has_ended {
-                let mut next = Instruction::default();
-                let more = reader.next(&mut next);
-                match more.map_err(|(place, problem)| (format!("{name}: {place}"), problem))? {
-                    true => *ahead = Some(next),
-                    false => *has_ended = true,
-                }
+        for OneThread { name, reader, ahead, is_ahead, has_ended } in &mut self.files {
+            if !*is_ahead && !*has_ended {
+                let more = reader.next(ahead);
+                *is_ahead =
+                    more.map_err(|(place, problem)| (format!("{name}: {place}"), problem))?;
+                *has_ended = !*is_ahead;
             }
         }
-        let waiting = self.files.iter().enumerate().filter_map(|(number, file)| {
-            Some((file.ahead.as_ref()?.time, number != self.running, number))
-        });
-        let Some((.., number)) = waiting.min() else { return Ok(false) };
+        let waiting = self.files.iter().enumerate().filter(|(_, file)| file.is_ahead);
+        let next =
+            waiting.map(|(number, file)| (file.ahead.time, number != self.running, number)).min();
+        let Some((.., number)) = next else { return Ok(false) };
         self.running = number;
-        if let Some(next) = self.files[number].ahead.take() {
-            *instruction = next;
-        }
+        let file = &mut self.files[number];
+        file.is_ahead = false;
+        mem::swap(instruction, &mut file.ahead);
         let count = self.numbers.len() as u32 + 1;
         instruction.thread = *self.numbers.entry((number, instruction.thread)).or_insert(count);
         Ok(true)
