@@ -46,11 +46,11 @@ $(BUILD)/valgrind-was-asked-for:
 	@( $(call debian,valgrind,recording programs) ) 2>/dev/null || true
 	@mkdir -p $(BUILD) && touch $@
 
-# The cross compiler of the ARM guests, and QEMU, the oracle of the ARM machines.
+# The cross compiler of the ARM guests, and QEMU: the oracle of the ARM machines, and what records ARM programs.
 setup-arm: $(BUILD)/arm-tools ## Install the ARM cross compiler and QEMU.
 
 $(BUILD)/arm-tools:
-	@$(call debian,gcc-arm-none-eabi qemu-system-arm device-tree-compiler,the ARM guests)
+	@$(call debian,gcc-arm-none-eabi qemu-system-arm qemu-user device-tree-compiler,the ARM guests)
 	@mkdir -p $(BUILD) && touch $@
 
 $(VENV)/ready: | $(BUILD)/system
@@ -80,7 +80,8 @@ $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.e
 	@$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test >$(BUILD)/maturin.log 2>&1 || { cat $(BUILD)/maturin.log; exit 1; }
 	@touch $@
 
-recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorder, a Valgrind tool.
+recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorders: a Valgrind tool and a plugin for QEMU.
+	@$(MAKE) --no-print-directory --silent -C recorders/qemu OUTPUT=$(CURDIR)/$(BUILD)/valgrind
 	@if pkg-config --exists valgrind; then \
 	  $(MAKE) --no-print-directory --silent -C recorders/valgrind OUTPUT=$(CURDIR)/$(BUILD)/valgrind; \
 	else echo "Valgrind is not installed: all but recording works. Type: sudo apt-get install valgrind" >&2; fi

@@ -60,6 +60,7 @@ def record(
     tool_directory: str,
     max_instructions: int | None,
     follow_children: bool,
+    qemu: bool,
     progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...
 def replay(

@@ -35,6 +35,7 @@ from mmulab.command import (
     OutputOption,
     PartialOption,
     ProgramArgument,
+    QemuOption,
     RegionOption,
     Result,
     SeedOption,
@@ -93,6 +94,7 @@ def run(
     threads: ThreadsOption = 0,
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
+    qemu: QemuOption = False,
     dir: Annotated[
         Path | None,
         typer.Option(
@@ -119,7 +121,7 @@ def run(
             folder = run_folder.begin(directory(dir))
         trace = folder / f"{Path(program[0]).name}.mmt"
         kept_as = dir / trace.name if dir else None
-        recorded = _record(program, trace, max_instructions, follow_children, kept_as)
+        recorded = _record(program, trace, max_instructions, follow_children, qemu, kept_as)
         if recorded.was_interrupted:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}, nothing was replayed")
@@ -166,6 +168,7 @@ def record(
     ] = Path("trace.mmt"),
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
+    qemu: QemuOption = False,
     format: FormatOption = None,
 ) -> None:
     """Record a program into a trace.
@@ -175,9 +178,9 @@ def record(
     The program keeps its input and output, and its exit status becomes that of this command. A
     recording that is killed leaves a trace that says that it is incomplete; --partial of other
     commands reads it as far as it goes. With --format a summary goes to stdout, after what the
-    program writes there.
+    program writes there. Programs for AArch64, ARM and RISC-V run under QEMU.
     """
-    recorded = _record(program, output, max_instructions, follow_children, kept_as=output)
+    recorded = _record(program, output, max_instructions, follow_children, qemu, kept_as=output)
     if format is not None:
         _trace_result(recorded).emit(format, None)
     raise typer.Exit(recorded.exit_status or 0)
@@ -188,6 +191,7 @@ def _record(
     trace: Path,
     max_instructions: int | None,
     follow_children: bool,
+    qemu: bool,
     kept_as: Path | None,
 ) -> mmulab.TraceInformation:
     """Records, and tells what Valgrind said, how it went, and as what the trace will be kept, if at all."""
@@ -197,6 +201,7 @@ def _record(
             trace,
             max_instructions=max_instructions,
             follow_children=follow_children,
+            qemu=qemu,
             progress=report,
         )
     for line in views.valgrind_lines(recorded.messages):

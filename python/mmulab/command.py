@@ -190,6 +190,9 @@ ProgramArgument = Annotated[
 FollowOption = Annotated[
     bool, typer.Option("--follow-children", help="Record child processes, too.")
 ]
+QemuOption = Annotated[
+    bool, typer.Option("--qemu", help="Run the program under QEMU, though Valgrind could.")
+]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,7 +65,7 @@ class TraceInformation:
 
 
 def tool_directory() -> Path:
-    """Where the Valgrind tool stands.
+    """Where the Valgrind tool and the plugin for QEMU stand.
 
     In turn: `$MMULAB_RECORDER`; `build/valgrind` beside the source, where `make recorder` puts it;
     the package `mmulab-recorder`, where that is installed.
@@ -86,9 +86,12 @@ def record(
     *,
     max_instructions: int | None = None,
     follow_children: bool = False,
+    qemu: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> TraceInformation:
-    """Runs a program under Valgrind and records what it executes into the `.mmt` file `output`.
+    """Runs a program and records what it executes into the `.mmt` file `output`.
+
+    Valgrind runs programs for x86; QEMU runs those for AArch64, ARM and RISC-V, and with `qemu` all.
 
     The program keeps its standard streams and behaves as without. `output` grows while the program
     runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
@@ -97,7 +100,7 @@ def record(
     ended); `follow_children` records child processes too, in files beside `output`; those that an
     earlier recording left there are removed.
 
-    Raises `RecordError` where Valgrind is missing or cannot run the program, and `InputError` where
+    Raises `RecordError` where Valgrind or QEMU is missing or cannot run the program, and `InputError` where
     there is no such program.
     """
     words = [os.fspath(word) for word in program]
@@ -112,6 +115,7 @@ def record(
             tool_directory=str(tool_directory()),
             max_instructions=max_instructions,
             follow_children=follow_children,
+            qemu=qemu,
             progress=progress,
         )
     first, *others = map(Path, raw["files"])

@@ -190,7 +190,10 @@ pub(crate) fn slice_trace(
 
 /// Records a program; gives the files written and what the first one says of itself.
 #[pyfunction]
-#[pyo3(signature = (program, output, *, tool_directory, max_instructions, follow_children, progress))]
+#[pyo3(signature = (
+    program, output, *, tool_directory, max_instructions, follow_children, qemu, progress
+))]
+#[expect(clippy::too_many_arguments, reason = "named in Python")]
 pub(crate) fn record(
     python: Python<'_>,
     program: Vec<String>,
@@ -198,6 +201,7 @@ pub(crate) fn record(
     tool_directory: PathBuf,
     max_instructions: Option<u64>,
     follow_children: bool,
+    qemu: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyDict>> {
     let mut words = program.into_iter();
@@ -208,6 +212,7 @@ pub(crate) fn record(
         follow_children,
         max_instructions,
         tool_directory,
+        qemu,
     };
     let mut watch = Watch::new(progress);
     let summary = python

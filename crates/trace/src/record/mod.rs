@@ -1,4 +1,5 @@
-//! Records a program by running it under the Valgrind tool of `recorders/valgrind`.
+//! Records a program by running it under the Valgrind tool of `recorders/valgrind`, or under QEMU with the plugin of
+//! `recorders/qemu`.
 
 mod channel;
 mod interrupt;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use channel::{Channel, Listener, Newcomer};
 use interrupt::InterruptGuard;
+use program::{InstructionSet, QEMU_PLUGIN, Runner, VALGRIND_TOOL};
 use stream::{Progress, RunStream};
 
 use crate::mmt::create_beside;
@@ -42,8 +44,10 @@ pub struct RecordOptions {
     pub follow_children: bool,
     /// A process that has executed this many instructions is ended.
     pub max_instructions: Option<u64>,
-    /// The folder with the Valgrind tool, made by `make recorder`.
+    /// The folder with the Valgrind tool and the plugin for QEMU, made by `make recorder`.
     pub tool_directory: PathBuf,
+    /// Let QEMU run the program though Valgrind could.
+    pub qemu: bool,
 }
 
 /// What a recording gave.
@@ -170,8 +174,8 @@ fn record_process(
     let output = child_path(&shared.options.output, &suffix);
     let metadata = Metadata {
         command,
-        recorder: concat!("mmulab ", env!("CARGO_PKG_VERSION"), " with Valgrind").into(),
-        instruction_set: "x86-64".into(),
+        recorder: format!("mmulab {} with {}", env!("CARGO_PKG_VERSION"), shared.runner_name),
+        instruction_set: shared.instruction_set.into(),
     };
     let mut writer = MmtWriter::create(&output, &metadata)?;
     shared.state().files.push(output);
@@ -240,10 +244,10 @@ fn remove_children(output: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A running recording: Valgrind, the program in it, and the processes that it makes.
+/// A running recording: Valgrind or QEMU, the program in it, and the processes that it makes.
 struct Session {
     shared: Arc<Shared>,
-    valgrind: Child,
+    runner: Child,
     log: fs::File,
     acceptor: Option<JoinHandle<()>>,
     _interrupts: InterruptGuard,
@@ -253,6 +257,9 @@ struct Session {
 /// What the threads of a recording share.
 struct Shared {
     options: RecordOptions,
+    /// Valgrind or QEMU.
+    runner_name: &'static str,
+    instruction_set: &'static str,
     state: Mutex<State>,
     changed: Condvar,
     /// The acceptor may end.
@@ -346,14 +353,14 @@ impl Shared {
         }
     }
 
-    /// Waits for the program itself to begin; nothing if Valgrind ends before.
-    fn wait_for_first(&self, valgrind: &mut Child) -> Option<Channel> {
+    /// Waits for the program itself to begin; nothing if what runs it ends before.
+    fn wait_for_first(&self, runner: &mut Child) -> Option<Channel> {
         let mut state = self.state();
         loop {
-            if let Some(newcomer) = state.newcomers.remove(&valgrind.id()) {
+            if let Some(newcomer) = state.newcomers.remove(&runner.id()) {
                 return newcomer.welcome(0).ok();
             }
-            if !matches!(valgrind.try_wait(), Ok(None)) {
+            if !matches!(runner.try_wait(), Ok(None)) {
                 return None;
             }
             state = self
@@ -387,60 +394,105 @@ impl Shared {
     }
 }
 
+/// Valgrind with the tool, before the program.
+fn valgrind(options: &RecordOptions, channel: &str, log_path: &str) -> Result<Command, TraceError> {
+    // A recorder that was installed as a package has a launcher of its own version.
+    let own_launcher = options.tool_directory.join("valgrind");
+    let valgrind = program::find(&own_launcher.to_string_lossy())
+        .or_else(|| program::find("valgrind"))
+        .ok_or_else(|| TraceError::NotInstalled {
+            what: "recording needs Valgrind, which is not installed".into(),
+            help: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run \
+                   `make recorder`"
+                .into(),
+        })?;
+    let tools = folder_of(options, VALGRIND_TOOL)?;
+    let follow = if options.follow_children { "yes" } else { "no" };
+    let mut command = Command::new(valgrind);
+    command
+        .env("VALGRIND_LIB", tools)
+        // Neither the user's settings nor a debugger's door, which costs time and leaves files.
+        .args(["--command-line-only=yes", "--tool=mmulab", "--quiet", "--vgdb=no"])
+        // Which instruction it does not know is worth telling.
+        .arg("--sigill-diagnostics=yes")
+        .arg(format!("--log-file={log_path}"))
+        .arg(format!("--channel={channel}"))
+        .arg(format!("--trace-children={follow}"))
+        .arg(format!("--follow-children={follow}"));
+    Ok(command)
+}
+
+/// QEMU's user mode with the plugin, before the program.
+fn qemu(
+    options: &RecordOptions,
+    set: &InstructionSet,
+    libraries: Option<&Path>,
+    channel: &str,
+) -> Result<Command, TraceError> {
+    let name = format!("qemu-{}", set.qemu_name);
+    let qemu = program::find(&name).ok_or_else(|| TraceError::NotInstalled {
+        what: format!("recording {} programs needs {name}, which is not installed", set.name),
+        help: "install it, on Debian or Ubuntu with `apt-get install qemu-user`".into(),
+    })?;
+    let plugin = folder_of(options, QEMU_PLUGIN)?.join(QEMU_PLUGIN);
+    // In an option's value QEMU takes two commas for one.
+    let plugin = plugin.to_string_lossy().replace(',', ",,");
+    let mut command = Command::new(qemu);
+    command.arg("-plugin").arg(format!("{plugin},channel={channel}"));
+    if let Some(libraries) = libraries {
+        command.arg("-L").arg(libraries);
+    }
+    Ok(command)
+}
+
+/// The folder that has a recorder, from the root on.
+fn folder_of(options: &RecordOptions, recorder: &str) -> Result<PathBuf, TraceError> {
+    let folder = &options.tool_directory;
+    if !folder.join(recorder).is_file() {
+        return Err(TraceError::NotInstalled {
+            what: format!("the recorder is not in {}", folder.display()),
+            help: "build it with `make recorder` in the project's folder; for an mmulab installed \
+                   elsewhere, `pip install ./recorders/valgrind` there"
+                .into(),
+        });
+    }
+    fs::canonicalize(folder).map_err(|error| TraceError::io(folder, error))
+}
+
 impl Session {
     fn start(options: &RecordOptions) -> Result<Self, TraceError> {
         let failed =
             |problem: String| TraceError::Recording { program: options.program.clone(), problem };
         let program = program::find(&options.program)
             .ok_or_else(|| TraceError::NoSuchProgram { program: options.program.clone() })?;
-        if let Some(problem) = program::obstacle(&program, &options.tool_directory) {
-            let program = options.program.clone();
-            return Err(TraceError::CannotBeRecorded { program, problem });
-        }
-        // A recorder that was installed as a package has a launcher of its own version.
-        let own_launcher = options.tool_directory.join("valgrind");
-        let valgrind = program::find(&own_launcher.to_string_lossy())
-            .or_else(|| program::find("valgrind"))
-            .ok_or_else(|| TraceError::NotInstalled {
-                what: "recording needs Valgrind, which is not installed".into(),
-                help: "install it, on Debian or Ubuntu with `apt-get install valgrind`, and run \
-                       `make recorder`"
-                    .into(),
-            })?;
-        if !options.tool_directory.join(program::TOOL).is_file() {
-            return Err(TraceError::NotInstalled {
-                what: format!("the recorder is not in {}", options.tool_directory.display()),
-                help: "build it with `make recorder` in the project's folder; for an mmulab installed \
-                       elsewhere, `pip install ./recorders/valgrind` there"
-                    .into(),
-            });
+        let cannot = |problem: String| TraceError::CannotBeRecorded {
+            program: options.program.clone(),
+            problem,
+        };
+        let (runner, set) =
+            program::runner(&program, &options.tool_directory, options.qemu).map_err(cannot)?;
+        if options.follow_children && runner != Runner::Valgrind {
+            return Err(cannot("QEMU records one process; leave out --follow-children".into()));
         }
         let io = |error: std::io::Error| failed(error.to_string());
-        let tools = fs::canonicalize(&options.tool_directory).map_err(io)?;
         let listener = Listener::new().map_err(io)?;
         let (log, log_path) = channel::memory_file().map_err(io)?;
         let interrupts = InterruptGuard::install();
-        let follow = if options.follow_children { "yes" } else { "no" };
         if options.follow_children {
             remove_children(&options.output)
                 .map_err(|error| TraceError::io(&options.output, error))?;
         }
-        let valgrind = Command::new(valgrind)
-            .env("VALGRIND_LIB", tools)
-            // Neither the user's settings nor a debugger's door, which costs time and leaves files.
-            .args(["--command-line-only=yes", "--tool=mmulab", "--quiet", "--vgdb=no"])
-            // Which instruction it does not know is worth telling.
-            .arg("--sigill-diagnostics=yes")
-            .arg(format!("--log-file={log_path}"))
-            .arg(format!("--channel={}", listener.name()))
-            .arg(format!("--trace-children={follow}"))
-            .arg(format!("--follow-children={follow}"))
-            .arg(program)
-            .args(&options.args)
-            .spawn()
-            .map_err(io)?;
+        let (mut command, runner_name) = match runner {
+            Runner::Valgrind => (valgrind(options, listener.name(), &log_path)?, "Valgrind"),
+            Runner::Qemu { libraries } => {
+                (qemu(options, set, libraries.as_deref(), listener.name())?, "QEMU")
+            }
+        };
+        let runner = command.arg(program).args(&options.args).spawn().map_err(io)?;
         let shared = Arc::new(Shared {
             options: options.clone(),
+            runner_name,
+            instruction_set: set.name,
             state: Mutex::default(),
             changed: Condvar::new(),
             closing: AtomicBool::new(false),
@@ -458,7 +510,7 @@ impl Session {
         });
         Ok(Self {
             shared,
-            valgrind,
+            runner,
             log,
             acceptor: Some(acceptor),
             _interrupts: interrupts,
@@ -468,7 +520,7 @@ impl Session {
 
     /// Waits for the program itself to begin.
     fn first_stream(&mut self) -> Result<RunStream, TraceError> {
-        match self.shared.wait_for_first(&mut self.valgrind) {
+        match self.shared.wait_for_first(&mut self.runner) {
             Some(channel) => Ok(RunStream::new(channel)),
             None => {
                 let (termination, messages) = self.finish()?;
@@ -477,7 +529,8 @@ impl Session {
                 Err(TraceError::Recording {
                     program: self.shared.options.program.clone(),
                     problem: format!(
-                        "Valgrind could not begin ({}): {message}",
+                        "{} could not begin ({}): {message}",
+                        self.shared.runner_name,
                         termination.describe()
                     ),
                 })
@@ -521,7 +574,7 @@ impl Session {
             problem: error.to_string(),
         };
         let status = loop {
-            if let Some(status) = self.valgrind.try_wait().map_err(failed)? {
+            if let Some(status) = self.runner.try_wait().map_err(failed)? {
                 break status;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -548,8 +601,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Relaxed);
         if self.reaped.is_none() {
-            let _ = self.valgrind.kill();
-            let _ = self.valgrind.wait();
+            let _ = self.runner.kill();
+            let _ = self.runner.wait();
         }
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
