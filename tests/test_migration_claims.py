@@ -181,6 +181,16 @@ def test_the_checker_reports_restored_entries_that_outlived_their_mappings():
     assert (report["kind"], report["core"], report["times"]) == ("stale-tlb-entry", 1, 4 * 48)
 
 
+@pytest.mark.parametrize(("name", "entries"), [(migration.GEM5, 64), (migration.MACHINE, 256)])
+def test_a_stream_of_used_entries_leaves_out_what_was_restored_and_not_read(name, entries):
+    changes = {"cores": "2", "core.coprocessor": migration.COPROCESSOR}
+    machine = papers.Run().machine(name).with_changes(changes)
+    run = mmulab.boot(guests.image(f"migration-interfaces-{entries}-test"), machine)
+    lines = run.console.splitlines()
+    # 32 restored; none of these was read; 12 were.
+    assert "used_v3 12 32 0 12" in lines and "used_v4 12 32 0 12" in lines, run.console
+
+
 def test_user_mode_has_no_access_and_a_plain_core_no_interface():
     machine = papers.Run().machine(migration.MACHINE).with_changes({"cores": "2"})
     image = guests.image("migration-interfaces-256-test")

@@ -1,4 +1,4 @@
-/* What stress and meet share: memory that must have a value, children that must end well, and how to
+/* What stress, meet and wander share: memory that must have a value, children that must end well, and how to
  * say that it is not so. Each names itself in PROGRAM before it includes this. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,13 +47,13 @@ static void wait_for(pid_t child, const char *what)
         wrong(what, 0, status, 0);
 }
 
-static void fill(volatile uint32_t *at, int pages, uint32_t seed)
+static inline void fill(volatile uint32_t *at, int pages, uint32_t seed)
 {
     for (int word = 0; word < pages * WORDS; word += 7)
         at[word] = seed + word;
 }
 
-static void verify(const char *what, const volatile uint32_t *at, int pages, uint32_t seed)
+static inline void verify(const char *what, const volatile uint32_t *at, int pages, uint32_t seed)
 {
     for (int word = 0; word < pages * WORDS; word += 7)
         expect(what, at + word, seed + word);
@@ -74,7 +74,7 @@ static void unmap(volatile uint32_t *at, int pages)
         fail("munmap");
 }
 
-static int scratch_file(int pages)
+static inline int scratch_file(int pages)
 {
     char name[32] = "/tmp/" PROGRAM "-XXXXXX";
     int file = mkstemp(name);
@@ -85,7 +85,7 @@ static int scratch_file(int pages)
     return file;
 }
 
-static sigjmp_buf back;
+static __thread sigjmp_buf back;
 
 static void caught(int signal)
 {

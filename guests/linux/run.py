@@ -1,11 +1,12 @@
 """Boots the Linux guest on one of our machines, or on QEMU, and runs a command in it.
 
-    run.py [-m MACHINE] [--set KEY=VALUE] [--spaces SCHEME] [--qemu | --compare] [--check] [COMMAND]
+    run.py [-m MACHINE] [--set KEY=VALUE] [--spaces SCHEME | --migration MODE] [--qemu | --compare] [--check] [COMMAND]
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
 on both and fails where they print something different other than times. `--spaces` takes the kernel
-with address spaces (docs/linux-address-spaces.md) and one of its schemes. Needs `make linux`, and
-`make linux-spaces` for `--spaces`.
+with address spaces (docs/linux-address-spaces.md) and one of its schemes, `--migration` the one whose tasks take TLB
+entries along (docs/tlb-migration.md), on `gem5-vexpress` or with `-m cortex-a7`. Needs `make linux`, and `make
+linux-spaces` for `--spaces`, `make linux-migration` for `--migration`.
 """
 
 import argparse
@@ -23,6 +24,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
+from mmulab.papers import tlb_migration_linux
 
 # The kernel of each machine. The one made for the ARM926EJ-S alone does not start on another core.
 KERNEL = {
@@ -203,14 +205,21 @@ def comparable(console):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("command", nargs="?", default="true")
-    options.add_argument("-m", "--machine", default="arm926ej-s")
+    options.add_argument("-m", "--machine")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("--spaces", choices=SCHEMES)
+    options.add_argument("--migration", metavar="off|thesis|safe")
     options.add_argument("--qemu", action="store_true")
     options.add_argument("--compare", action="store_true")
     options.add_argument("--check", action="store_true")
     options.add_argument("--max-instructions", type=int)
     chosen = options.parse_args()
+    if chosen.migration and (chosen.spaces or chosen.qemu or chosen.compare):
+        raise SystemExit("--migration goes with none of --spaces, --qemu and --compare")
+    if chosen.migration and not tlb_migration_linux.is_built():
+        raise SystemExit(tlb_migration_linux.BUILD)
+    usual = tlb_migration_linux.MACHINES[0] if chosen.migration else "arm926ej-s"
+    chosen.machine = chosen.machine or usual
     if chosen.qemu:
         console, seconds = qemu(chosen.machine, chosen.command, spaces=chosen.spaces)
         print(console, f"{seconds:.1f} s")
@@ -228,14 +237,15 @@ def main():
         )
         print("\n".join(differences) or f"{len(here)} lines, all the same")
         sys.exit(bool(differences))
-    result = ours(
-        chosen.machine,
-        chosen.command,
-        spaces=chosen.spaces,
-        settings=[setting.split("=", 1) for setting in chosen.set],
-        check=chosen.check,
-        max_instructions=chosen.max_instructions,
-    )
+    settings = [setting.split("=", 1) for setting in chosen.set]
+    options = {"check": chosen.check, "max_instructions": chosen.max_instructions}
+    if chosen.migration:
+        machine = mmulab.Machine.load(chosen.machine).with_changes(dict(settings))
+        result = tlb_migration_linux.boot(machine, chosen.migration, chosen.command, **options)
+    else:
+        result = ours(
+            chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings, **options
+        )
     print(result.console)
     print(
         f"{result.end}: {result.instructions} instructions, {result.cycles} cycles, "

@@ -1,7 +1,7 @@
 /* TLB migration by the interfaces that the thesis of 2018 designs (chapters 5 and 6), on a core that has them
  * (docs/tlb-migration.md). Saving, restoring and the accesses of the 68 KB benchmark are measured for each version;
- * then a core saves its entries and another restores them while no table maps their pages. With RUNS = 0 only that, and
- * an access by user mode.
+ * then a core saves its entries and another restores them while no table maps their pages. With RUNS = 0
+ * only that, streams of used entries, and an access by user mode.
  */
 #include "pages.h"
 
@@ -14,7 +14,8 @@
 #define PORT_READ(value, crm, op2) \
     __asm__ volatile("mrc p15, 3, %0, c15, " #crm ", " #op2 : "=r"(value) : : "memory")
 
-enum { VALID = 1, COMMIT = 0xffffffff };
+/* USED: of the start of a stream. */
+enum { VALID = 1, COMMIT = 0xffffffff, USED = 1 << 8 };
 /* Upper half of an entry that is read by index: its space, and whether it is global. */
 enum { SPACE_SHIFT = 23, SPACE_MASK = 0xffu << SPACE_SHIFT, GLOBAL = 1u << 31 };
 
@@ -61,9 +62,9 @@ static word save_2(word *to)
     return next - to;
 }
 
-#define STREAM(crm) \
+#define STREAM(crm, start) \
     word *next = to, low, high; \
-    PORT_WRITE(SPACE, crm, 0); \
+    PORT_WRITE(start, crm, 0); \
     for (;;) { \
         PORT_READ(low, crm, 1); \
         PORT_READ(high, crm, 2); \
@@ -73,8 +74,8 @@ static word save_2(word *to)
         *next++ = high; \
     }
 
-static word save_3(word *to) { STREAM(c7) }
-static word save_4(word *to) { STREAM(c8) }
+static word save_3(word *to) { STREAM(c7, SPACE) }
+static word save_4(word *to) { STREAM(c8, SPACE) }
 
 /* The space may have another number by now; what is saved by index has the old one. */
 static void restore_1(const word *from, word words)
@@ -247,6 +248,27 @@ static void measure_all(void)
             measure(version, counts[point]);
 }
 
+static word save_used_3(word *to) { STREAM(c7, SPACE | USED) }
+static word save_used_4(word *to) { STREAM(c8, SPACE | USED) }
+
+/* Of entries that were restored, those that were read since are used. */
+static void test_used(const char *name, word version, word (*save_used)(word *to), word bytes)
+{
+    enum { RESTORED = 32, READ = 12 };
+    tlb_all();
+    complete();
+    map_measured();
+    flush_all();
+    access_pages(RESTORED, APART * PAGE, 0);
+    word words = versions[version].save(saved);
+    flush_tlb();
+    versions[version].restore(saved, words);
+    word unread = save_used(saved) * 4 / bytes;
+    access_pages(READ, APART * PAGE, 0);
+    word results[] = { words * 4 / bytes, unread, save_used(saved) * 4 / bytes };
+    say(name, READ, results, 3);
+}
+
 /* User mode has no access: this ends with an exception. */
 static void read_as_user(void)
 {
@@ -262,6 +284,9 @@ void first(void)
     if (RUNS)
         measure_all();
     test_on_another_core();
-    if (!RUNS)
+    if (!RUNS) {
+        test_used("used_v3", 2, save_used_3, 8);
+        test_used("used_v4", 3, save_used_4, 7);
         read_as_user();
+    }
 }

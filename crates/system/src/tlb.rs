@@ -27,6 +27,8 @@ pub struct TranslationBuffer {
     lock_next: (Slot, bool),
     /// Entries of the main part that the invalidation of all spares.
     preserved: Box<[bool]>,
+    /// Entries of the main part that software entered and no access has used.
+    unused: Box<[bool]>,
     /// Where the next entry goes, once software has set it (c10 of the ARM920T), and whether it is
     /// to be preserved.
     victim: Option<(Slot, bool)>,
@@ -58,8 +60,16 @@ impl TranslationBuffer {
             let geometry = TlbGeometry { entries, ways: entries, page_shifts, protected_ways: 0 };
             Some(Tlb::new(&geometry, Replacement::RoundRobin, random)?)
         };
-        let preserved = vec![false; main.slots() as usize].into();
-        Ok(TranslationBuffer { main, locked, lock_next: (0, false), preserved, victim: None })
+        let preserved: Box<[bool]> = vec![false; main.slots() as usize].into();
+        let unused = preserved.clone();
+        Ok(TranslationBuffer {
+            main,
+            locked,
+            lock_next: (0, false),
+            preserved,
+            unused,
+            victim: None,
+        })
     }
 
     /// The entry for an address in an address space; counts as a use.
@@ -70,6 +80,7 @@ impl TranslationBuffer {
             return locked.entry(slot);
         }
         let slot = self.main.lookup(u64::from(address), asid)?;
+        self.unused[slot as usize] = false;
         self.main.entry(slot)
     }
 
@@ -102,13 +113,27 @@ impl TranslationBuffer {
         let Some((slot, preserve)) = self.victim else {
             let (slot, left) = self.main.insert(entry, Partition::Normal);
             self.preserved[slot as usize] = false;
+            self.unused[slot as usize] = false;
             return left;
         };
         let next = slot + 1;
         let next = if next == self.main.slots() { self.main.protected_ways() } else { next };
         self.victim = Some((next, preserve));
         self.preserved[slot as usize] = preserve;
+        self.unused[slot as usize] = false;
         self.main.insert_at(slot, entry)
+    }
+
+    /// The entry of an address was not entered for an access: it is unused until one looks it up.
+    pub fn mark_unused(&mut self, address: u32, asid: u16) {
+        if let Some(slot) = self.main.peek(u64::from(address), asid) {
+            self.unused[slot as usize] = true;
+        }
+    }
+
+    /// Whether the entry in a slot of the main part is one of those.
+    pub fn is_unused(&self, slot: u32) -> bool {
+        self.unused[slot as usize]
     }
 
     /// Removes what translates an address, a locked-down entry too; returns the base-two logarithm

@@ -4,7 +4,7 @@ TLB follow a thread to its new core, on the Cortex-A7.
 What the Cortex-A7 itself has (chapters 3 and 4) is measured by a guest of ours on `cortex-a7`: reading the TLB,
 PLD as a way to write it, and the whole migration with two access patterns, directly and by way of the page
 descriptors. The modified interfaces (chapters 5 and 6) are measured on `gem5-vexpress`, the system that the thesis
-simulated, and on `cortex-a7`. Linux (7 and 8) is not built yet.
+simulated, and on `cortex-a7`. Linux (7 to 9) is in `tlb_migration_linux`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from mmulab.papers import (
     published_claims,
     published_table,
     save_figures,
+    tlb_migration_linux,
     wrong_parts,
 )
 from mmulab.papers.guesses import over_guesses
+from mmulab.papers.tlb_migration_linux import COPROCESSOR
 from mmulab.provenance import inputs_provenance
 
 PAPER = "tlb_migration_2018"
@@ -52,8 +54,6 @@ BENCHMARKS = {
 }
 """The whole migration, by stride and by what restores an entry; and its published table."""
 GEM5 = "gem5-vexpress"
-COPROCESSOR = "cortex-a7-tlb-migration"
-"""The Cortex-A7's system control coprocessor with the interfaces of chapter 5."""
 INTERFACES = {
     "v1": "a11_interface_v1_68k",
     "v2": "a12_interface_v2_68k",
@@ -86,7 +86,6 @@ GEM5_WAITS = (
     "cycles or more; this machine's core takes one, so what is made of instructions is faster here, and what waits for "
     "memory is not"
 )
-LINUX = "Linux does not migrate TLB entries here yet"
 
 Points = dict[str, dict[int, list[int]]]
 """What the guest printed: by name and number of entries or pages, medians in cycles or counts."""
@@ -101,14 +100,15 @@ def reproduce(run: Run) -> Reproduction:
     """Runs the guest, and judges."""
     points, overlapped = on_the_core(run)
     modified = {name: with_interfaces(run, name) for name in (GEM5, MACHINE)}
-    claims = judge(points, overlapped, modified[GEM5])
+    on_linux = tlb_migration_linux.run_linux(run)
+    claims = judge(points, overlapped, modified[GEM5], on_linux)
     tables = {}
     if run.guesses:
         claims, tables["guesses"] = over_guesses(
             run,
             [MACHINE, GEM5],
             claims,
-            lambda changed: judge(*on_the_core(changed), with_interfaces(changed, GEM5)),
+            lambda changed: judge(*on_the_core(changed), with_interfaces(changed, GEM5), on_linux),
         )
     figures = [
         figure_access(points),
@@ -125,6 +125,7 @@ def reproduce(run: Run) -> Reproduction:
         figures=figures,
         tables={
             **tables,
+            **(tlb_migration_linux.tables(on_linux) if on_linux else {}),
             "tlb_read": beside(points["tlb_read"], ["cycles"], "a1_tlb_read"),
             "preload": beside(
                 points["preload"], ["cycles", "cache_accesses", "cache_misses"], "a2_pld"
@@ -155,7 +156,10 @@ def reproduce(run: Run) -> Reproduction:
         provenance={
             **inputs_provenance(
                 [MACHINE, GEM5],
-                [image(name, full) for name in IMAGES for full in (False, True)],
+                [
+                    *(image(name, full) for name in IMAGES for full in (False, True)),
+                    *tlb_migration_linux.inputs(),
+                ],
             ),
             "full": run.full,
         },
@@ -255,9 +259,15 @@ def slope(values: dict[int, int]) -> float:
     return (values[MANY] - values[FEW]) / (MANY - FEW)
 
 
-def judge(points: Points, overlapped: Points, modified: Points) -> list[Claim]:
-    """Every claim, by the rules."""
+def judge(
+    points: Points,
+    overlapped: Points,
+    modified: Points,
+    on_linux: tlb_migration_linux.Measured | None = None,
+) -> list[Claim]:
+    """Every claim, by the rules; those on Linux where it was measured."""
     claims = published_claims(PAPER)
+    linux = ("mig18-08", "mig18-09", "mig18-10")
     return [
         judge_reading(points, claims["mig18-01"]),
         judge_preloads(points, claims["mig18-02"]),
@@ -266,7 +276,11 @@ def judge(points: Points, overlapped: Points, modified: Points) -> list[Claim]:
         judge_encodings(modified, claims["mig18-05"]),
         judge_interfaces(modified, claims["mig18-06"]),
         judge_gain(modified, claims["mig18-07"]),
-        *(claims[f"mig18-{number:02}"].not_evaluated(LINUX) for number in (8, 9, 10)),
+        *(
+            tlb_migration_linux.judge(on_linux, claims)
+            if on_linux
+            else [claims[name].not_evaluated(tlb_migration_linux.BUILD) for name in linux]
+        ),
     ]
 
 

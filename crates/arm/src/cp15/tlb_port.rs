@@ -41,6 +41,10 @@ const PHYSICAL: u32 = 22;
 const PERMISSIONS: u32 = 42;
 const ATTRIBUTES: u32 = 47;
 const DOMAIN: u32 = 53;
+/// Of the operation registers of versions 3 and 4: the space, and whether entries are left out that were restored and
+/// not used since.
+const STREAM_SPACE: u32 = 0xff;
+const STREAM_USED: u32 = 1 << 8;
 /// Of entries by index only.
 const SPACE: u32 = 55;
 const GLOBAL: u32 = 63;
@@ -51,7 +55,7 @@ const MAX_DOMAIN: u8 = 3;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TlbPort {
     data: [u32; 3],
-    /// The address space of the stream.
+    /// The address space of the stream, and [`STREAM_USED`].
     space: u32,
     /// The slot of the TLB that the stream looks at next.
     next_slot: u32,
@@ -79,7 +83,7 @@ impl TlbPort {
         };
         match register {
             0 => (self.next_slot, self.byte_count) = (value & 0xffff, (value >> 16) % PACKED_BYTES),
-            1 => self.space = value & 0xff,
+            1 => self.space = value & (STREAM_SPACE | STREAM_USED),
             2 => self.bytes = replaced(self.bytes, 0),
             _ => self.bytes = replaced(self.bytes, 32),
         }
@@ -106,9 +110,11 @@ impl TlbPort {
         let tlb = memory.tlb(Side::Data);
         while self.next_slot < tlb.slots() {
             let found = tlb.entry(self.next_slot);
+            let left_out = self.space & STREAM_USED != 0 && tlb.is_unused(self.next_slot);
             self.next_slot += 1;
-            let of_space =
-                found.filter(|entry| !entry.global && u32::from(entry.asid) == self.space);
+            let of_space = found.filter(|entry| {
+                !left_out && !entry.global && u32::from(entry.asid) == self.space & STREAM_SPACE
+            });
             if let Some(entry) = of_space.and_then(encoded) {
                 return entry;
             }
@@ -170,7 +176,8 @@ impl<K: CacheKind> Cpu<K> {
                 port.set_entry(encoded_whole(self.memory.tlb(Side::Data).entry(value)));
             }
             Version::V3 | Version::V4 => {
-                *port = TlbPort { space: value & 0xff, ..TlbPort::default() };
+                let space = value & (STREAM_SPACE | STREAM_USED);
+                *port = TlbPort { space, ..TlbPort::default() };
             }
         }
     }
@@ -216,7 +223,7 @@ impl<K: CacheKind> Cpu<K> {
                 (port.bytes, port.byte_count) = (0, 0);
                 return;
             }
-            let space = port.space as u16;
+            let space = (port.space & STREAM_SPACE) as u16;
             self.enter_tlb_entry(bus, entry, space);
             return;
         }
@@ -225,7 +232,7 @@ impl<K: CacheKind> Cpu<K> {
         match (version, register) {
             (Version::V2, 1) => self.enter_tlb_entry(bus, entry, (entry >> SPACE) as u16 & 0xff),
             (Version::V3, 1) => {
-                let space = port.space as u16;
+                let space = (port.space & STREAM_SPACE) as u16;
                 self.enter_tlb_entry(bus, entry & !(!0 << SPACE), space);
             }
             _ => {}
@@ -250,6 +257,8 @@ impl<K: CacheKind> Cpu<K> {
             page_shift,
             global: field(GLOBAL, 1) != 0,
         };
-        self.memory.enter_translation(bus, field(VIRTUAL, 20) << 12, space, translation);
+        let address = field(VIRTUAL, 20) << 12;
+        self.memory.enter_translation(bus, address, space, translation);
+        self.memory.tlb_mut(Side::Data).mark_unused(address, space);
     }
 }

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * TLB migration: entries of the data TLB follow a task to another core.
+ */
+#ifndef __ASM_ARM_TLB_MIGRATION_H
+#define __ASM_ARM_TLB_MIGRATION_H
+
+struct mm_struct;
+struct task_struct;
+
+#ifdef CONFIG_ARM_TLB_MIGRATION
+
+#include <linux/cache.h>
+#include <linux/jump_label.h>
+#include <linux/mm_types.h>
+
+DECLARE_STATIC_KEY_FALSE(tlb_migration);
+
+/*
+ * The number of invalidations of a space, and below it those that have begun
+ * and not ended. More threads than the lower field has room for cannot be.
+ */
+#define INVALIDATIONS_UNDER_WAY_BITS	22
+#define INVALIDATION_BEGINS	((1LL << INVALIDATIONS_UNDER_WAY_BITS) + 1)
+
+#define INVALIDATIONS_OF_ALL	(&tlb_migration_state.invalidations_of_all)
+#define MM_INVALIDATIONS(mm)	(&(mm)->context.invalidations)
+
+/**
+ * struct tlb_migration_state - what each migration looks at, in one line of the
+ * cache, and hardly ever changes
+ * @invalidations_of_all: of all spaces at once
+ * @mode: off, as the thesis has it, or safe
+ * @most_words: how much is saved of a task
+ * @which_entries: what is written beside the ASID to begin a stream
+ * @asks_other_cores: whether a core that migrates another's task asks that one
+ * @gives_to_threads: whether a new thread gets entries of its creator
+ * @accounts: whether it is counted what was moved in vain
+ */
+struct tlb_migration_state {
+	atomic64_t	invalidations_of_all;
+	enum { TLB_MIGRATION_OFF, TLB_MIGRATION_THESIS, TLB_MIGRATION_SAFE } mode;
+	unsigned int	most_words;
+	u32		which_entries;
+	bool		asks_other_cores, gives_to_threads, accounts;
+} ____cacheline_aligned;
+
+extern struct tlb_migration_state tlb_migration_state;
+
+/*
+ * Around each invalidation of entries of user space, after its descriptors
+ * were changed. What orders these with the invalidation are the barriers
+ * that it has itself: a DSB before and one after.
+ */
+static inline void invalidation_begins(atomic64_t *invalidations)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		atomic64_add(INVALIDATION_BEGINS, invalidations);
+}
+
+static inline void invalidation_ends(atomic64_t *invalidations)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		atomic64_dec(invalidations);
+}
+
+void __tlb_migration_leaves(struct task_struct *task, int cpu);
+void __tlb_migration_moves_queued(struct task_struct *task);
+void __tlb_migration_defers(void);
+void __tlb_migration_saves(void);
+void __tlb_migration_starts(struct task_struct *task);
+void __tlb_migration_arrives(void);
+
+/* A task, which does not run, is given to another core. Interrupts are off. */
+static inline void tlb_migration_leaves(struct task_struct *task, int cpu)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		__tlb_migration_leaves(task, cpu);
+}
+
+/* The same in the one place that the thesis of 2018 has. */
+static inline void tlb_migration_moves_queued(struct task_struct *task)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		__tlb_migration_moves_queued(task);
+}
+
+/*
+ * Around the migration of one of its tasks by a core that has nothing else to
+ * do: the task is on its way to the other core before its entries are saved.
+ */
+static inline void tlb_migration_defers(void)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		__tlb_migration_defers();
+}
+
+static inline void tlb_migration_saves(void)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		__tlb_migration_saves();
+}
+
+/* A new task has got its first core. Interrupts are off. */
+static inline void tlb_migration_starts(struct task_struct *task)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		__tlb_migration_starts(task);
+}
+
+/* The current task was switched to. It cannot be preempted. */
+static inline void tlb_migration_arrives(void)
+{
+	if (static_branch_unlikely(&tlb_migration))
+		__tlb_migration_arrives();
+}
+
+/* In context.c: whether entries of this core with the space's ASID are its own. */
+bool asid_is_of_mm_here(struct mm_struct *mm);
+
+#else
+
+#define MM_INVALIDATIONS(mm)	NULL
+#define INVALIDATIONS_OF_ALL	NULL
+#define invalidation_begins(invalidations)	do { } while (0)
+#define invalidation_ends(invalidations)	do { } while (0)
+
+#endif
+#endif

@@ -1,0 +1,348 @@
+/* wander: threads that migrate all the time while their memory changes.
+ *
+ *   wander stress PROCESSES ROUNDS [SEED]   checks all that it reads
+ *   wander stale                            an attack: another process' page, by an entry that outlived its mapping
+ *
+ * In `stress` each of PROCESSES has four threads, and each of these makes ROUNDS rounds: it goes to a core, or lets
+ * another thread run, and then does one of: mmap over its own page or another thread's, mprotect, madvise, munmap, fork,
+ * a thread that ends. Ends with status 0 if every value was one that it may be.
+ */
+#define PROGRAM "wander"
+#include "expect.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+
+enum { CORES = 4, THREADS = 4, OWN_PAGES = 8, SHARED_WORD = 1 };
+
+static void go_to(pid_t who, int core)
+{
+    cpu_set_t cores;
+
+    CPU_ZERO(&cores);
+    CPU_SET(core, &cores);
+    if (sched_setaffinity(who, sizeof cores, &cores))
+        fail("sched_setaffinity");
+}
+
+/* ---- stress --------------------------------------------------------------------------------- */
+
+/* A thread's pages and what is in the first word of each; one more that all threads replace. */
+struct thread {
+    pthread_t id;
+    int number;
+    uint32_t state;
+    volatile uint32_t *own, *shared;
+    uint32_t want[OWN_PAGES];
+};
+
+static struct thread threads[THREADS];
+static int rounds;
+
+static uint32_t draw(struct thread *thread, uint32_t below)
+{
+    thread->state ^= thread->state << 13;
+    thread->state ^= thread->state >> 17;
+    thread->state ^= thread->state << 5;
+    return thread->state % below;
+}
+
+static void map_at(volatile uint32_t *at, int pages)
+{
+    if (mmap((void *)at, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        fail("mmap");
+}
+
+static void protect(volatile uint32_t *at, int how)
+{
+    if (mprotect((void *)at, PAGE, how))
+        fail("mprotect");
+}
+
+/* What a page of this thread may have that all replace: what they write, or nothing yet. */
+static uint32_t tag(const struct thread *thread)
+{
+    return 0x57a90000 | worker << 8 | thread->number;
+}
+
+static void store(struct thread *thread, int page)
+{
+    thread->want[page] = thread->state;
+    thread->own[page * WORDS] = thread->want[page];
+}
+
+static void verify_all(struct thread *thread)
+{
+    for (int page = 0; page < OWN_PAGES; page++)
+        expect("a page of its own", thread->own + page * WORDS, thread->want[page]);
+}
+
+static void replace(struct thread *thread, int page)
+{
+    volatile uint32_t *at = thread->own + page * WORDS;
+
+    if (draw(thread, 2)) {
+        /* Nothing else that is mapped here fits into one page. */
+        unmap(at, 1);
+        go_to(0, draw(thread, CORES));
+        if (!sigsetjmp(back, 1))
+            wrong("a page that is not mapped", at, at[0], 0);
+    }
+    map_at(at, 1);
+    expect("a fresh page", at, 0);
+    store(thread, page);
+}
+
+static void forget(struct thread *thread, int page)
+{
+    volatile uint32_t *at = thread->own + page * WORDS;
+
+    if (madvise((void *)at, PAGE, MADV_DONTNEED))
+        fail("madvise");
+    expect("a page that was given back", at, 0);
+    store(thread, page);
+}
+
+static void take_right(struct thread *thread, int page)
+{
+    volatile uint32_t *at = thread->own + page * WORDS;
+
+    protect(at, PROT_READ);
+    go_to(0, draw(thread, CORES));
+    if (!sigsetjmp(back, 1)) {
+        at[0] = 0;
+        wrong("a write to what is read-only", at, at[0], thread->want[page]);
+    }
+    expect("a page after a write that it did not take", at, thread->want[page]);
+    protect(at, PROT_READ | PROT_WRITE);
+    store(thread, page);
+}
+
+static void replace_shared(struct thread *thread)
+{
+    struct thread *other = &threads[draw(thread, THREADS)];
+
+    map_at(other->shared, 1);
+    other->shared[SHARED_WORD] = tag(other);
+}
+
+static void read_shared(struct thread *thread)
+{
+    for (int at = 0; at < THREADS; at++) {
+        uint32_t have = threads[at].shared[SHARED_WORD];
+        if (have && have != tag(&threads[at]))
+            wrong("a page that all replace", threads[at].shared, have, tag(&threads[at]));
+    }
+    (void)thread;
+}
+
+static void fork_one(struct thread *thread)
+{
+    pid_t child = fork();
+
+    if (child < 0)
+        fail("fork");
+    if (!child) {
+        go_to(0, draw(thread, CORES));
+        verify_all(thread);
+        store(thread, 0);
+        go_to(0, draw(thread, CORES));
+        verify_all(thread);
+        _exit(0);
+    }
+    thread->state += 1;
+    store(thread, 0);
+    go_to(0, draw(thread, CORES));
+    verify_all(thread);
+    wait_for(child, "child");
+}
+
+static void *short_life(void *argument)
+{
+    verify_all(argument);
+    return 0;
+}
+
+static void thread_one(struct thread *thread)
+{
+    pthread_t id;
+
+    if (pthread_create(&id, 0, short_life, thread) || pthread_join(id, 0))
+        fail("thread");
+}
+
+static void *life(void *argument)
+{
+    struct thread *thread = argument;
+
+    for (int round = 0; round < rounds; round++) {
+        int page = draw(thread, OWN_PAGES);
+        if (draw(thread, 8))
+            go_to(0, draw(thread, CORES));
+        else
+            sched_yield();
+        verify_all(thread);
+        switch (draw(thread, 32)) {
+        case 0 ... 3: replace(thread, page); break;
+        case 4 ... 6: forget(thread, page); break;
+        case 7 ... 9: take_right(thread, page); break;
+        case 10 ... 12: replace_shared(thread); break;
+        case 13: fork_one(thread); break;
+        case 14: thread_one(thread); break;
+        default: read_shared(thread); break;
+        }
+    }
+    return 0;
+}
+
+static int process(uint32_t seed)
+{
+    struct sigaction action = {.sa_handler = caught};
+
+    sigaction(SIGSEGV, &action, 0);
+    for (int number = 0; number < THREADS; number++) {
+        struct thread *thread = &threads[number];
+        thread->number = number;
+        thread->state = (seed * THREADS + number) * 2654435761u | 1;
+        thread->own = map(OWN_PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        thread->shared = map(1, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        for (int page = 0; page < OWN_PAGES; page++)
+            store(thread, page);
+    }
+    for (int number = 0; number < THREADS; number++)
+        if (pthread_create(&threads[number].id, 0, life, &threads[number]))
+            fail("pthread_create");
+    for (int number = 0; number < THREADS; number++)
+        pthread_join(threads[number].id, 0);
+    return 0;
+}
+
+static int stress(int processes, uint32_t seed)
+{
+    int failed = 0;
+
+    for (worker = 0; worker < processes; worker++) {
+        pid_t child = fork();
+        if (child < 0)
+            fail("fork");
+        if (!child)
+            _exit(process(seed * processes + worker + 1));
+    }
+    for (int child = 0; child < processes; child++) {
+        int status;
+        if (wait(&status) < 0)
+            fail("wait");
+        failed += status != 0;
+    }
+    printf("wander: %d processes of %d threads, %d rounds each, %d failed\n", processes, THREADS, rounds, failed);
+    return failed != 0;
+}
+
+/* ---- stale ---------------------------------------------------------------------------------- */
+
+/* The attacker has two threads. The reader reads a page on core 0, over and over. The mover, on core 1, gives it core
+ * 1, where it has to wait, since it runs only where nobody else does: its entries are saved now. Then the mover unmaps the page and
+ * sleeps, and the victim, on core 1 too, gets the freed page for its secret, when it has taken as many as the kernel keeps
+ * together. When all sleep the reader is switched to, and its entries are restored. */
+enum { MINE = 0x0badf00d, SECRET = 0x5ec2e700, VICTIM_PAGES = 64, READER_CORE = 0, MOVER_CORE = 1, PATIENCE = 200000 };
+
+static volatile uint32_t *attacked;
+static volatile pid_t reader;
+static volatile int seen, is_moved;
+
+static void *read_over_and_over(void *unused)
+{
+    struct sched_param none = {0};
+
+    (void)unused;
+    /* The C library (musl) leaves this call out. */
+    if (syscall(SYS_sched_setscheduler, 0, SCHED_IDLE, &none))
+        fail("SCHED_IDLE");
+    go_to(0, READER_CORE);
+    reader = sched_getcpu() == READER_CORE ? gettid() : 0;
+    if (sigsetjmp(back, 1))
+        return 0;
+    for (;;) {
+        int last = is_moved;
+        uint32_t have = attacked[SHARED_WORD];
+        if (last)
+            return (void *)(uintptr_t)have;
+        seen = 1;
+    }
+}
+
+static void keep_secret(int begin, int ready)
+{
+    char byte;
+    volatile uint32_t *at;
+
+    go_to(0, MOVER_CORE);
+    if (write(ready, "", 1) != 1 || read(begin, &byte, 1) != 1)
+        fail("victim");
+    at = map(VICTIM_PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    for (int page = 0; page < VICTIM_PAGES; page++)
+        at[page * WORDS + SHARED_WORD] = SECRET + page;
+    if (write(ready, "", 1) != 1 || read(begin, &byte, 1) != 0)
+        fail("victim");
+    _exit(0);
+}
+
+static int stale(void)
+{
+    struct sigaction action = {.sa_handler = caught};
+    int begin[2], ready[2];
+    pthread_t id;
+    void *have;
+    char byte;
+    pid_t victim;
+
+    if (pipe(begin) || pipe(ready))
+        fail("pipe");
+    victim = fork();
+    if (victim < 0)
+        fail("fork");
+    if (!victim) {
+        close(begin[1]);
+        keep_secret(begin[0], ready[1]);
+    }
+    if (read(ready[0], &byte, 1) != 1)
+        fail("victim");
+    sigaction(SIGSEGV, &action, 0);
+    go_to(0, MOVER_CORE);
+    attacked = map(1, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    attacked[SHARED_WORD] = MINE;
+    if (pthread_create(&id, 0, read_over_and_over, 0))
+        fail("pthread_create");
+    while (!reader || !seen)
+        sched_yield();
+    for (volatile int wait = 0; wait < PATIENCE; wait++)
+        ;
+    go_to(reader, MOVER_CORE);
+    unmap(attacked, 1);
+    if (write(begin[1], "", 1) != 1 || read(ready[0], &byte, 1) != 1)
+        fail("victim");
+    is_moved = 1;
+    pthread_join(id, &have);
+    close(begin[1]);
+    wait_for(victim, "victim");
+    if (((uintptr_t)have & ~0xff) == SECRET)
+        printf("wander: stale: read 0x%08x, which another process wrote\n", (unsigned)(uintptr_t)have);
+    else if (have)
+        printf("wander: stale: read 0x%08x of a page that is no longer mapped\n", (unsigned)(uintptr_t)have);
+    else
+        printf("wander: stale: the page is gone\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, 0, _IOLBF, 0);
+    rounds = argc > 3 ? atoi(argv[3]) : 0;
+    if (argc > 3 && !strcmp(argv[1], "stress"))
+        return stress(atoi(argv[2]), argc > 4 ? atoi(argv[4]) : 1);
+    if (argc == 2 && !strcmp(argv[1], "stale"))
+        return stale();
+    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale\n");
+    return 2;
+}

@@ -1,0 +1,96 @@
+"""Linux whose tasks take TLB entries to another core, where it is built."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import mmulab
+from mmulab.papers import tlb_migration_linux as linux
+
+FOLDER = Path(__file__).resolve().parents[1] / "guests" / "linux" / "tlb_migration"
+_spec = importlib.util.spec_from_file_location("linux_run", FOLDER.parent / "run.py")
+assert _spec and _spec.loader
+run = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(run)
+SOURCE = Path(__file__).resolve().parents[1] / "build" / "linux" / "source"
+GEM5, CORTEX_A7 = linux.MACHINES
+
+
+def boot(mode, command, machine=GEM5, **options):
+    if not linux.is_built():
+        pytest.skip("make linux-migration first")
+    result = linux.boot(mmulab.Machine.load(machine), mode, command, **options)
+    assert result.exit == 0, result.console[-500:]
+    return result
+
+
+def counts(console: str) -> dict[str, int]:
+    """What /proc/tlb_migration tells."""
+    return {name: int(value) for name, value in linux.COUNT.findall(console)}
+
+
+@pytest.mark.skipif(not (SOURCE / ".unpacked").exists(), reason="make linux first")
+def test_the_series_applies_to_the_source(tmp_path):
+    patches = sorted((FOLDER / "patches").glob("*.patch"))
+    names = [
+        name
+        for patch in patches
+        for name in re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(), re.M)
+    ]
+    assert len(names) == len(set(names))
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SOURCE / name, tmp_path / name)
+    for patch in patches:
+        words = ["patch", "--strip=1", "--fuzz=0", "--input", patch]
+        subprocess.run(words, cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("machine", linux.MACHINES)
+def test_what_was_read_on_one_core_misses_on_no_other(machine):
+    """Eight runs on four cores: without migration each core's first misses the TLB."""
+    pattern = {
+        mode: linux.validation(boot(mode, "hop validate 5", machine).console)
+        for mode in linux.MODES
+    }
+    missing = {
+        mode: [cycles > 1.2 * min(values) for cycles in values] for mode, values in pattern.items()
+    }
+    assert missing["off"] == [True] * 4 + [False] * 4, pattern
+    assert missing["thesis"] == missing["safe"] == [True] + [False] * 7, pattern
+
+
+def test_a_restored_entry_that_outlived_its_mapping_reads_another_process():
+    result = boot("thesis", "wander stale", check=True)
+    assert re.search(r"wander: stale: read 0x5ec2e7.., which another process wrote", result.console)
+    assert [report["kind"] for report in result.reports] == ["stale-tlb-entry"]
+
+
+def test_no_entry_outlives_its_mapping_where_they_expire():
+    result = boot("safe", "wander stale && cat /proc/tlb_migration", check=True)
+    assert "wander: stale: the page is gone" in result.console
+    assert counts(result.console)["expired"] > 0
+    assert result.reports == []
+
+
+@pytest.mark.parametrize("options", ["", " tlb_migration_used=1 tlb_migration_threads=1"])
+def test_threads_that_wander_while_their_memory_changes_use_nothing_stale(options):
+    command = "wander stress 2 60 && hackbench -T -g 1 -l 10 && cat /proc/tlb_migration"
+    result = boot(f"safe{options}", command, check=True)
+    assert "2 processes of 4 threads, 60 rounds each, 0 failed" in result.console
+    found = counts(result.console)
+    assert found["restored"] > 100 and found["expired"] > 10, found
+    assert ("threads=1" in options) == (found["threads_started"] > 0), found
+    assert [report["text"] for report in result.reports if not run.is_tolerated(report)] == []
+
+
+def test_a_core_without_the_interface_says_so_and_goes_on():
+    result = boot("safe", "cat /proc/tlb_migration", coprocessor="cortex-a7")
+    assert "TLB migration: this core has no interface for it" in result.console
+    assert not any(counts(result.console).values())
