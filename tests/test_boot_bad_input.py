@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import subprocess
 from pathlib import Path
@@ -71,8 +72,20 @@ def test_tables_of_an_elf_file_need_no_alignment(tmp_path: Path) -> None:
         (elf([0], entry=0x70000000), "does not fit into 1048576 bytes of memory"),
         (bytes(0x200000), "do not fit into 1048576 bytes of memory"),
         (b"", "less than one instruction"),
+        (b"# How to build the kernel\n", "is text; a kernel is"),
+        (gzip.compress(GOOD), "is compressed with gzip; unpack it first"),
     ],
-    ids=["head only", "cut header", "cut segment", "foreign", "high", "large", "empty"],
+    ids=[
+        "head only",
+        "cut header",
+        "cut segment",
+        "foreign",
+        "high",
+        "large",
+        "empty",
+        "text",
+        "gzip",
+    ],
 )
 def test_an_image_that_cannot_run_is_refused(tmp_path: Path, image: bytes, message: str) -> None:
     file = tmp_path / "image"

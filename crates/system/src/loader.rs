@@ -171,6 +171,16 @@ fn load_raw(
     if bytes.len() < 4 {
         return Err(image.refuse("has less than one instruction"));
     }
+    // Instructions that are always executed have a byte above those of text: the condition's.
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    if bytes.iter().take(64).all(is_text) {
+        return Err(
+            image.refuse("is text; a kernel is an ELF file, a zImage, an Image or bare code")
+        );
+    }
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        return Err(image.refuse("is compressed with gzip; unpack it first"));
+    }
     let word_at = |offset: usize| -> Option<u32> {
         Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
     };
