@@ -207,6 +207,8 @@ void space_destroy(struct mm_struct *mm)
 	if (address_spaces == SPACES_OFF)
 		return;
 	preempt_disable();
+	/* Nobody may use its tables any more, nor write to `space_loaded`. */
+	WARN_ON_ONCE(mm == space_loaded);
 	/* Every page was counted when it came and when it went. */
 	WARN_ON_ONCE(mm->context.high_pages || mm->context.shared_dirty);
 	if (!spaces_are_fass())
@@ -296,9 +298,16 @@ static void flush_and_load(struct mm_struct *mm)
 	bool is_flushed = false;
 	unsigned int flush;
 
-	/* Switched back to, in the middle of its flush. */
-	if (preemptible == current)
+	/*
+	 * Switched back to, in the middle of its flush. The space that ran meanwhile may have ended: the
+	 * scheduler frees it after this, so that the hardware must not have it until the flush is complete.
+	 */
+	if (preemptible == current) {
+		mm->context.switch_pending = 0;
+		fcse_flush_if_needed(mm);
+		fcse_load(mm);
 		return;
+	}
 	if (!preemptible && preempt_count() == PREEMPT_DISABLE_OFFSET) {
 		preemptible = current;
 		flush = ++space_flushes;
