@@ -197,13 +197,18 @@ def more(values, base):
     return f"{100 * (here / there - 1):+.1f}% \u00b1 {100 * half:.1f}"
 
 
+def names_of(machine, program, samples):
+    """The benchmarks of a program, numbers in their order."""
+    names = {row[4] for row in samples.rows if (row[0], row[3]) == (machine, program)}
+    return sorted(names, key=lambda name: [word.rjust(4) for word in name.split()])
+
+
 def tell(machine, samples):
     """The Markdown tables."""
     kernels, base = measure.KERNELS, measure.UNMODIFIED
-    names = {row[4]: None for row in samples.rows if row[0] == machine and row[3] == "lat"}
     print("|", machine, "|", *(f"{kernel} |" for kernel in kernels))
     print("|---|" + "---:|" * len(kernels))
-    for name in names:
+    for name in names_of(machine, "lat", samples):
         cells = []
         for kernel in kernels:
             values = samples.of(machine, kernel, "lat", name)
@@ -215,7 +220,7 @@ def tell(machine, samples):
     program = SHARED_TEXT.split()[0]
     print(f"\n| text shared | `lat`, {ALONE} | `{program}`, {SHARED} | more |")
     print("|---|---:|---:|---:|")
-    for name in {row[4]: None for row in samples.rows if row[0] == machine and row[3] == program}:
+    for name in names_of(machine, program, samples):
         alone = samples.of(machine, ALONE, "lat", name)
         shared = samples.of(machine, SHARED, program, name)
         times = [

@@ -2,6 +2,7 @@
  *
  *   stress [PROCESSES [ROUNDS [SEED]]]
  *   stress limits      says what a mapping above 32 MB meets
+ *   stress dirty SECONDS   two processes in turns write what they share
  *
  * PROCESSES at a time, each with random numbers of its own, do ROUNDS of: copy on write after fork,
  * mmap, munmap, mremap and mprotect, mappings beyond 32 MB, memory shared at different addresses, file mappings against
@@ -16,6 +17,7 @@
 #include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 enum { MOST_PAGES = 16, CACHEFLUSH = 0x0f0002, LARGE = 40 << 20 };
 
@@ -354,6 +356,25 @@ static int limits(void)
     return 0;
 }
 
+/* Where others may have a page of these, a switch that keeps lines has to clean all of them first. */
+static int dirty(int seconds)
+{
+    volatile uint32_t *at = map(MOST_PAGES, MAP_SHARED | MAP_ANONYMOUS, -1);
+    time_t end = time(0) + seconds;
+    pid_t child = fork();
+
+    if (child < 0)
+        fail("fork");
+    do {
+        fill(at, MOST_PAGES, worker);
+        sched_yield();
+    } while (time(0) < end);
+    if (!child)
+        _exit(0);
+    wait_for(child, "process that writes");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int processes = argc > 1 ? atoi(argv[1]) : 4, rounds = argc > 2 ? atoi(argv[2]) : 20;
@@ -364,6 +385,8 @@ int main(int argc, char **argv)
         return 0;
     if (argc > 1 && !strcmp(argv[1], "limits"))
         return limits();
+    if (argc > 2 && !strcmp(argv[1], "dirty"))
+        return dirty(atoi(argv[2]));
     setvbuf(stdout, 0, _IOLBF, 0);
     for (worker = 0; worker < processes; worker++) {
         pid_t child = fork();
