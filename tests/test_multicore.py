@@ -47,6 +47,13 @@ def test_the_checker_changes_no_cycle_of_preloads() -> None:
     assert [runs[0].cycles, runs[0].data["causes"]] == [runs[1].cycles, runs[1].data["causes"]]
 
 
+def test_a_vector_that_is_mapped_by_a_line_in_the_cache_is_no_empty_vector() -> None:
+    """Memory has the descriptor of a page of zeros there."""
+    image = multicore.build("vectors", "vectors.c")
+    run = multicore.mmulab.boot(image, multicore.machine(1), max_instructions=multicore.LIMIT)
+    assert (run.exit, run.console.strip()) == (0, "1"), run.end
+
+
 def test_program_measures_what_the_machine_file_says() -> None:
     measured = multicore.measure()
     machine = multicore.machine(1)

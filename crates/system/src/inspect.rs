@@ -9,7 +9,7 @@ use crate::observer::Observer;
 
 impl<C: Core> CoreMemory<C> {
     fn tables_say(&self, bus: &Bus<C>, address: u32) -> Option<Translation> {
-        self.mmu.walk(address, |at| bus.read_table_word(at)).result.ok()
+        self.mmu.walk(address, |at| self.table_word(bus, at)).result.ok()
     }
 
     fn tlb_says(&self, address: u32, side: Side) -> Option<Translation> {

@@ -433,6 +433,19 @@ impl<C: Core> CoreMemory<C> {
         self.mmu.fetch_refusal(page, address, self.privileged)
     }
 
+    fn walks_are_coherent(&self) -> bool {
+        C::COHERENT && self.mmu.walks_through_data_cache()
+    }
+
+    /// A descriptor as the walking hardware sees it.
+    pub(crate) fn table_word(&self, bus: &Bus<C>, physical: u32) -> u32 {
+        if self.walks_are_coherent() {
+            self.coherent_word(bus, physical)
+        } else {
+            bus.read_table_word(physical)
+        }
+    }
+
     /// Reads the tables in memory as the walking hardware does: it sees neither the data cache, unless
     /// it reads through it, nor the write buffer.
     fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
@@ -447,14 +460,13 @@ impl<C: Core> CoreMemory<C> {
             Side::Data => (&mut counters.dtlb_misses, Cause::DataWalk),
         };
         *misses += 1;
-        if C::COHERENT && self.mmu.walks_through_data_cache() {
-            let found = self.mmu.walk(address, |at| self.coherent_word(bus, at));
+        let found = self.mmu.walk(address, |at| self.table_word(bus, at));
+        if self.walks_are_coherent() {
             for &(at, _) in found.descriptors() {
                 self.read_descriptor(bus, at, cause);
             }
             return found;
         }
-        let found = self.mmu.walk(address, |at| bus.read_table_word(at));
         let reads = found.descriptors().len() as u64;
         let cycles = reads * u64::from(self.timing.walk_read_cycles);
         self.write_buffer.delay(cycles);

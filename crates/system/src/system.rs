@@ -224,7 +224,7 @@ impl<C: Core> System<C> {
 
     /// Turns the checker on, on all cores.
     pub fn start_checking(&mut self) {
-        let checker = Checker::new(&self.bus.ram);
+        let checker = Checker::new(&self.bus.ram, self.bus.core_count());
         self.change_observers(|observers| observers.checker = Some(checker));
     }
 

@@ -99,6 +99,18 @@ impl Progress {
     }
 }
 
+/// Where a descriptor stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The address that it translates, and the base-two logarithm of the bytes.
+    pub(super) address: u32,
+    pub(super) shift: u32,
+    /// The address space.
+    pub(super) asid: u16,
+    /// The cores whose walks have read it, a bit for each.
+    pub(super) walkers: u32,
+}
+
 /// A descriptor that was changed, while a TLB may hold what it was.
 pub(super) struct Change {
     /// What it was.
@@ -111,6 +123,8 @@ pub(super) struct Change {
     address: u32,
     shift: u32,
     asid: u16,
+    /// The cores whose walks have read it.
+    walkers: u32,
     progress: Progress,
     /// Who wrote to the old page by another address since.
     pub(super) rewritten: Option<Origin>,
@@ -145,7 +159,7 @@ impl Change {
         self.progress.last
     }
 
-    /// Whether no core's TLB has the old entry any more.
+    /// Whether no TLB of a core that has walked it has the old entry any more.
     pub(super) fn is_complete(&self) -> bool {
         self.progress.is_complete
     }
@@ -220,7 +234,7 @@ impl Changes {
         old: Descriptor,
         origin: Origin,
         permissions_only: bool,
-        (address, shift, asid): (u32, u32, u16),
+        Place { address, shift, asid, walkers }: Place,
     ) {
         if self.changes.len() == MAX_CHANGES
             && let Some((_, dropped)) = self.changes.pop_first()
@@ -232,6 +246,9 @@ impl Changes {
             _ => shift,
         };
         let progress = Progress::default();
+        // Who still has what it was before that has it all the more.
+        let before = self.of(descriptor).filter(|before| !before.is_complete());
+        let walkers = walkers | before.map_or(0, |before| before.walkers);
         let change = Change {
             old,
             origin,
@@ -239,6 +256,7 @@ impl Changes {
             address,
             shift,
             asid,
+            walkers,
             progress,
             rewritten: None,
         };
@@ -430,7 +448,8 @@ impl Changes {
             // Other cores see the effect of a complete invalidation at once, this one after its next
             // synchronisation.
             if change.progress.completed(number) {
-                change.progress.is_complete = change.progress.complete & all == all;
+                let wanted = change.walkers & all;
+                change.progress.is_complete = change.progress.complete & wanted == wanted;
                 change.progress.unsynchronised = vec![(number, core.synchronisations)];
             }
         }

@@ -96,8 +96,8 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A checker for a machine whose memory holds `ram` and whose caches are empty.
-    pub fn new(ram: &Ram) -> Checker {
+    /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty.
+    pub fn new(ram: &Ram, cores: usize) -> Checker {
         let (base, ram) = (ram.base(), ram.words());
         // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
         let mut words = vec![0; ram.len()];
@@ -111,7 +111,7 @@ impl Checker {
             words,
             writers: vec![[0; 2]; ram.len()],
             writer_cores: Vec::new(),
-            tables: Tables::new(base, ram.len()),
+            tables: Tables::new(base, ram.len(), cores),
             changes: Changes::default(),
             known: Known::new(base, ram.len()),
             table_registers: Vec::new(),
@@ -149,7 +149,8 @@ impl Checker {
     /// The blocks that a walk read hold tables from here on.
     fn note_tables<C: Core>(&mut self, core: &CoreMemory<C>, found: &Walk, address: u32) {
         let mmu = &core.mmu;
-        self.tables.note_walk(found, address, mmu.asid(), |level| mmu.level_shift(level));
+        self.tables
+            .note_walk(core.number, found, address, mmu.asid(), |level| mmu.level_shift(level));
     }
 
     /// Notes a store, which went `through` a data cache line that is known to have the newest words, or

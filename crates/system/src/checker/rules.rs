@@ -2,7 +2,7 @@
 
 use mmulab_hardware::Line;
 
-use super::changes::Unsafe;
+use super::changes::{Place, Unsafe};
 use super::report::{AccessKind, Kind, Permitted, Report};
 use super::tables::{FIRST, TABLE, Tables, UNLINKED, UNMAPPED};
 use super::{Checker, Origin, Use, invalidate_translation_name, new_report};
@@ -34,7 +34,7 @@ fn refusal<C: Core>(
     }
 }
 
-fn place(origin: Origin) -> String {
+fn place_of(origin: Origin) -> String {
     format!("at {:#010x} on core {}", origin.pc, origin.core)
 }
 
@@ -45,7 +45,7 @@ fn describe(descriptor: Descriptor) -> String {
         Descriptor::Page(page) => {
             let kilobytes = 1u32 << (page.page_shift - 10);
             let memory_type = page.memory_type.name();
-            format!("{kilobytes} KB at physical {:#010x}, {memory_type},", page.physical)
+            format!("{kilobytes} KB of {memory_type} memory at physical {:#010x}", page.physical)
         }
     }
 }
@@ -65,7 +65,7 @@ impl Checker {
             if let Some(by) = change.and_then(|change| change.partly_invalidated_by()) {
                 report.stale.push_str(&format!(
                     "; the invalidation {} did not reach core {}",
-                    place(by),
+                    place_of(by),
                     report.core
                 ));
                 report.missing.push_str(" on all cores");
@@ -93,7 +93,7 @@ impl Checker {
         let changed = changed.find_map(|&(at, _)| self.changes.of(at).map(|change| (at, change)));
         let Some((at, change)) = changed else { return self.report(report) };
         if let Some(by) = change.rewritten {
-            report.stale.push_str(&format!("; the old page was written {} since", place(by)));
+            report.stale.push_str(&format!("; the old page was written {} since", place_of(by)));
             report.missing.push_str(" and DSB before the page is used again");
             return self.report(report);
         }
@@ -159,15 +159,19 @@ impl Checker {
     fn explain_unsafe(report: &mut Report, why: Unsafe, what: &str, old: &str, before: &str) {
         (report.stale, report.missing) = match why {
             Unsafe::Unordered(by) => (
-                format!("{old} may have come back after the {what} {}", place(by)),
+                format!("{old} may have come back after the {what} {}", place_of(by)),
                 format!("DSB between {before} and the {what}"),
             ),
             Unsafe::Incomplete(by) => (
-                format!("the {what} {} is not complete: {old} may be used", place(by)),
+                format!("the {what} {} is not complete: {old} may be used", place_of(by)),
                 format!("DSB after the {what}, on core {}", by.core),
             ),
             Unsafe::Unsynchronised(by) => (
-                format!("core {} may have begun this before the {what} {}", report.core, place(by)),
+                format!(
+                    "core {} may have begun this before the {what} {}",
+                    report.core,
+                    place_of(by)
+                ),
                 format!("ISB after the DSB that completes the {what}, on core {}", report.core),
             ),
         };
@@ -228,10 +232,10 @@ impl Checker {
         if flags & TABLE == 0 || old == new {
             return;
         }
-        let walked = self.tables.take_walked(physical);
+        let walkers = self.tables.take_walkers(physical);
         let live = self.is_live(core, bus, physical, level, shift);
         // What no walk has read is in no TLB.
-        let was = match walked && live {
+        let was = match walkers != 0 && live {
             true => core.mmu.descriptor(level, old),
             false => Descriptor::Invalid,
         };
@@ -239,8 +243,9 @@ impl Checker {
         if was == Descriptor::Invalid && !live {
             return;
         }
-        let place =
-            (self.tables.address_of(physical & !3, shift), shift, self.tables.asid_of(physical));
+        let address = self.tables.address_of(physical & !3, shift);
+        let asid = self.tables.asid_of(physical);
+        let place = Place { address, shift, asid, walkers };
         self.change_descriptor(core, store, (was, is), origin, place);
         self.clear_flags();
     }
@@ -275,12 +280,12 @@ impl Checker {
         store: &Store,
         (was, is): (Descriptor, Descriptor),
         origin: Origin,
-        place: (u32, u32, u16),
+        place: Place,
     ) {
         let at = store.physical & !3;
         match (was, is) {
             (Descriptor::Invalid, Descriptor::Invalid) => {}
-            (Descriptor::Invalid, _) => self.make(core, store, is, place.0),
+            (Descriptor::Invalid, _) => self.make(core, store, is, place.address),
             (Descriptor::Page(old), Descriptor::Page(new))
                 if differ_in_permissions_only(&old, &new) =>
             {
@@ -295,7 +300,7 @@ impl Checker {
                     report.since(origin);
                     report.stale = format!(
                         "the descriptor of {:#010x} is changed from {} to {} at once",
-                        place.0,
+                        place.address,
                         describe(was),
                         describe(is)
                     );

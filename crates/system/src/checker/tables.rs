@@ -34,15 +34,15 @@ struct Block {
 pub(super) struct Tables {
     base: u32,
     blocks: Vec<Block>,
-    /// A bit for each word of memory: a walk read it as a descriptor since it was last written.
-    walked: Vec<u32>,
+    /// For each core a bit for each word of memory: a walk read it as a descriptor since it was last written.
+    walked: Vec<Vec<u32>>,
 }
 
 impl Tables {
     /// Of a RAM of this many words from `base` on, none known.
-    pub(super) fn new(base: u32, words: usize) -> Tables {
+    pub(super) fn new(base: u32, words: usize, cores: usize) -> Tables {
         let blocks = ((words * 4) >> BLOCK_SHIFT) + 1;
-        let walked = vec![0; words.div_ceil(32)];
+        let walked = (0..cores).map(|_| vec![0; words.div_ceil(32)]).collect();
         Tables { base, blocks: vec![Block::default(); blocks], walked }
     }
 
@@ -78,9 +78,10 @@ impl Tables {
         self.blocks.get(self.block(physical)).map_or(0, |block| block.written_at)
     }
 
-    /// What a walk for an address read are tables from here on.
+    /// What a core's walk for an address read are tables from here on.
     pub(super) fn note_walk(
         &mut self,
+        core: usize,
         found: &Walk,
         address: u32,
         asid: u16,
@@ -91,7 +92,7 @@ impl Tables {
             let (block, word) = (self.block(at), at.wrapping_sub(self.base) as usize >> 2);
             let above = std::mem::replace(&mut link, at);
             let (Some(block), Some(bits)) =
-                (self.blocks.get_mut(block), self.walked.get_mut(word >> 5))
+                (self.blocks.get_mut(block), self.walked[core].get_mut(word >> 5))
             else {
                 continue;
             };
@@ -111,13 +112,16 @@ impl Tables {
         }
     }
 
-    /// Whether a walk read a descriptor since it was last written; it is written now.
-    pub(super) fn take_walked(&mut self, descriptor: u32) -> bool {
+    /// The cores, a bit for each, whose walks read a descriptor since it was last written; it is written now.
+    pub(super) fn take_walkers(&mut self, descriptor: u32) -> u32 {
         let word = descriptor.wrapping_sub(self.base) as usize >> 2;
-        let Some(bits) = self.walked.get_mut(word >> 5) else { return false };
-        let was = *bits >> (word & 31) & 1 != 0;
-        *bits &= !(1 << (word & 31));
-        was
+        let mut walkers = 0;
+        for (core, walked) in self.walked.iter_mut().enumerate() {
+            let Some(bits) = walked.get_mut(word >> 5) else { return 0 };
+            walkers |= (*bits >> (word & 31) & 1) << core;
+            *bits &= !(1 << (word & 31));
+        }
+        walkers
     }
 
     /// The address that a descriptor translates, its level being `1 << shift` bytes a descriptor.
