@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-migration linux-spaces linux-spaces-test conformance timing fuzz clean
+.PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-spaces linux-spaces-test conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -141,6 +141,13 @@ linux-smp: $(BUILD)/linux-tools ## Build Linux for four Cortex-A7 (minutes).
 
 linux-migration: $(BUILD)/linux-tools ## Build Linux whose tasks take TLB entries to another core (minutes).
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux migration
+
+$(BUILD)/debian-tools: $(BUILD)/arm-tools
+	@$(call debian,cpio dpkg debian-archive-keyring,unpacking Debian for armhf)
+	@touch $@
+
+linux-debian: $(BUILD)/debian-tools ## Fetch Debian's own ARMv7 kernel and programs for four Cortex-A7 (minutes).
+	@$(MAKE) --no-print-directory -C guests/linux/debian OUT=$(CURDIR)/$(BUILD)/debian
 
 linux-spaces: $(BUILD)/linux-tools ## Build Linux with address spaces that switch without flushing (minutes).
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux spaces

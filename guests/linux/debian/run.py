@@ -1,0 +1,171 @@
+"""Boots Debian's own kernel and programs on our four Cortex-A7, or on QEMU, and runs a command there.
+
+    run.py [--busybox | --systemd] [--set KEY=VALUE] [--qemu | --compare] [--check] [COMMAND]
+
+COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
+on both, on one core, and fails where they print something different other than times. Needs
+`make linux-debian`.
+"""
+
+import argparse
+import difflib
+import re
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BUILT = HERE.parents[2] / "build" / "debian"
+sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
+
+import oracle
+from run import DIFFERENT, NO_PLACE, QEMU_TIMER_HZ
+
+import mmulab
+
+MACHINE = "cortex-a7"
+RAM_BYTES = 1 << 30
+# The initial RAM disk, and what the kernel starts there.
+FIRST_PROCESS = {
+    "busybox": ("busybox.cpio", "/init"),
+    "programs": ("debian.cpio", "/init"),
+    "systemd": ("debian.cpio", "/sbin/init"),
+}
+
+
+def need(name):
+    """A file that `make linux-debian` made."""
+    if not (BUILT / name).exists():
+        raise SystemExit(f"{BUILT / name} is not there. Type: make linux-debian")
+    return BUILT / name
+
+
+def is_built():
+    """Whether there is anything to boot."""
+    return all((BUILT / name).exists() for name in ("vmlinuz", "symbols", "debian.cpio"))
+
+
+def command_line(command, first_process, cores):
+    """The kernel's command line that makes the first process run the command."""
+    limit = f" maxcpus={cores}" if cores < 4 else ""
+    start = FIRST_PROCESS[first_process][1]
+    return f'console=ttyAMA0{limit} rdinit={start} mmulab.run="{command}"'
+
+
+def ours(command="true", first_process="busybox", settings=(), **options):
+    """Boots on our machine."""
+    described = mmulab.Machine.load(MACHINE).with_changes(
+        {"memory.size_bytes": RAM_BYTES, **dict(settings)}
+    )
+    return mmulab.boot(
+        need("vmlinuz"),
+        described,
+        dtb=need("virt.dtb"),
+        initrd=need(FIRST_PROCESS[first_process][0]),
+        append=command_line(command, first_process, described.get("cores")),
+        symbols=need("symbols"),
+        **options,
+    )
+
+
+def qemu(command="true", first_process="busybox", cores=4, timeout=600):
+    """Boots on QEMU; gives the console, and the processor seconds that it took."""
+    words = [
+        oracle.EMULATOR, "-M", "virt", "-cpu", oracle.CPU[MACHINE], "-smp", str(cores),
+        "-m", str(RAM_BYTES >> 20), "-display", "none", "-monitor", "none", "-serial", "stdio",
+        "-net", "none", "-no-reboot", "-kernel", str(need("vmlinuz")), "-dtb", str(need("virt.dtb")),
+        "-initrd", str(need(FIRST_PROCESS[first_process][0])),
+        "-append", command_line(command, first_process, cores),
+        # QEMU 7.2 stops with several cores whose time follows instructions.
+        *(["-icount", "shift=3,sleep=off"] if cores == 1 else []),
+    ]  # fmt: skip
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout.decode(errors="replace"), seconds
+
+
+# Lines that come when the kernel gets round to it, or that only QEMU comes to: here the run ends before.
+HAVE_NO_PLACE = (*NO_PLACE, "audit: type=2000", "reboot: Power down", "random: crng init done")
+
+
+def comparable(console):
+    """The lines of a console less what is different in any two runs on different machines."""
+    lines = console.replace("\r", "").splitlines()
+    for pattern, instead in DIFFERENT:
+        lines = [re.sub(pattern, instead, line) for line in lines]
+    return [line for line in lines if not any(words in line for words in HAVE_NO_PLACE)]
+
+
+# What the checker reports of this kernel, and docs/bugs-found.md explains: the function that noticed it, the one that
+# made something stale, and a part of what was stale.
+KNOWN = (
+    ("stale-instruction", "pte_offset_late_fixmap", "__patch_text_real", "the dirty line"),
+    ("break-before-make", "cpu_v7_set_pte_ext", "cpu_v7_set_pte_ext", "KB of uncached memory"),
+)
+
+
+def is_known(report):
+    """Whether a report is one of those that are explained."""
+
+    def function(key):
+        return report[key].split()[-1].strip("()").split("+")[0]
+
+    found = report["kind"], function("pc_location"), function("since_location")
+    return any(found == known[:3] and known[3] in report["stale"] for known in KNOWN)
+
+
+def compare(command="true", first_process="busybox"):
+    """Boots on one core of both; gives the lines that differ, as a diff, and the number of all."""
+    settings = {"cores": 1, "board.timer_hz": QEMU_TIMER_HZ}
+    here = comparable(ours(command, first_process, settings).console)
+    there = comparable(qemu(command, first_process, cores=1)[0])
+    return list(difflib.unified_diff(there, here, "QEMU", MACHINE, lineterm="", n=0)), len(here)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("command", nargs="?", default="true")
+    first = options.add_mutually_exclusive_group()
+    first.add_argument("--busybox", action="store_const", const="busybox", dest="first")
+    first.add_argument("--systemd", action="store_const", const="systemd", dest="first")
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    options.add_argument("--qemu", action="store_true")
+    options.add_argument("--compare", action="store_true")
+    options.add_argument("--check", action="store_true")
+    options.add_argument("--max-instructions", type=int)
+    chosen = options.parse_args()
+    settings = dict(setting.split("=", 1) for setting in chosen.set)
+    first_process = chosen.first or "programs"
+    if chosen.qemu:
+        console, seconds = qemu(chosen.command, first_process, int(settings.get("cores", 4)))
+        print(console, f"{seconds:.1f} s of processor time")
+        return
+    if chosen.compare:
+        differences, lines = compare(chosen.command, first_process)
+        print("\n".join(differences) or f"{lines} lines, all the same")
+        sys.exit(bool(differences))
+    started = time.process_time()
+    result = ours(
+        chosen.command,
+        first_process,
+        settings,
+        check=chosen.check,
+        max_instructions=chosen.max_instructions,
+    )
+    print(result.console)
+    print(
+        f"{result.end}: {result.instructions} instructions, of which "
+        f"{result.data['phases'][0]['instructions']} before the command, {result.cycles} cycles, "
+        f"{time.process_time() - started:.1f} s of processor time"
+    )
+    for report in result.reports:
+        print("known: " * is_known(report) + report["text"])
+    sys.exit(not result.succeeded)
+
+
+if __name__ == "__main__":
+    main()

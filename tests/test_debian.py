@@ -1,0 +1,54 @@
+"""Debian's own kernel and programs, where `make linux-debian` fetched them."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from conftest import ROOT
+
+_spec = importlib.util.spec_from_file_location(
+    "debian", ROOT / "guests" / "linux" / "debian" / "run.py"
+)
+assert _spec and _spec.loader
+debian = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(debian)
+fetched = pytest.mark.skipif(not debian.is_built(), reason="make linux-debian first")
+
+SUM = "create table t(a); insert into t values(3),(4); select sum(a) from t;"
+HELLO = "int main(void) { return 7; }"
+
+
+@fetched
+def test_the_console_is_that_of_qemu() -> None:
+    differences, lines = debian.compare("uname -a && cat /proc/cpuinfo")
+    assert differences == []
+    assert lines > 150
+
+
+@fetched
+def test_programs_run_on_four_cores() -> None:
+    commands = [
+        "nproc",
+        "python3 -c 'print(2 ** 100)'",
+        "perl -e 'print 6 * 7 . chr 10'",
+        f"echo '{SUM}' | sqlite3",
+        f"echo '{HELLO}' > a.c && gcc -o a a.c; ./a; echo $?",
+    ]
+    result = debian.ours("; ".join(commands), "programs")
+    assert result.exit == 0, result.console[-500:]
+    printed = result.console.replace("\r", "").split("\n")
+    said = [line for line in printed if line and not line.startswith(("[", "mmulab"))]
+    assert said == ["4", "1267650600228229401496703205376", "42", "7", "7"]
+
+
+def test_a_report_is_known_by_its_functions() -> None:
+    report = {
+        "kind": "stale-instruction",
+        "pc_location": "0xc031d314 (pte_offset_late_fixmap+0x4)",
+        "since_location": "0xc0d3ab50 (__patch_text_real+0xb0)",
+        "stale": "older than what was stored through 0xffe7e314, which is in the dirty line 0x4031d300",
+    }
+    assert debian.is_known(report)
+    assert not debian.is_known(report | {"kind": "stale-data-line"})
+    assert not debian.is_known(report | {"since_location": "0xc0d3ab50"})
