@@ -191,6 +191,13 @@ BAD_USAGE = {
     "a device for a trace": (["record", "-o", "/dev/null", "--", "true"], "/dev/null"),
     "no such paper": (["reproduce", "no-such-paper"], "no-such-paper"),
     "no such folder": (["report", "no-such-folder"], "no-such-folder"),
+    "a file for a folder": (["report", "README.md"], "README.md: is a file; name a folder"),
+    "a file for a folder of results": (
+        ["run", "--dir", "README.md", "--", "true"],
+        "is a file; name a folder",
+    ),
+    "a trace for a study": (["sweep", "examples/small.mmt"], "small.mmt: is no study"),
+    "a machine's file by name": (["machines", "README.md"], "for the file write ./README.md"),
     "a folder without results": (["report", "docs"], "docs"),
 }
 

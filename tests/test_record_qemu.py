@@ -185,6 +185,22 @@ def test_conditions_faults_and_pairs_of_an_arm_program(tmp_path):
     ]
 
 
+def test_calls_of_an_arm_program_are_not_made_up(tmp_path):
+    """They are in registers. A region would never end, and a function's callees are not known."""
+    source = 'void work(void) {} void _start(void) { work(); asm("mov r7, #1; svc 0"); }'
+    recorded(built(ARM, tmp_path, ".c", source), tmp_path)
+    for command in ("replay", "profile"):
+        finished = mmulab(command, tmp_path / "t.mmt", "-m", "base", "--region", "work")
+        assert finished.status == 2
+        assert (
+            "calls, which are found in x86 programs only; this one is for ARM"
+            in finished.error_line
+        )
+    assert not api.profile(tmp_path / "t.mmt", "base").has_calls
+    table = mmulab("profile", tmp_path / "t.mmt", "-m", "base", "--format", "table").output
+    assert "No calls were found" in table
+
+
 def test_what_qemu_does_not_record_is_said(tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\nexit 3\n")

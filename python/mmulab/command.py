@@ -317,6 +317,8 @@ def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
 
 def directory(path: Path) -> Path:
     """A folder for results, made where there is none."""
+    if path.is_file():
+        raise InputError(f"{path}: is a file; name a folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

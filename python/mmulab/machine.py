@@ -82,6 +82,8 @@ class Machine:
             return shipped
         near = difflib.get_close_matches(text, machine_names(), n=1)
         hint = f"did you mean {near[0]}?" if near else "`mmulab machines` lists them"
+        if Path(text).is_file():
+            hint = f"for the file write ./{text}"
         raise MachineError(f"there is no machine {text!r}; {hint}")
 
     @classmethod

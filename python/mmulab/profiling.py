@@ -19,6 +19,7 @@ from mmulab.replaying import (
     MachineLike,
     ProgressCallback,
     check_anything_counted,
+    check_calls_are_known,
     check_part,
     load_machines,
     outcome_row,
@@ -93,6 +94,11 @@ class Profile:
         name = Cost(cost).value
         rows.sort(key=lambda row: (-row[name], -row["instructions"], *map(str, row.values())))
         return pa.Table.from_pylist(rows)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether any call was found; without one, inclusive costs are a function's own."""
+        return any(path["parent"] is not None for path in self._paths)
 
     def _function_rows(self) -> Iterator[dict[str, Any]]:
         own: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(COSTS, 0))
@@ -315,6 +321,7 @@ def profile(
     mapped, if they are where they were. Calls are found in what x86 programs store and load.
     """
     check_part(seed, skip, warm_up, limit)
+    check_calls_are_known(Path(trace), region, partial)
     loaded = load_machines(machine)[0]
     start = time.perf_counter()
     outcome, raw = _engine.profile(

@@ -74,6 +74,10 @@ class Study:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise StudyError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        except UnicodeDecodeError as error:
+            raise StudyError(
+                f"{path}: is no study, which is a text in TOML; traces come after it"
+            ) from error
         except ValueError as error:
             raise StudyError(f"{path}: is not TOML: {error}") from error
         try:

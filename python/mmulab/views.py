@@ -287,6 +287,10 @@ def profile(result: Profile, by: By, rows: pa.Table) -> RenderableType:
             "program's cache misses."
         )
     )
+    if by is By.function and not result.has_calls:
+        parts.append(
+            _note("No calls were found, so that costs with callees are the function's own.")
+        )
     return Group(*parts)
 
 

@@ -34,7 +34,8 @@ def write_report(directory: str | os.PathLike[str], output: Path | None = None) 
     """
     directory = Path(directory)
     if not directory.is_dir():
-        raise InputError(f"{directory}: there is no such folder")
+        what = "is a file; name a folder" if directory.exists() else "there is no such folder"
+        raise InputError(f"{directory}: {what}")
     found = _gather(directory)
     if not found:
         raise InputError(
