@@ -7,7 +7,7 @@
  *   hop stay RUNS PAGES USED   nanoseconds of a migration and of what follows: USED of PAGES pages, 68 KB apart, where the
  *                              first is another each time. Caches are warm, TLBs of other cores empty
  *   hop protect RUNS           nanoseconds of mprotect() of a page, which invalidates its entry
- *   hop periodic RUNS PAGES... nanoseconds of a job that begins every 2 ms: PAGES pages, a migration in the middle, and
+ *   hop periodic RUNS PAGES... nanoseconds of a job that begins every 1 ms: PAGES pages, a migration in the middle, and
  *                              the pages again; mean, standard deviation, most. A hog on each core wants the caches
  *
  * Values of all but the last are medians of RUNS. The kernel flushes the caches and opens the cycle counter
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PERIOD_NS = 2000000, HOG_BYTES = 1 << 20, HOG_STEP = 64 };
+enum { PERIOD_NS = 1000000, HOG_BYTES = 1 << 20, HOG_STEP = 64 };
 enum { PAGE = 4096, APART = 17, MOST_PAGES = 64, CORES = 4, MOST_RUNS = 1000, VALIDATED = 8, PROTECTIONS = 20 };
 
 static int test;
@@ -229,7 +229,7 @@ static void periodic(int pages, int runs)
     for (int page = 0; page < pages; page++)
         memory[page * APART * PAGE / 4] = 1;
     /* The C library (musl) leaves this call out. */
-    if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &first))
+    if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first))
         fail("SCHED_FIFO");
     go_to(0);
     clock_gettime(CLOCK_MONOTONIC, &next);

@@ -167,7 +167,8 @@ def reproduce(run: Run) -> Reproduction:
             "Chapter 4 on one core of cortex-a7, chapter 6 on two cores of gem5-vexpress and of cortex-a7 with the "
             "interfaces, by guests with interrupts off that flush caches by set and way; medians of "
             f"{'2,500' if run.full else '25'} runs (the thesis: 2,500), by the guest's own cycle counter. The pages "
-            "are those of the benchmark only, where Linux has others of the same process in the TLB, too."
+            "are those of the benchmark only, where Linux has others of the same process in the TLB, too. "
+            + tlb_migration_linux.NOTES
         ),
     )
 
