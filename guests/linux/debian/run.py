@@ -9,6 +9,7 @@ on both, on one core, and fails where they print something different other than 
 
 import argparse
 import difflib
+import importlib.util
 import re
 import resource
 import subprocess
@@ -18,12 +19,17 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUILT = HERE.parents[2] / "build" / "debian"
-sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
+sys.path.insert(0, str(HERE.parent.parent))
 
 import oracle
-from run import DIFFERENT, NO_PLACE, QEMU_TIMER_HZ
 
 import mmulab
+
+# By its path, since several folders have a module of this name.
+_spec = importlib.util.spec_from_file_location("linux_run", HERE.parent / "run.py")
+assert _spec and _spec.loader
+linux = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(linux)
 
 MACHINE = "cortex-a7"
 RAM_BYTES = 1 << 30
@@ -89,13 +95,18 @@ def qemu(command="true", first_process="busybox", cores=4, timeout=600):
 
 
 # Lines that come when the kernel gets round to it, or that only QEMU comes to: here the run ends before.
-HAVE_NO_PLACE = (*NO_PLACE, "audit: type=2000", "reboot: Power down", "random: crng init done")
+HAVE_NO_PLACE = (
+    *linux.NO_PLACE,
+    "audit: type=2000",
+    "reboot: Power down",
+    "random: crng init done",
+)
 
 
 def comparable(console):
     """The lines of a console less what is different in any two runs on different machines."""
     lines = console.replace("\r", "").splitlines()
-    for pattern, instead in DIFFERENT:
+    for pattern, instead in linux.DIFFERENT:
         lines = [re.sub(pattern, instead, line) for line in lines]
     return [line for line in lines if not any(words in line for words in HAVE_NO_PLACE)]
 
@@ -120,7 +131,7 @@ def is_known(report):
 
 def compare(command="true", first_process="busybox"):
     """Boots on one core of both; gives the lines that differ, as a diff, and the number of all."""
-    settings = {"cores": 1, "board.timer_hz": QEMU_TIMER_HZ}
+    settings = {"cores": 1, "board.timer_hz": linux.QEMU_TIMER_HZ}
     here = comparable(ours(command, first_process, settings).console)
     there = comparable(qemu(command, first_process, cores=1)[0])
     return list(difflib.unified_diff(there, here, "QEMU", MACHINE, lineterm="", n=0)), len(here)
