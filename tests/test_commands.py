@@ -227,6 +227,9 @@ def test_an_output_that_cannot_be_written_says_so(trace, tmp_path):
     assert finished.status == 2 and "no/such.json" in finished.error_line
     finished = mmulab("machines", "-o", tmp_path)
     assert finished.status == 2 and "directory" in finished.error_line
+    # Not even what stands there can be asked, as in a folder that may not be entered.
+    finished = mmulab("replay", trace, "-m", "base", "-o", tmp_path / ("x" * 300))
+    assert finished.status == 2 and "file name too long; nothing was written" in finished.error_line
 
 
 def test_a_full_disk_is_a_failure_of_the_job():
@@ -243,16 +246,15 @@ def test_a_limit_on_file_size_leaves_the_old_file_and_no_rest(trace, tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
-    finished = subprocess.run(
-        [MMULAB, "replay", trace, "-m", "ultrix", "-o", output],
-        preexec_fn=limit,
-        capture_output=True,
-        text=True,
-    )
-    assert finished.returncode == 1
-    assert len(finished.stderr.splitlines()) == 1
-    assert output.read_text() == "old"
-    assert os.listdir(tmp_path) == ["out.json"]
+    for command in (["replay", trace, "-m", "ultrix"], ["trace", "slice", trace]):
+        finished = subprocess.run(
+            [MMULAB, *command, "-o", output], preexec_fn=limit, capture_output=True, text=True
+        )
+        assert finished.returncode == 1
+        assert len(finished.stderr.splitlines()) == 1
+        assert finished.stderr.startswith(f"mmulab: {output}: file too large")
+        assert output.read_text() == "old"
+        assert os.listdir(tmp_path) == ["out.json"]
 
 
 def test_a_reader_that_goes_away_is_no_error(trace):

@@ -29,8 +29,10 @@ def telling_where(path: Path) -> Iterator[None]:
 
 def check_writable(path: Path | None) -> None:
     """Raises `OutputError` where a result could not be written to `path`: before the work, not after."""
-    if path is not None and (path.is_dir() or path.is_file() or not path.exists()):
-        with telling_where(path):
+    if path is None:
+        return
+    with telling_where(path):  # already to ask what stands there may be refused
+        if path.is_dir() or path.is_file() or not path.exists():
             _refuse_what_is_no_file(path)
             tempfile.TemporaryFile(dir=path.parent).close()
 

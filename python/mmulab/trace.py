@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mmulab import _engine
-from mmulab.errors import InputError
+from mmulab.errors import InputError, MmulabError
 from mmulab.files import replacing_path
 from mmulab.limits import whole_number
 from mmulab.recording import TraceInformation
@@ -47,14 +47,18 @@ def slice_trace(
     """
     _check_range(skip, count)
     with replacing_path(output) as temporary:
-        written = _engine.slice_trace(
-            os.fspath(trace),
-            os.fspath(temporary),
-            partial=partial,
-            skip=skip,
-            count=count,
-            progress=progress,
-        )
+        try:
+            written = _engine.slice_trace(
+                os.fspath(trace),
+                os.fspath(temporary),
+                partial=partial,
+                skip=skip,
+                count=count,
+                progress=progress,
+            )
+        except MmulabError as error:  # by the name that was asked for
+            message = str(error).replace(os.fspath(temporary), os.fspath(output))
+            raise type(error)(message) from None
         if written == 0:
             raise InputError(f"{os.fspath(trace)}: the trace ends before instruction {skip}")
     return trace_information(output)
