@@ -47,7 +47,8 @@ struct Progress {
     ordered_on: u32,
     /// An invalidation that no DSB separates from the store.
     not_ordered: Option<Origin>,
-    underway: Option<Underway>,
+    /// At most one of each core.
+    underway: Vec<Underway>,
     /// Cores of which it is complete, and whether these are all.
     complete: u32,
     is_complete: bool,
@@ -60,20 +61,19 @@ impl Progress {
     fn invalidated(&mut self, writer: usize, by: Origin, reach: u32) {
         let ordered = self.ordered_on & (1 << writer | 1 << by.core) != 0;
         self.not_ordered = (!ordered).then_some(by);
-        let before = self.underway.filter(|underway| underway.by.core == by.core);
-        let reach = reach | before.map_or(0, |underway| underway.reach);
-        self.underway = Some(Underway { by, reach });
+        let before = self.underway.iter().position(|underway| underway.by.core == by.core);
+        let before = before.map_or(0, |at| self.underway.swap_remove(at).reach);
+        self.underway.push(Underway { by, reach: reach | before });
         self.last = Some(by);
     }
 
     /// A core executed a DSB; returns whether its invalidation is complete now.
     fn completed(&mut self, core: usize) -> bool {
         self.ordered_on |= 1 << core;
-        let Some(underway) = self.underway.filter(|underway| underway.by.core == core) else {
+        let Some(at) = self.underway.iter().position(|underway| underway.by.core == core) else {
             return false;
         };
-        self.complete |= underway.reach;
-        self.underway = None;
+        self.complete |= self.underway.swap_remove(at).reach;
         true
     }
 
@@ -87,8 +87,9 @@ impl Progress {
         if let Some(by) = self.not_ordered {
             return Some(Unsafe::Unordered(by));
         }
-        if let Some(Underway { by, .. }) = self.underway {
-            return told(by.core).then_some(Unsafe::Incomplete(by));
+        if !self.underway.is_empty() {
+            let known = self.underway.iter().find(|underway| told(underway.by.core));
+            return known.map(|underway| Unsafe::Incomplete(underway.by));
         }
         let at = self.unsynchronised.iter().position(|&(waiting, _)| waiting == core)?;
         if self.unsynchronised[at].1 == synchronisations {
@@ -482,7 +483,7 @@ impl Changes {
                 .iter()
                 .any(|&(waiting, count)| synchronisations(waiting) == Some(count));
             let over = progress.is_complete
-                && progress.underway.is_none()
+                && progress.underway.is_empty()
                 && progress.not_ordered.is_none()
                 && !waits;
             if over {
@@ -490,5 +491,24 @@ impl Changes {
             }
             !over
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalidations_of_two_cores_at_once_are_both_remembered() {
+        let mut progress = Progress::default();
+        // The writer's DSB, its invalidation for all, and another core's for itself before the second DSB.
+        progress.completed(0);
+        progress.invalidated(0, Origin { pc: 0, core: 0 }, !0);
+        progress.invalidated(0, Origin { pc: 4, core: 1 }, 1 << 1);
+        assert!(progress.completed(1));
+        assert_eq!(progress.complete, 1 << 1);
+        assert!(progress.completed(0));
+        assert_eq!(progress.complete, !0);
+        assert!(!progress.completed(0));
     }
 }
