@@ -19,7 +19,6 @@ from mmulab.replaying import (
     MachineLike,
     ProgressCallback,
     check_anything_counted,
-    check_calls_are_known,
     check_part,
     load_machines,
     outcome_row,
@@ -321,7 +320,6 @@ def profile(
     mapped, if they are where they were. Calls are found in what x86 programs store and load.
     """
     check_part(seed, skip, warm_up, limit)
-    check_calls_are_known(Path(trace), region, partial)
     loaded = load_machines(machine)[0]
     start = time.perf_counter()
     outcome, raw = _engine.profile(

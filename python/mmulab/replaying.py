@@ -6,7 +6,6 @@ import enum
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,6 @@ class Schedule(enum.Enum):
 TIME_SLICE_INSTRUCTIONS = 10_000_000
 """Of a turn, where nothing else is asked for: about what a core executes in the 2.8 ms of Linux's base time
 slice on eight processors (`sysctl_sched_base_slice` in kernel/sched/fair.c), at 3.5 GHz and one a cycle."""
-
-_MMT_MAGIC = b"\x89MMT"
 
 ProgressCallback = Callable[[int, int | None], None]
 """Called now and then with what is done and, where known, how much there is."""
@@ -83,7 +80,6 @@ def replay(
     whole_number("threads", threads, 0, MAX_THREADS)
     traces = [Path(trace)] if isinstance(trace, str | os.PathLike) else [Path(one) for one in trace]
     check_schedule(traces, time_slice_instructions, region)
-    check_calls_are_known(traces[0], region, partial)
     loaded = load_machines(machines)
     alternatives = [machine.alternatives() if guesses else [] for machine in loaded]
     start = time.perf_counter()
@@ -148,25 +144,6 @@ def check_schedule(
         raise InputError(f"a schedule has 1 to {_engine.PROGRAMS_MAX} programs, not {len(traces)}")
     if region is not None:
         raise InputError("a region is one of one program; several programs take turns here")
-
-
-def check_calls_are_known(trace: Path, region: str | None, partial: bool) -> None:
-    """Raises `InputError` where a region would begin and never end: calls are found in x86 programs only.
-
-    Other formats have no functions to ask for, and a pipe can be read only once: these are not asked.
-    """
-    if region is None or not trace.is_file():
-        return
-    with suppress(OSError), trace.open("rb") as file:
-        if file.read(len(_MMT_MAGIC)) != _MMT_MAGIC:
-            return
-    information = _engine.trace_information(os.fspath(trace), partial=partial, progress=None)
-    instruction_set = information["instruction_set"]
-    if instruction_set and not instruction_set.startswith("x86"):
-        raise InputError(
-            f"{trace}: a region follows calls, which are found in x86 programs only; this one is for "
-            f"{instruction_set}"
-        )
 
 
 def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:

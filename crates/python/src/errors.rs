@@ -69,7 +69,9 @@ impl IntoPython for ReplayError {
             ReplayError::DoesNotFit { .. } | ReplayError::Machine { .. } => {
                 python::MachineError::new_err(self.to_string())
             }
-            ReplayError::NoSuchRegion { .. } => python::InputError::new_err(self.to_string()),
+            ReplayError::NoSuchRegion { .. } | ReplayError::NoCalls { .. } => {
+                python::InputError::new_err(self.to_string())
+            }
             ReplayError::Threads(_) | ReplayError::Stopped => {
                 python::MmulabError::new_err(self.to_string())
             }

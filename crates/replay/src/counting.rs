@@ -39,8 +39,21 @@ struct Position {
 }
 
 impl<'a> Counting<'a> {
-    pub(crate) fn new(source: &'a mut dyn Source, warm_up: u64, region: Option<&'a str>) -> Self {
-        Self {
+    /// What counts of a source.
+    ///
+    /// # Errors
+    /// There is a region, and the calls by which it is followed are not found in such programs.
+    pub(crate) fn new(
+        source: &'a mut dyn Source,
+        warm_up: u64,
+        region: Option<&'a str>,
+    ) -> Result<Self, ReplayError> {
+        let instruction_set = source.instruction_set();
+        if region.is_some() && !instruction_set.is_empty() && !instruction_set.starts_with("x86") {
+            let instruction_set = instruction_set.to_owned();
+            return Err(ReplayError::NoCalls { instruction_set });
+        }
+        Ok(Self {
             source,
             warm_up,
             region: region.map(RegionTracker::new),
@@ -49,7 +62,7 @@ impl<'a> Counting<'a> {
             noted: 0,
             next_counts: None,
             counts: false,
-        }
+        })
     }
 
     pub(crate) fn source(&self) -> &dyn Source {

@@ -43,7 +43,7 @@ fn profile_to_end(
     continues: impl Fn(u64) -> bool,
 ) -> Result<(Outcome, Profile), ReplayError> {
     let Options { seed, warm_up, region, .. } = options;
-    let source = &mut Counting::new(source, warm_up, region);
+    let source = &mut Counting::new(source, warm_up, region)?;
     let subjects = [Subject::new(machine.clone())];
     let mut driven = build(&subjects, seed)?;
     let mut regions = Regions::default();

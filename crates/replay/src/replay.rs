@@ -77,6 +77,14 @@ pub enum ReplayError {
         /// Its name.
         name: String,
     },
+    /// The region would begin and never end: returns are not known.
+    #[error(
+        "a region follows calls, which are found in x86 programs only; this one is for {instruction_set}"
+    )]
+    NoCalls {
+        /// For what the program is.
+        instruction_set: String,
+    },
     /// The progress function said so.
     #[error("stopped")]
     Stopped,
@@ -421,7 +429,7 @@ fn replay_in_pool(
     continues: impl Fn(u64) -> bool,
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
     let Options { seed, warm_up, region, .. } = options;
-    let source = &mut Counting::new(source, warm_up, region);
+    let source = &mut Counting::new(source, warm_up, region)?;
     let programs = source.source().programs();
     if programs > 0 {
         machines

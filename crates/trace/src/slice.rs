@@ -181,6 +181,10 @@ impl Source for Slice {
         self.source.command()
     }
 
+    fn instruction_set(&self) -> &str {
+        self.source.instruction_set()
+    }
+
     fn truncation(&self) -> Option<&str> {
         self.source.truncation()
     }

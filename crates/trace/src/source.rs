@@ -216,6 +216,11 @@ pub trait Source: Send {
         &[]
     }
 
+    /// The recorded program's instruction set; empty where the trace does not say.
+    fn instruction_set(&self) -> &str {
+        ""
+    }
+
     /// Why the trace ends before the recording did, for one that was opened as partial; known for
     /// certain only at the end.
     fn truncation(&self) -> Option<&str> {

@@ -343,6 +343,10 @@ impl Source for MmtReader {
         &self.information.metadata.command
     }
 
+    fn instruction_set(&self) -> &str {
+        &self.information.metadata.instruction_set
+    }
+
     fn truncation(&self) -> Option<&str> {
         self.truncation.as_deref()
     }
