@@ -13,12 +13,14 @@
 #define SECTION_PAGES 256
 #define OWN_BASE 0x90000000
 #define SECTIONS 20
+#define HELPERS 12 // of a space, beside the thread that it begins with
 
 #define WORD_MARK 0xf5a00000
 #define GROUP_SHIFT 16
 
 static u32 group, random_state, thumb, own_thread, fellow; // of each program; copied when it is started
 static u32 spaces[SPACES], known_threads[THREAD_LIST], last_known;
+static u32 helpers[SPACES];
 static u32 created, destroyed;
 
 static u32 below(u32 limit)
@@ -233,6 +235,7 @@ static void space_start(u32 i)
 	if (!process_start(&process, fuzzer, random_next(&random_state), priority, pager_threads[below(PAGERS)]))
 		return;
 	spaces[i] = process.space;
+	helpers[i] = 0;
 	remember(process.thread, i);
 	created++;
 }
@@ -297,8 +300,11 @@ static void operation(void)
 	} else if (what < 46) {
 		unmap(spaces[i], address(), some_pages());
 	} else if (what < 52) {
+		// Each that fuzzes has a stack of its own.
 		extern char stack_top[];
-		u32 thread = thread_create(spaces[i], (u32)(below(3) ? fuzzer : (void (*)(u32))fellow_thread), (u32)stack_top - 1024,
+		bool fuzzes = below(3) && helpers[i] < HELPERS;
+		helpers[i] += fuzzes;
+		u32 thread = thread_create(spaces[i], (u32)(fuzzes ? fuzzer : (void (*)(u32))fellow_thread), (u32)stack_top - 1024 * helpers[i],
 					   random_next(&random_state), 20 + below(13), pager_threads[below(PAGERS)]);
 		if (!is_error(thread))
 			remember(thread, i);
