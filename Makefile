@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-spaces linux-spaces-test conformance timing fuzz clean
+.PHONY: help run validate reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-spaces linux-spaces-test conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -125,6 +125,9 @@ lint: setup ## Check form and style of Rust and Python, and the types of Python.
 bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.
 	$(WITH_RUST) $(BIN)/python benches/run.py
 	@if [ -e $(BUILD)/linux ]; then $(BIN)/python benches/arm.py; else echo "make linux first to measure the ARM machine too" >&2; fi
+
+validate: setup ## Compare what huge pages save on this computer with what its machine predicts.
+	$(BIN)/python benches/validate.py
 
 guests: setup-arm ## Build the kernels that the ARM machines boot.
 	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
