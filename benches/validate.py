@@ -34,7 +34,7 @@ POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
 PRCTL = ctypes.CDLL(None).prctl
 WALKERS = 6
-"""Of Zen 4 and 5 (AMD, Software Optimization Guide for the Zen 5 microarchitecture, 2.8: six page table walkers)."""
+"""A guess: what AMD is known to say of its cores since Zen 3, not looked up in its guides; other cores have other numbers."""
 FAULTS = ["small-page-fault", "large-page-fault", "file-page-fault", "promotion"]
 SECOND_LEVEL = "stlb"
 WALKS = ("uhandler", "upte-", "khandler", "kpte-", "rhandler", "rpte-")
@@ -236,7 +236,9 @@ def predicted(trace: Path, machine: mmulab.Machine) -> tuple[float, float, float
     return saved(FAULTS), saved([SECOND_LEVEL]), saved(walks)
 
 
-def compare(program: str, folder: Path, machine: mmulab.Machine, nanoseconds: float, runs: int):
+def compare(
+    program: str, folder: Path, machine: mmulab.Machine, nanoseconds: float, runs: int
+) -> Compared:
     """One program."""
     seconds, saved = measured(program, folder, runs)
     faults, second_level, walks = predicted(recorded(program, folder), machine)

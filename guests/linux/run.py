@@ -202,6 +202,15 @@ def comparable(console):
     return [line for line in lines if not any(words in line for words in NO_PLACE)]
 
 
+def tell(result, counts, mark):
+    """Prints what a run printed, how it ended with what is counted, and its reports behind their marks; then ends with its status."""
+    print(result.console)
+    print(f"{result.end}: {counts}")
+    for report in result.reports:
+        print(mark(report) + report["text"])
+    sys.exit(not result.succeeded)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("command", nargs="?", default="true")
@@ -246,14 +255,12 @@ def main():
         result = ours(
             chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings, **options
         )
-    print(result.console)
-    print(
-        f"{result.end}: {result.instructions} instructions, {result.cycles} cycles, "
-        f"{result.mips:.1f} million instructions a second"
+    tell(
+        result,
+        f"{result.instructions} instructions, {result.cycles} cycles, "
+        f"{result.mips:.1f} million instructions a second",
+        lambda report: "tolerated: " * is_tolerated(report),
     )
-    for report in result.reports:
-        print("tolerated: " * is_tolerated(report) + report["text"])
-    sys.exit(not result.succeeded)
 
 
 if __name__ == "__main__":

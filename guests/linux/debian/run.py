@@ -167,15 +167,13 @@ def main():
         check=chosen.check,
         max_instructions=chosen.max_instructions,
     )
-    print(result.console)
-    print(
-        f"{result.end}: {result.instructions} instructions, of which "
+    linux.tell(
+        result,
+        f"{result.instructions} instructions, of which "
         f"{result.data['phases'][0]['instructions']} before the command, {result.cycles} cycles, "
-        f"{time.process_time() - started:.1f} s of processor time"
+        f"{time.process_time() - started:.1f} s of processor time",
+        lambda report: "known: " * is_known(report),
     )
-    for report in result.reports:
-        print("known: " * is_known(report) + report["text"])
-    sys.exit(not result.succeeded)
 
 
 if __name__ == "__main__":
