@@ -100,6 +100,17 @@ pub enum CacheLevel<'a> {
     Unified(&'a Cache),
 }
 
+impl<'a> CacheLevel<'a> {
+    /// Its one cache or two, instructions first.
+    pub fn caches(&self) -> impl Iterator<Item = &'a Cache> + use<'a> {
+        let (first, second) = match *self {
+            CacheLevel::Split { instruction, data } => (instruction, Some(data)),
+            CacheLevel::Unified(cache) => (cache, None),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
 impl ReplayMachine {
     /// The cache levels from the core outwards; `memory` follows the last.
     pub fn cache_levels(&self) -> Vec<CacheLevel<'_>> {

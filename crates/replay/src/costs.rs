@@ -1,7 +1,10 @@
 //! What the same events would cost on a machine that differs in costs alone.
 
 use mmulab_hardware::{Cause as _, Ledger};
-use mmulab_machine::{HostPages, Organisation, PageSize, Pages, ReplayMachine, Tlb};
+use mmulab_machine::{
+    Cache, HostPages, Organisation, PageSize, Pages, Replacement, ReplayMachine, Tlb, Ways,
+    WritePolicy,
+};
 
 use crate::attribution::{Attribution, Numbered};
 use crate::caches::miss_cycles;
@@ -11,6 +14,34 @@ use crate::engine::EngineResult;
 /// Whether two machines do the same with every program, so that they differ at most in what it costs.
 pub(crate) fn do_the_same(one: &ReplayMachine, other: &ReplayMachine) -> bool {
     without_costs(one) == without_costs(other)
+}
+
+/// Whether two machines differ at most in their caches below the first level and in costs, so that nothing else
+/// does anything different on them: TLBs, walks and first levels know nothing of the caches below.
+pub(crate) fn are_same_to_first_level(one: &ReplayMachine, other: &ReplayMachine) -> bool {
+    to_first_level(one).is_some_and(|one| Some(one) == to_first_level(other))
+}
+
+/// The machine without costs and without the sizes and the like of caches below the first level; `None` if walks
+/// depend on these.
+pub(crate) fn to_first_level(machine: &ReplayMachine) -> Option<ReplayMachine> {
+    let Organisation::Radix(_) = machine.organisation else { return None };
+    let mut machine = without_costs(machine);
+    for cache in [&mut machine.l2, &mut machine.l3].into_iter().flatten() {
+        *cache = Cache {
+            size_bytes: 0,
+            line_bytes: 0,
+            ways: Ways::Full,
+            replacement: Replacement::Random,
+            write_policy: WritePolicy::WriteBack,
+            write_allocate: true,
+            latency_cycles: 0,
+            split: None,
+            // All of a machine's caches together decide whether lines keep both of their addresses.
+            addressing: cache.addressing,
+        };
+    }
+    Some(machine)
 }
 
 /// The machine without what decides on costs only, and without what its pages never use.

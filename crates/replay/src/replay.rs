@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::attribution::{Numbered, Regions};
 use crate::caches::{Filtered, Hierarchy, SplitDirectMapped};
 use crate::cause::Cause;
-use crate::costs::{at_costs_of, do_the_same};
+use crate::costs::{are_same_to_first_level, at_costs_of, do_the_same};
 use crate::counting::Counting;
 use crate::engine::{Counts, Engine, EngineResult, RunSlice};
 use crate::frames::Frames;
@@ -108,7 +108,8 @@ pub fn replay(
 /// without the costs by region and by page.
 ///
 /// An alternative that differs from its machine only in what events cost is not run: nothing in a
-/// replay depends on time, so the same events are given other prices.
+/// replay depends on time, so the same events are given other prices. Of one that differs in caches below the first
+/// level no more than these is run.
 ///
 /// # Errors
 /// As [`replay`].
@@ -118,24 +119,12 @@ pub fn replay_with_alternatives(
     options: Options<'_>,
 ) -> Result<Vec<(Outcome, Vec<Outcome>)>, ReplayError> {
     let mut subjects: Vec<Subject> = Vec::new();
-    // For each alternative the subject that covers it, and its place there.
-    let mut places: Vec<(usize, Vec<(usize, usize)>)> = Vec::new();
+    let mut places = Vec::new();
     for (machine, alternatives) in machines {
         let own = subjects.len();
         subjects.push(Subject::new(machine.clone()));
-        let mut found = Vec::new();
-        for alternative in alternatives {
-            let candidates = own..subjects.len();
-            let alike = |at: &usize| do_the_same(&subjects[*at].machine, alternative);
-            let Some(at) = candidates.into_iter().find(alike) else {
-                found.push((subjects.len(), 0));
-                subjects.push(Subject::new(alternative.clone()));
-                continue;
-            };
-            subjects[at].at_other_costs.push(alternative.clone());
-            found.push((at, subjects[at].at_other_costs.len()));
-        }
-        places.push((own, found));
+        let found = alternatives.iter().map(|other| add_to_subjects(&mut subjects, own, other));
+        places.push((own, found.collect::<Vec<_>>()));
     }
     let outcomes = replay_subjects(source, &subjects, options)?;
     let of = |(subject, at): (usize, usize)| outcomes[subject][at].clone();
@@ -145,32 +134,79 @@ pub fn replay_with_alternatives(
     Ok(places.into_iter().map(gather).collect())
 }
 
-/// A machine to be driven, and others that do the same at other costs.
+/// Replays a trace on machines that share what work they can. The outcomes are without the costs by region and by page.
+///
+/// # Errors
+/// As [`replay`].
+pub(crate) fn replay_in_total(
+    source: &mut dyn Source,
+    machines: &[ReplayMachine],
+    options: Options<'_>,
+) -> Result<Vec<Outcome>, ReplayError> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    let places = machines.iter().map(|machine| add_to_subjects(&mut subjects, 0, machine));
+    let places: Vec<_> = places.collect();
+    let outcomes = replay_subjects(source, &subjects, options)?;
+    Ok(places.into_iter().map(|(subject, at)| outcomes[subject][at].clone().in_total()).collect())
+}
+
+/// Gives `machine` to the first of the subjects from `first` on that can cover it, or to a new one; the subject and the
+/// machine's place among its outcomes.
+fn add_to_subjects(
+    subjects: &mut Vec<Subject>,
+    first: usize,
+    machine: &ReplayMachine,
+) -> (usize, usize) {
+    let found = (first..subjects.len()).find_map(|at| Some((at, subjects[at].cover(machine)?)));
+    found.unwrap_or_else(|| {
+        subjects.push(Subject::new(machine.clone()));
+        (subjects.len() - 1, 0)
+    })
+}
+
+/// A machine to be driven, and others that are found out beside it.
 pub(crate) struct Subject {
     machine: ReplayMachine,
-    at_other_costs: Vec<ReplayMachine>,
+    /// Those whose first levels do the same, so that its engine drives their lower caches.
+    followers: Vec<ReplayMachine>,
+    /// Those that have outcomes after the first machine: 0 or a follower's place plus one, which does the same at the
+    /// costs of that follower, and the machine.
+    others: Vec<(usize, ReplayMachine)>,
 }
 
 impl Subject {
     pub(crate) fn new(machine: ReplayMachine) -> Self {
-        Self { machine, at_other_costs: Vec::new() }
+        Self { machine, followers: Vec::new(), others: Vec::new() }
     }
 
-    /// The outcome of the machine, then those of the others.
+    /// Takes `machine` too, if it can be found out beside the own one; its place among the outcomes.
+    fn cover(&mut self, machine: &ReplayMachine) -> Option<usize> {
+        let mut driven = std::iter::once(&self.machine).chain(&self.followers);
+        let does_the_same = match driven.position(|driven| do_the_same(driven, machine)) {
+            Some(place) => place,
+            None if are_same_to_first_level(&self.machine, machine) => {
+                self.followers.push(machine.clone());
+                self.followers.len()
+            }
+            None => return None,
+        };
+        self.others.push((does_the_same, machine.clone()));
+        Some(self.others.len())
+    }
+
+    /// The outcome of the machine, then those of the others, given the results of the machine and of its followers.
     fn outcomes<P: Numbered>(
         &self,
-        result: EngineResult<P>,
+        mut results: Vec<EngineResult<P>>,
         regions: &Regions,
         locate: impl Fn(&P) -> Option<PageInProgram>,
     ) -> Vec<Outcome> {
-        let others: Vec<Outcome> = self
-            .at_other_costs
-            .iter()
-            .map(|other| {
-                Outcome::new(other, at_costs_of(&result, other), &Regions::default(), |_| None)
-            })
-            .collect();
-        let own = Outcome::new(&self.machine, result, regions, locate);
+        let outcome = |(place, other): &(usize, ReplayMachine)| {
+            let result = at_costs_of(&results[*place], other);
+            Outcome::new(other, result, &Regions::default(), |_| None)
+        };
+        let others: Vec<Outcome> = self.others.iter().map(outcome).collect();
+        let own = Outcome::new(&self.machine, results.swap_remove(0), regions, locate);
         std::iter::once(own).chain(others).collect()
     }
 }
@@ -314,39 +350,47 @@ struct Measured<E, P> {
     counted: Counted<P>,
 }
 
+/// Results of an engine and of what follows it.
 enum Counted<P> {
     /// What the engine does is counted, but for this.
-    AllBut(EngineResult<P>),
+    AllBut(Vec<EngineResult<P>>),
     /// What the engine does is not counted; this was before.
-    Only(EngineResult<P>),
+    Only(Vec<EngineResult<P>>),
 }
 
 impl<E: Counts<P>, P: Numbered> Measured<E, P> {
     fn new(mut engine: E) -> Self {
         engine.attribution().pause(true);
-        let counted = Counted::Only(engine.counters());
+        let counted = Counted::Only(all_counters(&engine));
         Self { engine, counted }
     }
 
     fn count(&mut self, counts: bool) {
+        let since = |before: &[EngineResult<P>]| {
+            let now = all_counters(&self.engine).into_iter();
+            now.zip(before).map(|(now, before)| now.since(before)).collect()
+        };
         self.counted = match (&self.counted, counts) {
-            (Counted::Only(before), true) => Counted::AllBut(self.engine.counters().since(before)),
-            (Counted::AllBut(other), false) => Counted::Only(self.engine.counters().since(other)),
+            (Counted::Only(before), true) => Counted::AllBut(since(before)),
+            (Counted::AllBut(other), false) => Counted::Only(since(other)),
             _ => return,
         };
         self.engine.attribution().pause(!counts);
     }
 
     /// What was counted.
-    fn result(&mut self) -> EngineResult<P> {
+    fn results(mut self) -> Vec<EngineResult<P>> {
         self.count(false);
-        let attribution = self.engine.attribution().clone();
-        match &self.counted {
-            Counted::Only(counted) | Counted::AllBut(counted) => {
-                EngineResult { attribution, ..counted.clone() }
-            }
-        }
+        let (Counted::Only(mut counted) | Counted::AllBut(mut counted)) = self.counted;
+        counted[0].attribution = std::mem::take(self.engine.attribution());
+        counted
     }
+}
+
+fn all_counters<P>(engine: &impl Counts<P>) -> Vec<EngineResult<P>> {
+    let own = engine.counters();
+    let followers = engine.follower_counters(&own);
+    std::iter::once(own).chain(followers).collect()
 }
 
 impl<O, C> Driven<u32> for Measured<Engine<O, C>, u32>
@@ -375,12 +419,12 @@ where
     }
 
     fn finish(
-        mut self: Box<Self>,
+        self: Box<Self>,
         subject: &Subject,
         regions: &Regions,
         original: &dyn Fn(u32) -> Option<u64>,
     ) -> Vec<Outcome> {
-        subject.outcomes(self.result(), regions, |&page| {
+        subject.outcomes(self.results(), regions, |&page| {
             let address = original(page << PAGE_SHIFT)?;
             Some(PageInProgram { address, size_bytes: 1 << PAGE_SHIFT })
         })
@@ -410,12 +454,12 @@ impl Driven<u64> for Measured<RadixEngine, Page> {
     }
 
     fn finish(
-        mut self: Box<Self>,
+        self: Box<Self>,
         subject: &Subject,
         regions: &Regions,
         _original: &dyn Fn(u64) -> Option<u64>,
     ) -> Vec<Outcome> {
-        subject.outcomes(self.result(), regions, |page| {
+        subject.outcomes(self.results(), regions, |page| {
             Some(PageInProgram { address: page.address, size_bytes: 1 << page.shift })
         })
     }
@@ -464,10 +508,10 @@ fn replay_in_pool(
 pub(crate) fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
     let mut driven = Machines::default();
     let mut sizes = Vec::new();
-    for (index, Subject { machine, .. }) in machines.iter().enumerate() {
+    for (index, Subject { machine, followers, .. }) in machines.iter().enumerate() {
         let refuse = |reason| ReplayError::Machine { machine: machine.name.clone(), reason };
         let Some(bytes) = user_space_bytes(&machine.organisation) else {
-            let engine = RadixEngine::new(machine, seed).map_err(refuse)?;
+            let engine = RadixEngine::new(machine, followers, seed).map_err(refuse)?;
             driven.flat.engines.push((index, Box::new(Measured::new(engine))));
             continue;
         };

@@ -6,8 +6,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{VecSource, machine};
-use mmulab_machine::ReplayMachine;
+use common::{VecSource, machine, random};
+use mmulab_machine::{Replacement, ReplayMachine, Ways, WritePolicy};
 use mmulab_replay::sweep::{Sharing, units};
 use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::{Access, AccessKind, Block, Source};
@@ -154,6 +154,111 @@ proptest! {
             .collect();
         assert_same(&machines, seed, || Box::new(VecSource::new(&blocks, &executed, &[], 50)));
     }
+}
+
+/// The caches below the first level of a random machine.
+#[derive(Clone, Debug)]
+struct LowerCaches {
+    size: [u32; 2],
+    line: [u32; 2],
+    ways: [u32; 2],
+    replacement: [Replacement; 2],
+    write_policy: WritePolicy,
+    write_allocate: bool,
+    is_second_split: bool,
+    has_third: bool,
+    latency_cycles: u32,
+}
+
+fn lower_caches() -> impl Strategy<Value = LowerCaches> {
+    let replacement = || {
+        prop::sample::select(vec![
+            Replacement::Random,
+            Replacement::RoundRobin,
+            Replacement::Lru,
+            Replacement::Plru,
+        ])
+    };
+    // Few values of the second level, so that third levels differ below equal ones.
+    let shape = ([11u32..13, 12u32..16], [5u32..7, 5u32..8], [0u32..2, 0u32..4]);
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (shape, [replacement(), replacement()], switches, 0u32..3).prop_map(
+        |((size, line, ways), replacement, (back, write_allocate, split, has_third), cycles)| {
+            LowerCaches {
+                size,
+                line,
+                ways,
+                replacement,
+                write_policy: if back { WritePolicy::WriteBack } else { WritePolicy::WriteThrough },
+                write_allocate,
+                is_second_split: split,
+                has_third,
+                latency_cycles: 10 + cycles,
+            }
+        },
+    )
+}
+
+impl LowerCaches {
+    fn put_into(&self, machine: &ReplayMachine) -> ReplayMachine {
+        let mut machine = machine.clone();
+        for (place, cache) in [&mut machine.l2, &mut machine.l3].into_iter().flatten().enumerate() {
+            cache.size_bytes = 1 << self.size[place];
+            cache.line_bytes = 1 << self.line[place];
+            cache.ways = Ways::Count(1 << self.ways[place]);
+            cache.replacement = self.replacement[place];
+            cache.write_policy = self.write_policy;
+            cache.write_allocate = self.write_allocate;
+            cache.split = Some(self.is_second_split && place == 0);
+            cache.latency_cycles = self.latency_cycles;
+        }
+        machine.l3 = machine.l3.filter(|_| self.has_third);
+        machine.memory.latency_cycles += self.latency_cycles;
+        machine
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Machines of which one drives the lower caches of the others, beside some that do not fit.
+    #[test]
+    fn lower_caches_that_follow_equal_the_plain_replay(
+        program in random::program(),
+        first in random::small("x86-64"),
+        second in random::small("cortex-a55"),
+        lower in prop::collection::vec(lower_caches(), 1..9),
+        seed in 0u64..4,
+    ) {
+        let mut machines = vec![first.clone(), second.clone()];
+        for caches in &lower {
+            machines.extend([caches.put_into(&first), caches.put_into(&second)]);
+        }
+        assert_same(&machines, seed, || Box::new(program.source()));
+    }
+}
+
+/// What shares the first level is in one unit, wherever it stands in the list; what does not is cut as ever.
+#[test]
+fn lower_caches_come_to_the_unit_of_their_first_level() {
+    let with = |set: &[(&str, u64)]| {
+        let set: Vec<_> = set.iter().map(|(p, v)| ((*p).to_owned(), v.to_string())).collect();
+        machine("x86-64", &set)
+    };
+    let mut machines = Vec::new();
+    for size in [256, 512] {
+        machines.extend(
+            (0..9).map(|n| with(&[("dtlb.entries", 4 << n), ("l2.size_bytes", size << 10)])),
+        );
+    }
+    machines.push(with(&[
+        ("dtlb.entries", 4),
+        ("l3.size_bytes", 4 << 20),
+        ("memory.latency_cycles", 9),
+    ]));
+    let places: Vec<_> = units(&machines).into_iter().map(|unit| unit.places).collect();
+    let first: Vec<usize> = (0..8).chain(9..17).chain([18]).collect();
+    assert_eq!(places, [first, vec![8, 17]]);
 }
 
 fn small_trace() -> Box<dyn Source> {

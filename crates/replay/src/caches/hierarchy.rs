@@ -4,7 +4,9 @@ use mmulab_hardware::{Cache, CacheGeometry, GeometryError, Ledger, Random, Repla
 use mmulab_machine as machine;
 use mmulab_machine::{CacheLevel, ReplayMachine};
 
-use super::{AllLevelsLookup, CacheCounters, Caches, Location, MAXIMUM_LEVELS, Side, miss_cycles};
+use super::{
+    AllLevelsLookup, CacheCounters, Caches, Follower, Location, MAXIMUM_LEVELS, Side, miss_cycles,
+};
 use crate::cause::{Cause, Role};
 
 /// Any hierarchy that a machine file can describe.
@@ -14,13 +16,19 @@ use crate::cause::{Cause, Role};
 /// first write-back level that it reaches; write-through levels pass it on. What a dirty line or a
 /// passed-on store does below happens in a write buffer: it costs no cycles and leaves replacement
 /// alone. A dirty line goes down under the address of its first byte.
+///
+/// Nothing that a level does depends on those below it. So one hierarchy can drive the lower levels of
+/// others that begin with the same levels: its [followers](Follower).
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     caches: Vec<Level>,
-    /// For each side and level, the index in `caches`.
+    /// For each side and level from `first` on, the index in `caches`.
     path: [Vec<usize>; 2],
+    /// The first level that is here; those above are those of the hierarchy that this one follows.
+    first: usize,
     miss_cycles: [u64; MAXIMUM_LEVELS],
     any_is_physical: bool,
+    pub(super) followers: Vec<Follower>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +57,30 @@ pub(crate) fn replacement(replacement: machine::Replacement) -> Replacement {
 }
 
 impl Level {
+    fn new(name: String, cache: &machine::Cache, random: Random) -> Result<Self, GeometryError> {
+        let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
+        let geometry = CacheGeometry {
+            size_bytes: cache.size_bytes,
+            line_bytes: cache.line_bytes,
+            ways: u32::try_from(ways)
+                .map_err(|_| GeometryError(format!("{name}: {ways} ways are too many")))?,
+        };
+        let cache_model = Cache::new(geometry, replacement(cache.replacement), random)
+            .map_err(|error| GeometryError(format!("{name}: {error}")))?;
+        Ok(Self {
+            name,
+            cache: cache_model,
+            is_physical: cache.addressing == machine::Addressing::Physical,
+            locations: Box::default(),
+            is_write_back: cache.write_policy == machine::WritePolicy::WriteBack,
+            allocates_on_store: cache.write_allocate,
+            hits: 0,
+            misses: 0,
+            store_misses: 0,
+            write_backs: 0,
+        })
+    }
+
     /// The address by which this cache knows a byte.
     #[inline]
     fn address(&self, at: Location) -> u64 {
@@ -62,74 +94,63 @@ impl Hierarchy {
     /// # Errors
     /// One of them is impossible.
     pub fn new(machine: &ReplayMachine, seed: u64) -> Result<Self, GeometryError> {
+        Self::from_level(0, machine, seed)
+    }
+
+    /// The caches of `machine` from level `first` on.
+    pub(super) fn from_level(
+        first: usize,
+        machine: &ReplayMachine,
+        seed: u64,
+    ) -> Result<Self, GeometryError> {
+        let levels = machine.cache_levels();
+        let caches = levels.iter().flat_map(CacheLevel::caches);
+        let physical = caches.filter(|cache| cache.addressing == machine::Addressing::Physical);
+        let physical = physical.count();
+        let count = levels.iter().flat_map(CacheLevel::caches).count();
         let mut hierarchy = Self {
             caches: Vec::new(),
             path: [Vec::new(), Vec::new()],
+            first,
             miss_cycles: miss_cycles(machine),
-            any_is_physical: false,
+            any_is_physical: physical > 0,
+            followers: Vec::new(),
         };
-        for (number, level) in machine.cache_levels().iter().enumerate() {
+        let above: usize = levels[..first].iter().map(|level| level.caches().count()).sum();
+        // Streams 0 to 9 belong to TLBs and frames.
+        let mut streams = (10 + above as u64..).map(|stream| Random::stream(seed, stream));
+        for (number, level) in levels.iter().enumerate().skip(first) {
             let number = number + 1;
-            match level {
+            let mut add = |name, cache| {
+                let random = streams.next().unwrap_or_else(|| unreachable!("there is no last"));
+                hierarchy.caches.push(Level::new(name, cache, random)?);
+                Ok(hierarchy.caches.len() - 1)
+            };
+            let [instruction, data] = match level {
                 CacheLevel::Split { instruction, data } => {
-                    let instruction = hierarchy.add(format!("L{number}i"), instruction, seed)?;
-                    let data = hierarchy.add(format!("L{number}d"), data, seed)?;
-                    hierarchy.path[0].push(instruction);
-                    hierarchy.path[1].push(data);
+                    [add(format!("L{number}i"), instruction)?, add(format!("L{number}d"), data)?]
                 }
-                CacheLevel::Unified(cache) => {
-                    let unified = hierarchy.add(format!("L{number}"), cache, seed)?;
-                    hierarchy.path[0].push(unified);
-                    hierarchy.path[1].push(unified);
-                }
-            }
+                CacheLevel::Unified(cache) => [add(format!("L{number}"), cache)?; 2],
+            };
+            hierarchy.path[0].push(instruction);
+            hierarchy.path[1].push(data);
         }
-        let caches = &mut hierarchy.caches;
-        hierarchy.any_is_physical = caches.iter().any(|level| level.is_physical);
-        if hierarchy.any_is_physical && !caches.iter().all(|level| level.is_physical) {
-            for level in caches.iter_mut() {
+        if physical > 0 && physical < count {
+            for level in &mut hierarchy.caches {
                 level.locations = vec![Location::default(); level.cache.slots() as usize].into();
             }
         }
         Ok(hierarchy)
     }
 
-    fn add(
-        &mut self,
-        name: String,
-        cache: &machine::Cache,
-        seed: u64,
-    ) -> Result<usize, GeometryError> {
-        let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
-        let geometry = CacheGeometry {
-            size_bytes: cache.size_bytes,
-            line_bytes: cache.line_bytes,
-            ways: u32::try_from(ways)
-                .map_err(|_| GeometryError(format!("{name}: {ways} ways are too many")))?,
-        };
-        // Streams 0 to 9 belong to TLBs and frames.
-        let random = Random::stream(seed, 10 + self.caches.len() as u64);
-        let cache_model = Cache::new(geometry, replacement(cache.replacement), random)
-            .map_err(|error| GeometryError(format!("{name}: {error}")))?;
-        self.caches.push(Level {
-            name,
-            cache: cache_model,
-            is_physical: cache.addressing == machine::Addressing::Physical,
-            locations: Box::default(),
-            is_write_back: cache.write_policy == machine::WritePolicy::WriteBack,
-            allocates_on_store: cache.write_allocate,
-            hits: 0,
-            misses: 0,
-            store_misses: 0,
-            write_backs: 0,
-        });
-        Ok(self.caches.len() - 1)
-    }
-
     /// A store or a dirty line arrives from above at `level` of the data side without waiting.
-    fn write_below(&mut self, level: usize, at: Location) {
-        for &index in &self.path[1][level..] {
-            let below = &mut self.caches[index];
+    pub(super) fn write_below(&mut self, level: usize, at: Location) {
+        let levels = self.levels();
+        for level in level..levels {
+            for follower in &mut self.followers {
+                follower.write(level, at);
+            }
+            let below = &mut self.caches[self.path[1][level - self.first]];
             if below.is_write_back {
                 let address = below.address(at);
                 if let Some(slot) = below.cache.find(address) {
@@ -141,7 +162,7 @@ impl Hierarchy {
     }
 
     fn store_hit(&mut self, level: usize, slot: Slot, at: Location) {
-        let here = &mut self.caches[self.path[1][level]];
+        let here = &mut self.caches[self.path[1][level - self.first]];
         if here.is_write_back {
             here.cache.mark_dirty(slot, 1);
         } else {
@@ -160,12 +181,28 @@ impl Hierarchy {
         level: usize,
         ledger: &mut Ledger<Cause>,
     ) -> Option<Slot> {
+        self.reference_from(level, role, at, is_store, level, ledger)
+    }
+
+    /// [`Hierarchy::reference_slot`] at `start`, because those from `level` to there missed.
+    pub(super) fn reference_from(
+        &mut self,
+        start: usize,
+        role: Role,
+        at: Location,
+        is_store: bool,
+        level: usize,
+        ledger: &mut Ledger<Cause>,
+    ) -> Option<Slot> {
         let side = role.side() as usize;
-        let levels = self.path[side].len();
-        let mut found = level;
+        let levels = self.levels();
+        let mut found = start;
         let mut entered = None;
         while found < levels {
-            let here = &mut self.caches[self.path[side][found]];
+            for follower in &mut self.followers {
+                follower.reference(found, role, at, is_store, level);
+            }
+            let here = &mut self.caches[self.path[side][found - self.first]];
             if let Some(slot) = here.cache.find(here.address(at)) {
                 here.cache.touch(slot);
                 here.hits += 1;
@@ -178,13 +215,9 @@ impl Hierarchy {
                 break;
             }
             if found == level {
-                // The host has to wait for the tags of large caches.
-                for &below in &self.path[side][level + 1..] {
-                    let below = &self.caches[below];
-                    below.cache.prefetch(below.address(at));
-                }
+                self.prefetch(side, level + 1, at);
             }
-            let here = &mut self.caches[self.path[side][found]];
+            let here = &mut self.caches[self.path[side][found - self.first]];
             here.misses += 1;
             here.store_misses += u64::from(is_store);
             ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
@@ -192,8 +225,8 @@ impl Hierarchy {
         }
         // Fills run upwards: a level is filled when those below it have the line, so the dirty line
         // that it evicts finds them as they will be.
-        for fill in (level..found).rev() {
-            let here = &mut self.caches[self.path[side][fill]];
+        for fill in (start..found).rev() {
+            let here = &mut self.caches[self.path[side][fill - self.first]];
             if is_store && !here.allocates_on_store {
                 if fill == level {
                     self.write_below(level + 1, at);
@@ -228,9 +261,28 @@ impl Hierarchy {
         entered
     }
 
-    /// The number of levels.
+    /// Fetches the tags of `at` in the levels from `level` on into the host's cache, for which it would have to wait
+    /// where caches are large.
+    pub(super) fn prefetch(&self, side: usize, level: usize, at: Location) {
+        for &below in self.path[side].iter().skip(level.saturating_sub(self.first)) {
+            let below = &self.caches[below];
+            below.cache.prefetch(below.address(at));
+        }
+        for follower in &self.followers {
+            follower.prefetch(side, level, at);
+        }
+    }
+
+    /// The number of its first level: 0, but for lower levels that follow others.
+    #[inline]
+    pub(super) fn first_number(&self) -> usize {
+        self.first
+    }
+
+    /// The number of levels, those above included.
+    #[inline]
     pub(crate) fn levels(&self) -> usize {
-        self.path[0].len()
+        self.first + self.path[0].len()
     }
 
     /// Whether a load or store that hits the first level concerns no other.
@@ -242,6 +294,20 @@ impl Hierarchy {
     #[inline(always)]
     pub(crate) fn first_level(&mut self, side: Side) -> &mut Cache {
         &mut self.caches[self.path[side as usize][0]].cache
+    }
+}
+
+impl Hierarchy {
+    /// What each cache did that is referenced here alone, as are all but a machine's first level.
+    pub(super) fn counters_of_followed(&self) -> Vec<CacheCounters> {
+        let counters = |level: &Level| CacheCounters {
+            name: level.name.clone(),
+            hits: level.hits,
+            misses: level.misses,
+            store_misses: Some(level.store_misses),
+            write_backs: level.write_backs,
+        };
+        self.caches.iter().map(counters).collect()
     }
 }
 
@@ -264,24 +330,15 @@ impl Caches for Hierarchy {
     }
 
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
-        self.caches
-            .iter()
-            .enumerate()
-            .map(|(index, level)| {
-                let first_of: u64 = (0..2)
-                    .filter(|&side| self.path[side][0] == index)
-                    .map(|side| references[side])
-                    .sum();
-                let is_first = self.path.iter().any(|path| path[0] == index);
-                CacheCounters {
-                    name: level.name.clone(),
-                    hits: if is_first { first_of.wrapping_sub(level.misses) } else { level.hits },
-                    misses: level.misses,
-                    store_misses: Some(level.store_misses),
-                    write_backs: level.write_backs,
-                }
-            })
-            .collect()
+        let mut counters = self.counters_of_followed();
+        for (index, counter) in counters.iter_mut().enumerate() {
+            let sides = (0..2).filter(|&side| self.path[side][0] == index);
+            let references: Option<u64> = sides.map(|side| references[side]).reduce(|a, b| a + b);
+            if let Some(references) = references {
+                counter.hits = references.wrapping_sub(counter.misses);
+            }
+        }
+        counters
     }
 }
 

@@ -11,10 +11,12 @@ use mmulab_machine::{CacheLevel, ReplayMachine};
 
 use crate::cause::{Cause, Role};
 
+mod follower;
 mod hierarchy;
 pub(crate) mod l0_filter;
 mod split_direct_mapped;
 
+pub(crate) use follower::{Counted, Follower};
 pub use hierarchy::Hierarchy;
 pub(crate) use hierarchy::replacement;
 pub(crate) use l0_filter::Filtered;

@@ -12,6 +12,13 @@ pub trait Counts<P> {
     /// What has happened so far, without walks by page.
     fn counters(&self) -> EngineResult<P>;
 
+    /// What has happened so far on machines that follow this one and differ in their lower caches, at the costs of this
+    /// one, given [`Counts::counters`].
+    fn follower_counters(&self, own: &EngineResult<P>) -> Vec<EngineResult<P>> {
+        let _ = own;
+        Vec::new()
+    }
+
     /// Walks by page.
     fn attribution(&mut self) -> &mut Attribution<P>;
 

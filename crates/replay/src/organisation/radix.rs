@@ -16,7 +16,7 @@ use mmulab_trace::{Event, LineCrossing, RoundRobin};
 use super::TlbCounters;
 use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
 use crate::attribution::{Attribution, Numbered, Sought};
-use crate::caches::{Caches, Hierarchy, Location, Side};
+use crate::caches::{Caches, Counted, Hierarchy, Location, Side};
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::{Counts, EngineResult};
 use crate::known_hits::{HitState, KnownHits, Passed};
@@ -106,11 +106,16 @@ pub struct RadixEngine {
 }
 
 impl RadixEngine {
-    /// The machine at the start of a program, its caches and TLBs empty.
+    /// The machine at the start of a program, its caches and TLBs empty. It drives `followers` too, which differ from it
+    /// in caches below the first level and in costs alone.
     ///
     /// # Errors
     /// A part of it is impossible.
-    pub fn new(machine: &ReplayMachine, seed: u64) -> Result<Self, GeometryError> {
+    pub fn new(
+        machine: &ReplayMachine,
+        followers: &[ReplayMachine],
+        seed: u64,
+    ) -> Result<Self, GeometryError> {
         let machine::Organisation::Radix(table) = &machine.organisation else {
             return Err(GeometryError("organisation: is not radix".to_owned()));
         };
@@ -131,6 +136,9 @@ impl RadixEngine {
             })
         };
         let mut caches = Hierarchy::new(machine, seed)?;
+        for (number, follower) in followers.iter().enumerate() {
+            caches.add_follower(number, machine, follower, seed)?;
+        }
         let mut sides = [
             side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
             side(
@@ -566,7 +574,9 @@ impl RadixEngine {
     fn prefetch_page_after(&mut self, address: u64, page_shift: u32) {
         let next = ((address >> page_shift) + 1) << page_shift;
         if self.address_space.maps(next, page_shift) && !self.second.knows(next) {
+            self.caches.set_followers_beside(true);
             let (translation, _) = self.load_entries(next, page_shift, false);
+            self.caches.set_followers_beside(false);
             self.second.insert(next, translation);
             self.ledger.charge(Cause::TlbPrefetch, 0);
         }
@@ -643,6 +653,12 @@ impl Counts<Page> for RadixEngine {
             host_walk_steps: self.host_walk_steps,
             attribution: Attribution::default(),
         }
+    }
+
+    fn follower_counters(&self, own: &EngineResult<Page>) -> Vec<EngineResult<Page>> {
+        let counted = Counted { ledger: own.ledger.clone(), caches: own.caches.clone() };
+        let result = |Counted { ledger, caches }| EngineResult { ledger, caches, ..own.clone() };
+        self.caches.followers_counted(counted).into_iter().map(result).collect()
     }
 
     fn attribution(&mut self) -> &mut Attribution<Page> {

@@ -10,7 +10,8 @@
 //!   the caches, so one machine drives a [`single_pass`] of all of them.
 //! - `notlb` on such caches walks when its own second level misses, so every configuration has caches
 //!   of its own; those with the same first level are [`interleaved`], passed over together where all hit.
-//! - Everything else replays side by side and shares the decoding.
+//! - Everything else replays side by side and shares the decoding. Of 64-bit machines that differ in caches below the
+//!   first level alone only these are run for each.
 
 mod interleaved;
 mod single_pass;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attribution::Regions;
 use crate::caches::{CacheCounters, Filtered, SplitDirectMapped, miss_cycles};
+use crate::costs::to_first_level;
 use crate::engine::{Counts as _, Engine, EngineResult};
 use crate::frames::Frames;
 use crate::organisation::{IgnoresCaches, NoTlb};
@@ -32,7 +34,7 @@ use crate::outcome::Outcome;
 use crate::program::{BatchSlice, Program};
 use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::replay::{
-    Options, OrganisationUser, ReplayError, replay, user_space_bytes, with_organisation,
+    Options, OrganisationUser, ReplayError, replay_in_total, user_space_bytes, with_organisation,
 };
 use interleaved::{Interleaved, InterleavedWalks};
 use single_pass::{MAX_FIRST_LEVELS, Member, Shape, SinglePass, shape};
@@ -75,7 +77,10 @@ impl Sharing {
     /// Whether a unit that shares this way has room for `machine`, which is of its kind.
     fn admits(self, unit: &Unit, machine: &ReplayMachine) -> bool {
         match self {
-            Sharing::Decoding => unit.machines.len() < MAX_SIDE_BY_SIDE,
+            Sharing::Decoding if to_first_level(machine).is_none() => {
+                unit.machines.len() < MAX_SIDE_BY_SIDE
+            }
+            Sharing::Decoding => unit.machines.len() < MAX_WITH_LOWER_CACHES,
             Sharing::Interleaved => unit.machines.len() < MAX_INTERLEAVED,
             Sharing::SinglePass => [0, 1].iter().all(|&side| {
                 let with_it = unit.machines.iter().chain([machine]);
@@ -90,10 +95,10 @@ impl Sharing {
 
     /// What configurations must have in common to share this way, as text.
     fn common(self, machine: &ReplayMachine) -> String {
-        let mut common = machine.clone();
         if self == Sharing::Decoding {
-            return String::new();
+            return format!("{:?}", to_first_level(machine));
         }
+        let mut common = machine.clone();
         // Sizes and second-level lines may differ, and what a miss costs is multiplied at the end.
         common.memory.latency_cycles = 0;
         for cache in [&mut common.l1i, &mut common.l1d, &mut common.l2].into_iter().flatten() {
@@ -107,8 +112,11 @@ impl Sharing {
     }
 }
 
-/// Machines that are replayed side by side in one unit.
+/// Machines that are replayed side by side in one unit, but for those that bring no more than lower caches.
 const MAX_SIDE_BY_SIDE: usize = 8;
+
+/// Machines in such a unit, these included: each has megabytes of caches.
+const MAX_WITH_LOWER_CACHES: usize = 64;
 
 /// Interleaved in one unit, of all shapes of the first level together: each has megabytes of caches.
 const MAX_INTERLEAVED: usize = 96;
@@ -117,12 +125,22 @@ const MAX_INTERLEAVED: usize = 96;
 pub fn units(machines: &[ReplayMachine]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut open: HashMap<(Sharing, String), usize> = HashMap::new();
+    let mut side_by_side = usize::MAX;
     for (place, machine) in machines.iter().enumerate() {
         let sharing = Sharing::of(machine);
         let found = open.entry((sharing, sharing.common(machine))).or_insert(usize::MAX);
         if !units.get(*found).is_some_and(|unit| sharing.admits(unit, machine)) {
-            *found = units.len();
-            units.push(Unit { sharing, places: Vec::new(), machines: Vec::new() });
+            let has_room = |unit: &Unit| unit.machines.len() < MAX_SIDE_BY_SIDE;
+            *found = match units.get(side_by_side) {
+                Some(unit) if sharing == Sharing::Decoding && has_room(unit) => side_by_side,
+                _ => {
+                    units.push(Unit { sharing, places: Vec::new(), machines: Vec::new() });
+                    units.len() - 1
+                }
+            };
+            if sharing == Sharing::Decoding {
+                side_by_side = *found;
+            }
         }
         units[*found].places.push(place);
         units[*found].machines.push(machine.clone());
@@ -170,12 +188,7 @@ impl Unit {
     ) -> Result<Vec<Outcome>, ReplayError> {
         let threads = NonZeroUsize::new(1);
         let options = Options { seed, threads, progress: Some(progress), ..Options::default() };
-        let mut outcomes = replay(source, &self.machines, options)?;
-        for outcome in &mut outcomes {
-            outcome.regions.clear();
-            outcome.pages.clear();
-        }
-        Ok(outcomes)
+        replay_in_total(source, &self.machines, options)
     }
 
     fn run_interleaved(
