@@ -1,6 +1,7 @@
-//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, and of ARMv7-A without VFP
+//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, and of ARMv7-A with VFP
 //! and NEON; their page tables, the system control coprocessor, and the cores.
 
+mod attributes;
 mod branch;
 mod caches;
 pub mod cores;
@@ -21,6 +22,7 @@ use mmulab_hardware::GeometryError;
 use mmulab_machine::SystemMachine;
 use mmulab_system::{ImageRules, LoadError, Loaded, Request};
 
+pub use attributes::note_of_architecture;
 pub use caches::{CacheKind, CoherentCaches, VirtualCaches};
 pub use cpu::Cpu;
 pub use isa::CoprocessorAccess;

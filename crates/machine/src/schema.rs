@@ -170,7 +170,8 @@ fn check_table(value: &Value, schema: &Json, path: &str) -> Result<(), Configura
             (Some(inner_schema), _) => check_value(inner, inner_schema, &inner_path)?,
             (None, Some(inner_schema)) => check_value(inner, inner_schema, &inner_path)?,
             (None, None) => {
-                let nearest = nearest(key, properties.keys().map(String::as_str));
+                let nearest = inside(key, properties)
+                    .unwrap_or_else(|| nearest(key, properties.keys().map(String::as_str)));
                 return Err(ConfigurationError::new(inner_path, format!("unknown key{nearest}")));
             }
         }
@@ -195,6 +196,14 @@ fn wrong_type(value: &Value, wanted: &str, path: &str) -> ConfigurationError {
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// "; did you mean ...?", where a table of these properties has a key of this name.
+fn inside(key: &str, properties: &Map<String, Json>) -> Option<String> {
+    let table = properties.iter().find_map(|(name, schema)| {
+        schema.get("properties")?.as_object()?.contains_key(key).then_some(name)
+    })?;
+    Some(format!("; did you mean \"{table}.{key}\"?"))
 }
 
 /// "; the nearest known one is ...", or nothing where no known word is near.

@@ -41,6 +41,10 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
         ),
         "inside a table that its kind tells apart"
     );
+    assert!(
+        message("[core]", "line_bytes = 32\n[core]").ends_with(".line_bytes\"?"),
+        "a key of a table outside of it"
+    );
 }
 
 #[test]

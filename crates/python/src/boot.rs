@@ -122,14 +122,16 @@ pub(crate) fn boot<'py>(
             append,
         };
         let loaded = mmulab_arm::load(&request, machine.ram())?;
-        let named = match read(symbols)? {
-            Some(file) => Some(file),
-            None => request.image,
+        let image = request.image.map(|file| file.bytes).unwrap_or_default();
+        let note = mmulab_arm::note_of_architecture(&image, machine);
+        let symbols = match read(symbols)? {
+            Some(file) => Some(Symbols::of(&file)?),
+            None => Symbols::parse(&image),
         };
-        Ok((loaded, named.and_then(|file| Symbols::parse(&file.bytes))))
+        Ok((loaded, symbols, note))
     };
-    let (loaded, symbols) = prepare().map_err(IntoPython::into_python)?;
-    let options = Options { check, timeline, gdb_port, max_instructions, console };
+    let (loaded, symbols, note) = prepare().map_err(IntoPython::into_python)?;
+    let options = Options { check, timeline, gdb_port, max_instructions, console, note };
     // Coherence comes with caches of another kind, which the engine has compiled in.
     if machine.coherence.is_some() {
         run::<CoherentCaches>(python, machine, &loaded, symbols, options)
@@ -145,6 +147,8 @@ struct Options {
     gdb_port: Option<u16>,
     max_instructions: Option<u64>,
     console: Option<Py<PyAny>>,
+    /// What is to be said of the image beside what the run itself notes.
+    note: Option<String>,
 }
 
 /// Runs what was loaded on cores with caches of a kind.
@@ -155,7 +159,7 @@ fn run<'py, K: CacheKind>(
     symbols: Option<Symbols>,
     options: Options,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Options { check, timeline, gdb_port, max_instructions, console } = options;
+    let Options { check, timeline, gdb_port, max_instructions, console, note } = options;
     let mut system = mmulab_arm::system::<K>(machine)
         .map_err(|error| impossible_machine(&machine.name, &error))?;
     system.symbols = symbols;
@@ -193,5 +197,7 @@ fn run<'py, K: CacheKind>(
         }
         _ => {}
     }
-    Ok(pythonize::pythonize(python, &system.outcome(stop, seconds))?)
+    let mut outcome = system.outcome(stop, seconds);
+    outcome.notes.extend(note);
+    Ok(pythonize::pythonize(python, &outcome)?)
 }

@@ -66,7 +66,7 @@ impl File {
         }
     }
 
-    fn refuse(&self, message: impl Into<String>) -> LoadError {
+    pub(crate) fn refuse(&self, message: impl Into<String>) -> LoadError {
         LoadError::Image { name: self.name.clone(), message: message.into() }
     }
 }

@@ -3,6 +3,8 @@
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
+use crate::loader::{File, LoadError};
+
 /// The symbols of an image.
 pub struct Symbols {
     /// Functions by address: start, size (0 if unknown), name.
@@ -11,6 +13,18 @@ pub struct Symbols {
 }
 
 impl Symbols {
+    /// Reads a file that is there for its symbols.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn of(file: &File) -> Result<Symbols, LoadError> {
+        Symbols::parse(&file.bytes).ok_or_else(|| {
+            file.refuse(
+                "has no symbols: neither an ELF file with a table of them nor a list as of nm",
+            )
+        })
+    }
+
     /// Reads an ELF file or a list; `None` if it has no symbols.
     pub fn parse(bytes: &[u8]) -> Option<Symbols> {
         if !bytes.starts_with(b"\x7fELF") {
