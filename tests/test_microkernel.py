@@ -44,6 +44,33 @@ def images() -> None:
     subprocess.run(["make", "--silent", "-C", ROOT / "guests" / "microkernel"], check=True)
 
 
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ("scheme=fast run=recycled", "give scheme=flush|"),
+        ("scheme=fass run=recycle", "give run=pingpong|"),
+        ("scheme=fass run=pingpong clients=x", "clients= takes a number"),
+        ("scheme=fass run=pingpong client=2", "there is no option client=2; this program takes:"),
+        ("scheme=fass run=ring array=sam", "there is no option array=sam; this program takes:"),
+        ("scheme=fass run=recycled mutant=X", "no such mutant="),
+    ],
+)
+def test_an_option_that_is_none_is_refused(options, said):
+    result = mmulab.boot(GUESTS / "microkernel-armv4.elf", "sa1100", append=options)
+    assert result.exit == 2 and said in result.console
+
+
+def test_an_image_for_a_later_architecture_is_noted():
+    def notes(architecture, machine):
+        image = GUESTS / f"microkernel-{architecture}.elf"
+        return mmulab.boot(image, machine, max_instructions=1000).data["notes"]
+
+    assert notes("armv5te", "sa1100") == [
+        "the image was compiled for ARMv5TEJ; the core of sa1100 has ARMv4"
+    ]
+    assert notes("armv4", "sa1100") == notes("armv5te", "ixp425") == []
+
+
 def on_qemu(cpu: str, architecture: str, options: str) -> list[str]:
     """What the guest prints on QEMU, without the measurements."""
     image = GUESTS / f"microkernel-{architecture}.elf"

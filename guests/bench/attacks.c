@@ -629,6 +629,9 @@ u32 attack(void)
 			print("attack %s: got through %u times\n", attacks_by_name[i].name, through);
 			return through;
 		}
-	print("give attack=\n");
+	print("give attack=");
+	for (u32 i = 0; i < sizeof attacks_by_name / sizeof *attacks_by_name; i++)
+		print("%s%s", i ? "|" : "", attacks_by_name[i].name);
+	print("\n");
 	return 1;
 }

@@ -58,16 +58,27 @@ void counters_print(void)
 	print("\n");
 }
 
+// What each program can be told besides, a space behind each name.
 static const struct {
 	const char *name;
 	program *run;
+	const char *options;
 } programs[] = {
-	{ "pingpong", pingpong }, { "extreme", extreme },     { "ring", ring },
-	{ "storm", storm },       { "periodic", periodic },   { "events", events },
-	{ "isolation", isolation }, { "random", random_operations }, { "recycled", recycled },
-	{ "stale", stale },       { "switches", switches },   { "attack", attack },
-	{ "fuzz", fuzz },         { "library", library },
-	{ "calls", calls },
+	{ "pingpong", pingpong, "clients rounds lines " },
+	{ "extreme", extreme, "processes pages laps mapping=private mapping=shared " },
+	{ "ring", ring, "processes kilobytes rounds array=low array=apart array=same " },
+	{ "storm", storm, "groups loops " },
+	{ "periodic", periodic, "period samples " },
+	{ "events", events, "" },
+	{ "isolation", isolation, "tries " },
+	{ "random", random_operations, "operations spaces places seed " },
+	{ "recycled", recycled, "" },
+	{ "stale", stale, "" },
+	{ "switches", switches, "" },
+	{ "attack", attack, "attack sections " },
+	{ "fuzz", fuzz, "calls seed thumb " },
+	{ "library", library, "processes pages laps " },
+	{ "calls", calls, "" },
 };
 
 int main(void)
@@ -76,6 +87,7 @@ int main(void)
 	lab_name(LAB_NAME_PHASE, 1, "measured");
 	for (u32 i = 0; i < sizeof programs / sizeof *programs; i++)
 		if (option("run", programs[i].name)) {
+			options_allow("scheme run mutant path=fast path=general ", programs[i].options);
 			u32 errors = programs[i].run();
 			if (!LAB[0])
 				return errors ? 1 : 0;

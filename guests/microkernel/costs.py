@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import statistics
 import subprocess
-from pathlib import Path
+import sys
 
+from mmulab import guests
+from mmulab.command import run_script
 from mmulab.papers.microkernel import Guest, boot
 
-ELF = Path(__file__).resolve().parents[2] / "build/guests/microkernel-armv4.elf"
 MACHINE = "sa1100"
 SCHEMES = {
     "flush": "flush",
@@ -30,7 +31,6 @@ EVENTS = {
     "map a page above 32 MB (0x90000000): growth": "map_above_32_mb",
     "first touch of it": "grown_first_touch",
     "the same, where another space has lines": "collision_dirty",
-    "round trip that recycles a clean domain (median)": "round_trip_recycled_clean",
     "round trip that recycles a dirty domain (median)": "round_trip_recycled_dirty",
     "round trip to one of 100 spaces (median)": "round_trip_other",
     "the same, where another space with its PID ran last": "round_trip_flushed",
@@ -55,7 +55,10 @@ def table(head: list[str], rows: list[list[str]]) -> None:
 def sizes() -> None:
     """Bytes of each section of the kernel."""
     listing = subprocess.run(
-        ["arm-none-eabi-size", "-A", ELF], capture_output=True, text=True, check=True
+        ["arm-none-eabi-size", "-A", guests.image("microkernel-armv4")],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     found = [line.split()[:2] for line in listing.splitlines() if line.startswith(".")]
     found = [row for row in found if not row[0].startswith((".debug", ".comment", ".ARM"))]
@@ -86,14 +89,17 @@ def main() -> None:
     sizes()
     rows = []
     for said, options in PATHS.items():
+        print(said, file=sys.stderr)
         laps = [boot(MACHINE, name, "pingpong", rounds=10_000, **options) for name in SCHEMES]
         rows.append([said, *(f"{lap.cycles:,.0f}" for lap in laps)])
-    guests = {name: boot(MACHINE, name, "events") for name in SCHEMES}
+    print("events", file=sys.stderr)
+    ran = {name: boot(MACHINE, name, "events") for name in SCHEMES}
     for said, name in EVENTS.items():
-        rows.append([said, *(event(guest, name) for guest in guests.values())])
+        rows.append([said, *(event(guest, name) for guest in ran.values())])
     table(["path", *SCHEMES.values()], rows)
     rows = []
     for clients in (1, 40):
+        print(f"working set, {clients} clients", file=sys.stderr)
         for name, scheme in SCHEMES.items():
             lap = boot(MACHINE, name, "pingpong", rounds=10_000, clients=clients)
             rows.append([scheme, str(clients), *working_set(lap)])
@@ -101,4 +107,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

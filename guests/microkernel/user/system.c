@@ -46,19 +46,24 @@ void print(const char *format, ...)
 	va_end(arguments);
 }
 
+static char command_line_at(int position)
+{
+	return system_call(CALL_OPTION, position, 0, 0, 0, 0, 0);
+}
+
 // The position after "name=" on the command line, or -1.
 static int option_at(const char *name)
 {
 	char before = ' ';
 	for (int at = 0;; at++) {
-		char c = system_call(CALL_OPTION, at, 0, 0, 0, 0, 0);
+		char c = command_line_at(at);
 		if (!c)
 			return -1;
 		if (before == ' ') {
 			int length = 0;
-			while (name[length] && (char)system_call(CALL_OPTION, at + length, 0, 0, 0, 0, 0) == name[length])
+			while (name[length] && command_line_at(at + length) == name[length])
 				length++;
-			if (!name[length] && (char)system_call(CALL_OPTION, at + length, 0, 0, 0, 0, 0) == '=')
+			if (!name[length] && command_line_at(at + length) == '=')
 				return at + length + 1;
 		}
 		before = c;
@@ -71,11 +76,50 @@ bool option(const char *name, const char *value)
 	if (at < 0)
 		return false;
 	for (;; at++, value++) {
-		char c = system_call(CALL_OPTION, at, 0, 0, 0, 0, 0);
+		char c = command_line_at(at);
 		if (!*value)
 			return !c || c == ' ';
 		if (c != *value)
 			return false;
+	}
+}
+
+// Whether the word that begins at a position of the command line is in a list, whole or until its "=".
+static bool is_listed(int at, const char *list)
+{
+	while (*list) {
+		int length = 0;
+		while (list[length] != ' ' && command_line_at(at + length) == list[length])
+			length++;
+		char behind = command_line_at(at + length);
+		if (list[length] == ' ' && (behind == '=' || behind == ' ' || !behind))
+			return true;
+		while (*list++ != ' ')
+			;
+	}
+	return false;
+}
+
+void options_allow(const char *list, const char *further)
+{
+	int word = 0;
+	// The first word is the image's path, which may hold anything.
+	bool is_path = true;
+	for (int at = 0;; at++) {
+		char c = command_line_at(at);
+		if (!c)
+			return;
+		if (c == ' ') {
+			word = at + 1;
+			is_path = false;
+		}
+		if (c != '=' || is_path || is_listed(word, list) || is_listed(word, further))
+			continue;
+		print("there is no option ");
+		while ((c = command_line_at(word++)) && c != ' ')
+			put(c);
+		print("; this program takes: %s%s\n", list, further);
+		machine_exit(2);
 	}
 }
 
@@ -86,9 +130,13 @@ u32 option_number(const char *name, u32 otherwise)
 		return otherwise;
 	u32 value = 0;
 	for (;; at++) {
-		char c = system_call(CALL_OPTION, at, 0, 0, 0, 0, 0);
-		if (c < '0' || c > '9')
+		char c = command_line_at(at);
+		if (!c || c == ' ')
 			return value;
+		if (c < '0' || c > '9') {
+			print("%s= takes a number\n", name);
+			machine_exit(2);
+		}
 		value = value * 10 + (c - '0');
 	}
 }

@@ -89,6 +89,9 @@ static inline bool is_error(u32 result) { return (int)result < 0 && (int)result 
 // system.c
 void print(const char *format, ...); // %u %x %s, %U: 64 bits
 bool option(const char *name, const char *value);
+// Ends the machine with status 2 unless each "name=value" on the command line is in one of these lists: as a name
+// or with its value, a space behind each.
+void options_allow(const char *list, const char *further);
 u32 option_number(const char *name, u32 otherwise);
 u32 random_next(u32 *state);
 
