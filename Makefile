@@ -129,8 +129,9 @@ bench: setup ## Measure speed beside the peers; results of record are in benches
 validate: setup ## Compare what huge pages save on this computer with what its machine predicts.
 	$(BIN)/python benches/validate.py
 
-guests: setup-arm ## Build the kernels that the ARM machines boot.
-	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do $(MAKE) --no-print-directory -C $$(dirname $$guest) || exit 1; done
+guests: setup-arm ## Build the kernels that the ARM machines boot, into build/guests.
+	@for guest in $(filter-out guests/linux/Makefile,$(wildcard guests/*/Makefile)); do \
+	  echo "Building $$(dirname $$guest)"; $(MAKE) --no-print-directory --silent -C $$(dirname $$guest) || exit 1; done
 
 $(BUILD)/linux-tools:
 	@$(call debian,linux-source-6.12 gcc-arm-linux-gnueabi gcc-arm-none-eabi libc6-dev-armel-cross flex bison bc cpio device-tree-compiler libssl-dev libelf-dev xz-utils gzip,building Linux)

@@ -26,9 +26,15 @@ CPU = {
 }
 
 
-def missing_tools():
-    """The tools that are not installed here; `make setup-arm` brings them."""
-    return [name for name in (COMPILER, EMULATOR) if shutil.which(name) is None]
+def missing_tools(*names):
+    """Which of the tools, else of all, are not installed here; `make setup-arm` brings them."""
+    return [name for name in names or (COMPILER, EMULATOR) if shutil.which(name) is None]
+
+
+def need_tools(*names):
+    """Ends with what to type where one of the tools, else of all, is not installed."""
+    if missing := missing_tools(*names):
+        raise SystemExit(f"Missing: {', '.join(missing)}. Type: make setup-arm")
 
 
 def compile(name, sources, flags, script):

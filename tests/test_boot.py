@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
+import os
 import resource
 import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 
 import pytest
@@ -17,7 +18,6 @@ from conftest import MMULAB, VERSATILEPB
 from conftest import mmulab as run_mmulab
 
 import mmulab
-from mmulab.boot import with_guesses
 from mmulab.cli import app
 from mmulab.command import status_of
 
@@ -126,14 +126,6 @@ def test_the_range_of_a_boot_is_what_the_changed_machines_give(tmp_path):
         every.append(alone.cycles)
     assert result.cycles_range == (min(every), max(every))
     assert min(every) < plain.cycles < max(every)
-
-
-def test_an_interrupted_boot_is_no_end_of_a_range(tmp_path):
-    machine = mmulab.Machine.load("ixp425")
-    result = mmulab.boot(program(tmp_path / "image"), machine)
-    cut = dataclasses.replace(result, data={**result.data, "reason": "interrupted", "cycles": 1})
-    with pytest.raises(KeyboardInterrupt):
-        with_guesses(result, machine, lambda other: cut)
 
 
 def test_a_boot_tells_of_guesses_and_shows_them_when_asked(tmp_path, capfd):
@@ -254,9 +246,8 @@ def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
     assert "undefined instruction at 0x00010000" in err
 
 
-@pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
-def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options):
-    forever = tmp_path / "image"
+def endless(path):
+    """An image that prints "on" and never ends."""
     words = [
         *put(0x8000, int.from_bytes(b"on\n\0", "little")),
         *constant(0, 4),
@@ -266,7 +257,41 @@ def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, optio
         0xE1A00000,
         0xEAFFFFFD,
     ]
-    forever.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    path.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    return path
+
+
+class Interrupting(mmulab.Transcript):
+    """A console that does what Ctrl-C does as soon as the guest prints."""
+
+    def write(self, data):
+        super().write(data)
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as at a terminal; a shell that starts jobs in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_is_an_exception_in_python_unless_a_console_is_given(tmp_path):
+    forever = endless(tmp_path / "image")
+    result = mmulab.boot(forever, "ixp425", console=Interrupting())
+    assert result.reason == "interrupted" and result.instructions > 0
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        mmulab.boot(forever, "ixp425")
+    timer.join()
+
+
+@pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
+def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options):
+    forever = endless(tmp_path / "image")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -302,3 +327,16 @@ def test_a_write_that_does_nothing_is_told_on_stderr_once(tmp_path):
     assert finished.status == 0
     assert finished.errors.count("MCR p15, 0, c15, c0, 0 is not modelled") == 1
     assert len(json.loads(finished.output)["notes"]) == 1
+
+
+def test_what_cannot_be_used_is_refused_before_the_run(tmp_path):
+    image = endless(tmp_path / "image")
+    notes = tmp_path / "notes"
+    notes.write_text("no list of symbols\n")
+    for option, path, told in (
+        ("--symbols", notes, "has no symbols"),
+        ("--timeline", tmp_path, "is a directory"),
+    ):
+        done = run_mmulab("boot", str(image), option, str(path))
+        assert (done.status, done.output) == (2, "")
+        assert f"{path}: {told}" in done.errors and done.errors.count("\n") == 1

@@ -57,3 +57,23 @@ def test_an_interval_is_that_of_student_and_that_of_a_ratio_has_the_errors_of_bo
     assert layouts.more([1, 2, 3], [2, 2, 2]) == "+0.0% \u00b1 124.1"
     # (4 / 2) * sqrt(0.62 ** 2 + 1.24 ** 2), in per cent
     assert layouts.more([3, 4, 5], [1, 2, 3]) == "+100.0% \u00b1 277.6"
+
+
+def test_what_is_not_built_is_told_with_the_command_that_builds_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(linux, "BUILT", tmp_path)
+    for name, command in {
+        "kernel": "make linux",
+        "kernel-multi": "make linux",
+        "kernel-smp": "make linux-smp",
+        "kernel-spaces-v4": "make linux-spaces",
+        "kernel-spaces-test": "make linux-spaces-test",
+        "kernel-plain-v4": "make -C guests/linux OUT=$PWD/build/linux plain",
+        "initrd-v4.cpio": "make linux",
+        "initrd-selftests.cpio": "make -C guests/linux OUT=$PWD/build/linux selftests",
+    }.items():
+        with pytest.raises(SystemExit) as ended:
+            linux.built(name)
+        assert str(ended.value) == f"{tmp_path / name} is not built. Type: {command}"
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel" / "Image").touch()
+    assert linux.built("kernel") == tmp_path / "kernel"

@@ -27,6 +27,8 @@ from generate_v7 import Generator7
 from instructions import V4, V4T, V5TE, V7
 
 import mmulab
+from mmulab.command import run_script
+from mmulab.limits import whole_number
 
 ARCHITECTURE = {
     "arm926ej-s": V5TE, "ixp425": V5TE, "at91rm9200": V4T, "sa1100": V4, "armv7a": V7,
@@ -283,9 +285,9 @@ def main():
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--show", type=int, default=3, help="differing cases to print")
     chosen = options.parse_args()
-    missing = oracle.missing_tools()
-    if missing:
-        raise SystemExit(f"Missing: {', '.join(missing)}. Type: make setup-arm")
+    whole_number("--cases", chosen.cases, 1)
+    whole_number("--seed", chosen.seed)
+    oracle.need_tools()
     shipped = mmulab.machine_names("system")
     machines = chosen.machine or [m for m in ARCHITECTURE if m in shipped or described(m) != m]
     share = -(-chosen.cases // len(machines))
@@ -330,4 +332,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -21,6 +21,8 @@ sys.path.insert(0, str(HERE))
 
 import run
 
+from mmulab.command import run_script
+
 TABLE = HERE / "checked.csv"
 COLUMNS = (
     "machine", "scheme", "load", "series", "seconds", "busy_seconds", "instructions", "reports", "tolerated",
@@ -143,4 +145,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -20,6 +20,8 @@ sys.path.insert(0, str(HERE))
 
 import run
 
+from mmulab.command import run_script
+
 TEXT = 0xC0008000  # where the first byte of Image runs
 RETURN = 0xE1A0F00E  # mov pc, lr
 RETURN_ZERO = (0xE3A00000, RETURN)
@@ -185,9 +187,10 @@ def experiment(name, machine, limit):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("name", nargs="*")
-    options.add_argument("-m", "--machine", default="arm926ej-s")
+    options.add_argument("-m", "--machine", default="arm926ej-s", choices=list(run.KERNEL))
     options.add_argument("--max-instructions", type=int, default=250_000_000)
     chosen = options.parse_args()
+    run.kernel(chosen.machine)
     print("| left out | function | called | guest ended with | checker | first report |")
     print("|---|---|---|---|---|---|")
     known = experiments(chosen.machine)
@@ -198,4 +201,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -31,6 +31,8 @@ sys.path.insert(0, str(HERE))
 import measure
 import run
 
+from mmulab.command import run_script
+
 CROSS = "arm-linux-gnueabi-"
 # The largest way of the machines' caches (32 KB in 32 ways): gaps up to that put a line into any set.
 WAY_BYTES = 1024
@@ -106,7 +108,7 @@ def link(kernel, image, seed):
 
 def link_layout(folder, image, layout):
     """Links a built kernel in the layout of a number."""
-    link(run.BUILT / folder, image, f"{folder} {layout}")
+    link(run.built(folder), image, f"{folder} {layout}")
 
 
 def folder_of(machine, kernel):
@@ -248,4 +250,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -20,6 +20,8 @@ sys.path.insert(0, str(HERE))
 
 import run
 
+from mmulab.command import run_script
+
 FCSE = ("fcse-guaranteed", "fcse-best-effort")
 ALL = (*FCSE, "fass")
 SHARED = ("fass-shared",)
@@ -157,4 +159,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

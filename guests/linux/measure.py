@@ -18,6 +18,8 @@ sys.path.insert(0, str(HERE))
 
 import run
 
+from mmulab.command import changes_of, run_script
+
 UNMODIFIED = "unmodified"
 HOPS = 400
 KERNELS = (UNMODIFIED, *run.SCHEMES)
@@ -55,7 +57,7 @@ def main():
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("benchmark", nargs="*", default=SET)
     chosen = options.parse_args()
-    settings = [setting.split("=", 1) for setting in chosen.set]
+    settings = changes_of(chosen.set)
     found = {}
     for kernel in KERNELS:
         print(f"{chosen.machine}, {kernel}", file=sys.stderr)
@@ -67,4 +69,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

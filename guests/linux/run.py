@@ -24,6 +24,8 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
+from mmulab.command import changes_of, run_script
+from mmulab.errors import Interrupted
 from mmulab.papers import tlb_migration_linux
 
 # The kernel of each machine. The one made for the ARM926EJ-S alone does not start on another core.
@@ -59,18 +61,35 @@ QEMU_SPACES = " address_spaces_whole_tlb"
 QEMU_OPTIONS = {"ixp425": " nohlt"}
 
 
+# What makes a file or a kernel's folder in `build/linux`: the first whose name it begins with.
+MADE_BY = {
+    "kernel-spaces-test": "make linux-spaces-test",
+    "kernel-spaces": "make linux-spaces",
+    "kernel-plain": "make -C guests/linux OUT=$PWD/build/linux plain",
+    "kernel-smp": "make linux-smp",
+    "virt.dtb": "make linux-smp",
+    "initrd-selftests": "make -C guests/linux OUT=$PWD/build/linux selftests",
+    "": "make linux",
+}
+
+
+def built(name):
+    """A file of the build, or a kernel's folder; ends with the command that makes it where it is not there."""
+    path = BUILT / name
+    if not (path / "Image" if name.startswith("kernel") else path).exists():
+        command = next(command for begin, command in MADE_BY.items() if name.startswith(begin))
+        raise SystemExit(f"{path} is not built. Type: {command}")
+    return path
+
+
 def kernel(machine, spaces=None):
     """The folder with the kernel for a machine; with a scheme, the one with address spaces."""
-    folder = BUILT / (WITH_SPACES if spaces else KERNEL)[machine]
-    if not (folder / "Image").exists():
-        target = "linux-spaces" if spaces else "linux-smp" if machine == SMP else "linux"
-        raise SystemExit(f"{folder} is not built. Type: make {target}")
-    return folder
+    return built((WITH_SPACES if spaces else KERNEL)[machine])
 
 
 def initrd(machine):
     """The initial RAM disk for a machine."""
-    return BUILT / INITRD.get(machine, "initrd.cpio")
+    return built(INITRD.get(machine, "initrd.cpio"))
 
 
 def command_line(command, spaces=None):
@@ -96,7 +115,7 @@ def ours(
 ):
     """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` is put before the kernel's
     command line."""
-    folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
+    folder = built(kernel_folder) if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine).with_changes(dict(settings))
     cores = described.get("cores")
     if machine == SMP and cores < 4:
@@ -104,7 +123,7 @@ def ours(
     return mmulab.boot(
         image or folder / "Image",
         described,
-        dtb=BUILT / DEVICE_TREE[described.get("board.kind")],
+        dtb=built(DEVICE_TREE[described.get("board.kind")]),
         initrd=options.pop("initrd", None) or initrd(machine),
         append=f"{extra} {command_line(command, spaces)}".strip(),
         symbols=folder / "vmlinux",
@@ -128,7 +147,8 @@ def qemu(
 
     QEMU puts a raw Image where this kernel does not run, so that it gets the zImage.
     """
-    folder = BUILT / kernel_folder if kernel_folder else kernel(machine, spaces)
+    oracle.need_tools(oracle.EMULATOR)
+    folder = built(kernel_folder) if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine)
     ram, cores = described.get("memory.size_bytes"), cores or described.get("cores")
     last = QEMU_OPTIONS.get(machine, "") + (QEMU_SPACES if spaces else "")
@@ -143,7 +163,7 @@ def qemu(
         oracle.EMULATOR, "-M", board(machine), "-cpu", oracle.CPU[machine], *several, "-m", str(ram >> 20),
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
-        "-dtb", str(BUILT / DEVICE_TREE[board(machine)]), "-initrd", str(initrd(machine)),
+        "-dtb", str(built(DEVICE_TREE[board(machine)])), "-initrd", str(initrd(machine)),
         "-append", f"{extra} {command_line(command, spaces)}{last}".strip(), *(["-icount", "shift=3,sleep=off"] if icount else []),
         *options,
     ]  # fmt: skip
@@ -202,13 +222,21 @@ def comparable(console):
     return [line for line in lines if not any(words in line for words in NO_PLACE)]
 
 
+class Shown(mmulab.Transcript):
+    """A console that is kept, and shown while the guest prints."""
+
+    def write(self, data):
+        super().write(data)
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
 def tell(result, counts, mark):
-    """Prints what a run printed, how it ended with what is counted, and its reports behind their marks; then ends with its status."""
-    print(result.console)
+    """Prints how a run ended with what is counted, and its reports behind their marks; then ends with its status."""
     print(f"{result.end}: {counts}")
     for report in result.reports:
         print(mark(report) + report["text"])
-    sys.exit(not result.succeeded)
+    sys.exit(Interrupted.exit_status if result.reason == "interrupted" else not result.succeeded)
 
 
 def main():
@@ -217,28 +245,37 @@ def main():
     options.add_argument("-m", "--machine")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("--spaces", choices=SCHEMES)
-    options.add_argument("--migration", metavar="off|thesis|safe")
+    options.add_argument("--migration", metavar="|".join(tlb_migration_linux.MODES))
     options.add_argument("--qemu", action="store_true")
     options.add_argument("--compare", action="store_true")
     options.add_argument("--check", action="store_true")
     options.add_argument("--max-instructions", type=int)
     chosen = options.parse_args()
     if chosen.migration and (chosen.spaces or chosen.qemu or chosen.compare):
-        raise SystemExit("--migration goes with none of --spaces, --qemu and --compare")
+        options.error("--migration goes with none of --spaces, --qemu and --compare")
+    # What else this kernel is told may follow the mode.
+    if chosen.migration and chosen.migration.split()[0] not in tlb_migration_linux.MODES:
+        options.error(f"--migration: choose from {', '.join(tlb_migration_linux.MODES)}")
+    machines = list(KERNEL)
+    if chosen.migration or chosen.spaces:
+        machines = list(tlb_migration_linux.MACHINES if chosen.migration else WITH_SPACES)
+    chosen.machine = chosen.machine or machines[0]
+    if chosen.machine not in machines:
+        options.error(f"no such kernel for {chosen.machine}: choose from {', '.join(machines)}")
+    settings = changes_of(chosen.set)
     if chosen.migration and not tlb_migration_linux.is_built():
         raise SystemExit(tlb_migration_linux.BUILD)
-    usual = tlb_migration_linux.MACHINES[0] if chosen.migration else "arm926ej-s"
-    chosen.machine = chosen.machine or usual
     if chosen.qemu:
         console, seconds = qemu(chosen.machine, chosen.command, spaces=chosen.spaces)
         print(console, f"{seconds:.1f} s")
         return
     if chosen.compare:
-        settings = dict(setting.split("=", 1) for setting in chosen.set)
         if chosen.machine == SMP:
             settings["board.timer_hz"] = QEMU_TIMER_HZ
-        ran = ours(chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings)
         cores = int(settings["cores"]) if "cores" in settings else None
+        print(f"Booting {chosen.machine}", file=sys.stderr)
+        ran = ours(chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings)
+        print("Booting QEMU", file=sys.stderr)
         there = qemu(chosen.machine, chosen.command, spaces=chosen.spaces, cores=cores)[0]
         here, there = comparable(ran.console), comparable(there)
         differences = list(
@@ -246,10 +283,11 @@ def main():
         )
         print("\n".join(differences) or f"{len(here)} lines, all the same")
         sys.exit(bool(differences))
-    settings = [setting.split("=", 1) for setting in chosen.set]
-    options = {"check": chosen.check, "max_instructions": chosen.max_instructions}
+    options = {
+        "check": chosen.check, "max_instructions": chosen.max_instructions, "console": Shown(),
+    }  # fmt: skip
     if chosen.migration:
-        machine = mmulab.Machine.load(chosen.machine).with_changes(dict(settings))
+        machine = mmulab.Machine.load(chosen.machine).with_changes(settings)
         result = tlb_migration_linux.boot(machine, chosen.migration, chosen.command, **options)
     else:
         result = ours(
@@ -264,4 +302,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -17,6 +17,8 @@ sys.path.insert(0, str(HERE))
 
 import run
 
+from mmulab.command import run_script
+
 TIMEOUT_SECONDS = 20
 # Also of each thread: those of glibc, 8 MB, are too many for 32 MB.
 STACK_KILOBYTES = 256
@@ -37,7 +39,7 @@ def boot(machine, scheme, names):
         command,
         spaces=scheme,
         kernel_folder=None if scheme else plain,
-        initrd=run.BUILT / "initrd-selftests.cpio",
+        initrd=run.built("initrd-selftests.cpio"),
     )
     if not result.succeeded:
         raise SystemExit(f"{machine}, {scheme}: {result.end}\n{result.console[-500:]}")
@@ -90,4 +92,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -18,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mmulab.command import run_script
+
 HERE = Path(__file__).resolve().parent
 BUILT = HERE.parent.parent / "build" / "linux"
 SOURCE = BUILT / "source"
@@ -149,9 +151,13 @@ def main():
     options.add_argument("series", choices=ALL)
     options.add_argument("what", choices=("begin", "export"))
     chosen = options.parse_args()
+    if not SOURCE.exists():
+        raise SystemExit(f"{SOURCE} is not there. Type: make linux")
     series = Series(chosen.series)
+    if chosen.what == "export" and not series.tree.exists():
+        raise SystemExit(f"{series.tree} is not there. Type: series.py {chosen.series} begin")
     {"begin": series.begin, "export": series.export}[chosen.what]()
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

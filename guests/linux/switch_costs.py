@@ -21,6 +21,8 @@ sys.path.insert(0, str(HERE))
 import layouts
 import run
 
+from mmulab.command import changes_of, run_script
+
 HOPS, REPETITIONS = 400, 5
 ALONE, RING = "3", "4"
 """The phases that `lat` begins."""
@@ -73,7 +75,9 @@ def main():
     options.add_argument("--layouts", type=int, default=0, help="as the build has it, if not given")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     chosen = options.parse_args()
-    settings = [setting.split("=", 1) for setting in chosen.set]
+    settings = changes_of(chosen.set)
+    for machine in chosen.machine or ["ixp425"]:
+        run.kernel(machine, run.SCHEMES[0])
     print("| machine | processes | scheme | whole | direct | refilled |", " | ".join(COLUMNS), "|")
     print("|---|---:|---|" + "---:|" * (3 + len(COLUMNS)))
     for machine in chosen.machine or ["ixp425"]:
@@ -102,4 +106,4 @@ def tell(machine, processes, scheme, program, words, settings, images):
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -15,6 +15,8 @@ import altair as alt
 import vl_convert
 
 import mmulab
+from mmulab import guests
+from mmulab.command import run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACKS = ["address space", "mode", "flushes"]
@@ -53,7 +55,7 @@ def main() -> None:
     ).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         timeline = Path(folder) / "timeline.json"
-        image = ROOT / "build/guests/microkernel-armv4.elf"
+        image = guests.image("microkernel-armv4")
         mmulab.boot(image, "sa1100", append="scheme=fass run=events", timeline=timeline)
         events = json.loads(timeline.read_text())["traceEvents"]
     names = {e["tid"]: e["args"]["name"] for e in events if e.get("name") == "thread_name"}
@@ -109,7 +111,8 @@ def main() -> None:
     )
     out = ROOT / "docs/images/fass-collision.svg"
     out.write_text(vl_convert.vegalite_to_svg(chart.to_dict()))
+    print(out.relative_to(ROOT))
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from pathlib import Path
 
 import mmulab
+from mmulab import guests
+from mmulab.command import run_script
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
 
-GUESTS = Path(__file__).resolve().parents[2] / "build" / "guests"
 QEMU = {"armv4": "sa1110", "armv5te": "arm926"}
 PROGRAMS = [
     "pingpong clients=20 rounds=1000",
@@ -55,7 +55,7 @@ def on_qemu(architecture: str, options: str) -> tuple[int, list[str]]:
     """Exit status and output on QEMU."""
     command = (
         f"qemu-system-arm -M versatilepb -cpu {QEMU[architecture]} -nographic -monitor none "
-        f"-semihosting -audiodev none,id=a -kernel {GUESTS}/microkernel-{architecture}.elf -append"
+        f"-semihosting -audiodev none,id=a -kernel {guests.image(f'microkernel-{architecture}')} -append"
     )
     done = subprocess.run([*command.split(), options], capture_output=True, timeout=300)
     return done.returncode, lines(done.stdout.decode(), measurements=False)
@@ -68,7 +68,7 @@ def compare(program: str, scheme: str) -> bool:
     reports = 0
     outputs = {}
     for machine, architecture in ARCHITECTURES.items():
-        image = GUESTS / f"microkernel-{architecture}.elf"
+        image = guests.image(f"microkernel-{architecture}")
         checked = mmulab.boot(image, machine, append=options, check=True)
         plain = mmulab.boot(image, machine, append=options)
         reports += len(checked.reports)
@@ -89,8 +89,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("program", nargs="*", help="only these")
     names = options.parse_args().program
-    for name in set(names) - {program.split()[0] for program in PROGRAMS}:
-        options.error(f"there is no program {name}")
+    known = {program.split()[0] for program in PROGRAMS}
+    for name in set(names) - known:
+        options.error(f"there is no program {name}: choose from {', '.join(sorted(known))}")
     programs = [p for p in PROGRAMS if not names or p.split()[0] in names]
     print("| program | scheme | status | reports | output | last line |")
     print("|---|---|---|---|---|---|")
@@ -104,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -13,13 +13,15 @@ import argparse
 import dataclasses
 import re
 import sys
-from pathlib import Path
 
 import mmulab
-from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
+from mmulab import guests
+from mmulab.command import run_script
+from mmulab.limits import whole_number
+from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
 
-GUESTS = Path(__file__).resolve().parents[2] / "build" / "guests"
 INSTRUCTIONS_PER_CALL = 200_000
+MAX_SEED = 2**32 - 1
 THUMB = ["at91rm9200", "ixp425", "arm926ej-s"]
 """Cores that have the Thumb state."""
 
@@ -39,7 +41,7 @@ def fuzz(machine: str, scheme: str, calls: int, seed: int) -> Fuzzed:
     """One run."""
     thumb = int(machine in THUMB)
     result = mmulab.boot(
-        GUESTS / f"microkernel-checked-{ARCHITECTURES[machine]}.elf",
+        guests.image(f"microkernel-checked-{ARCHITECTURES[machine]}"),
         machine,
         append=f"scheme={scheme} run=fuzz calls={calls} seed={seed} thumb={thumb}",
         check=True,
@@ -56,7 +58,9 @@ def fuzz(machine: str, scheme: str, calls: int, seed: int) -> Fuzzed:
 
 def main() -> None:
     """Runs what was asked for, else every scheme on two cores."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=500_000)
     parser.add_argument("--seed", type=int, default=1)
     everything = [
@@ -64,11 +68,14 @@ def main() -> None:
     ]
     parser.add_argument("runs", nargs="*", default=everything)
     asked = parser.parse_args()
+    runs = [machine_and_scheme(words) for words in asked.runs]
+    whole_number("--calls", asked.calls, 1)
+    whole_number("--seed", asked.seed, high=MAX_SEED)
     print("| machine | scheme | calls | spaces made | billion instructions | reports | wrong |")
     print("|---|---|---|---|---|---|---|")
     good = True
-    for run in asked.runs:
-        machine, scheme = run.split("/")
+    for machine, scheme in runs:
+        print(f"{machine}, {scheme}: {asked.calls:,} calls", file=sys.stderr)
         done = fuzz(machine, scheme, asked.calls, asked.seed)
         good &= not done.wrong
         print(
@@ -80,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -15,6 +15,8 @@ import re
 from pathlib import Path
 
 import mmulab
+from mmulab import guests
+from mmulab.command import run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = {"sa1100": "armv4", "ixp425": "armv5te", "arm926ej-s": "armv5te"}
@@ -111,7 +113,7 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
 def run(machine: str, scheme: str, program: str, mutant: str) -> mmulab.BootResult:
     """One run under the checker."""
     return mmulab.boot(
-        ROOT / f"build/guests/microkernel-{ARCHITECTURES[machine]}.elf",
+        guests.image(f"microkernel-{ARCHITECTURES[machine]}"),
         machine,
         append=f"scheme={scheme} {program} mutant={mutant}",
         check=True,
@@ -186,4 +188,4 @@ under `--check`, on `sa1100` and `ixp425`, until one of them shows it. Made by
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

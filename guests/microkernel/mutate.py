@@ -27,6 +27,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mmulab
+from mmulab import guests
+from mmulab.command import run_script
+from mmulab.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = Path("guests/microkernel/kernel")
@@ -217,7 +220,10 @@ def mutants_of(file: str) -> list[Mutant]:
 
 def chosen(mutants: list[Mutant], share: str) -> list[Mutant]:
     """The share of a fixed order that has nothing to do with where the lines are."""
-    part, parts = (int(number) for number in share.split("/"))
+    numbers = re.fullmatch(r"(\d+)/([1-9]\d*)", share)
+    if not numbers:
+        raise InputError(f"--share {share}: write a part and how many there are, as in 1/20")
+    part, parts = map(int, numbers.groups())
     order = sorted(mutants, key=lambda m: hashlib.sha256(repr(m).encode()).digest())
     return [m for i, m in enumerate(order) if i % parts == part % parts]
 
@@ -430,13 +436,16 @@ class Judge:
 
 def main() -> None:
     """Judges the share asked for; the status is 1 if fewer than 95% of them are killed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--share", default="1/1")
     parser.add_argument("--file", action="append", choices=FILES)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     every = [mutant for file in asked.file or FILES for mutant in mutants_of(file)]
     share = chosen(every, asked.share)
+    guests.image("microkernel-armv4")  # all kernels contain the programs that this builds
     before = asked.out.read_text().splitlines() if asked.out and asked.out.exists() else []
     judged = {}
     for line in before:
@@ -462,4 +471,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

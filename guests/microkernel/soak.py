@@ -11,18 +11,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from pathlib import Path
 
 import mmulab
-from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
-
-GUESTS = Path(__file__).resolve().parents[2] / "build" / "guests"
+from mmulab import guests
+from mmulab.command import run_script
+from mmulab.limits import whole_number
+from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
 
 
 def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
     """One run; True if nothing was wrong."""
+    print(f"{machine}, {scheme}: {operations:,} operations", file=sys.stderr)
     result = mmulab.boot(
-        GUESTS / f"microkernel-{ARCHITECTURES[machine]}.elf",
+        guests.image(f"microkernel-{ARCHITECTURES[machine]}"),
         machine,
         append=f"scheme={scheme} run=random operations={operations} {options}",
         check=True,
@@ -42,17 +43,21 @@ def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
 
 def main() -> None:
     """Runs what was asked for, else everything."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--options", default="spaces=40", help="of guests/bench/random.c")
     everything = [f"{machine}/{scheme}" for scheme in SCHEMES for machine in ARCHITECTURES]
     parser.add_argument("runs", nargs="*", default=everything)
     asked = parser.parse_args()
+    runs = [machine_and_scheme(words) for words in asked.runs]
+    whole_number("--operations", asked.operations, 1)
     print("| machine | scheme | operations | errors | reports | billion instructions |")
     print("|---|---|---|---|---|---|")
-    good = [soak(*run.split("/"), asked.operations, asked.options) for run in asked.runs]
+    good = [soak(*run, asked.operations, asked.options) for run in runs]
     sys.exit(not all(good))
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

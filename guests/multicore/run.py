@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
+from mmulab.command import run_script
 
 MACHINE = "cortex-a7"
 FLAGS = ["-mcpu=cortex-a7", "-marm", "-O1", "-Wno-parentheses"]
@@ -239,12 +240,16 @@ def main():
     options.add_argument("name", nargs="*", help="only these; or: measure [MACHINE]")
     wanted = options.parse_args().name
     if wanted[:1] == ["measure"]:
+        if len(wanted) > 2:
+            options.error("measure takes one machine")
+        oracle.need_tools(oracle.COMPILER)
         for name, figures in measure(*wanted[1:2]).items():
             title, unit, parts = FIGURES[name]
             print(title)
             for size, value in figures.items():
                 print(f"{size:10} {unit}{value / parts:10g}")
         return
+    oracle.need_tools()
     bad = 0
     jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
     jobs += [(bug.name, judge, bug) for bug in BUGS]
@@ -260,4 +265,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

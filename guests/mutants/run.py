@@ -1,6 +1,6 @@
 """Runs the mutants: each must be reported, with the right cause and place; its twin must be silent.
 
-    run.py [NAME...]          all, or those named; one line each, and a table at the end
+    run.py [NAME...]          all, or those named; one line each
 
 Exit status 1 if any does not come out as expected.
 """
@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
+from mmulab.command import run_script
 
 # Our machine: the number of CORE in machine.h, and the compiler's name of the core.
 CORES = {
@@ -164,8 +165,10 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("name", nargs="*", help="only these")
     names = options.parse_args().name
-    for name in set(names) - {mutant.name for mutant in MUTANTS}:
-        options.error(f"no mutant is called {name}; the README beside this file lists them")
+    known = [mutant.name for mutant in MUTANTS]
+    for name in set(names) - set(known):
+        options.error(f"no mutant is called {name}: choose from {', '.join(known)}")
+    oracle.need_tools(oracle.COMPILER)
     chosen = [m for m in MUTANTS if not names or m.name in names]
     available = mmulab.machine_names("system")
     bad = 0
@@ -180,9 +183,9 @@ def main():
                 wrong or "",
                 flush=True,
             )
-    print(f"{len(chosen)} mutants, {bad} wrong")
+    print(f"mutants: {len(chosen)}; wrong runs: {bad}")
     sys.exit(bad > 0)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -4,20 +4,17 @@ run.py            Markdown tables, as in docs/timing.md
 """
 
 import argparse
-import subprocess
-from pathlib import Path
 
 import mmulab
+from mmulab import guests
+from mmulab.command import run_script
 
-HERE = Path(__file__).resolve().parent
-GUESTS = HERE.parents[1] / "build" / "guests"
 MACHINES = ["sa1100", "at91rm9200", "arm926ej-s", "ixp425"]
 
 
 def program(machine):
     """The ELF of the timing program for a machine."""
-    subprocess.run(["make", "--silent", "-C", HERE], check=True)
-    return GUESTS / f"timing-{machine}.elf"
+    return guests.image(f"timing-{machine}")
 
 
 def measure(machine):
@@ -49,4 +46,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

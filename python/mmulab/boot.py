@@ -220,9 +220,10 @@ def boot(
     serial line. `check` turns the staleness checker on. `symbols` names the
     addresses of an image without symbols: an ELF file, or a list as of `nm`. With `guesses` the run is
     repeated for each other value that the machine's file gives for what it guesses. The run ends when the
-    guest does, at `max_instructions`, or with Ctrl-C, always with a result.
+    guest does, at `max_instructions`, or where the console says so.
 
-    Raises `MachineError`, `InputError`.
+    Raises `MachineError`, `InputError`; and `KeyboardInterrupt` on Ctrl-C, unless a `console` is given:
+    then the result says that it was interrupted.
     """
     if max_instructions is not None:
         whole_number("max_instructions", max_instructions, 1)
@@ -258,6 +259,8 @@ def boot(
     data["guesses"] = []
     text = console.text if isinstance(console, Transcript) else transcript.text
     result = BootResult(data, text, seconds)
+    if console is None and result.reason == "interrupted":
+        raise KeyboardInterrupt
     if not guesses:
         return result
     again = functools.partial(
@@ -280,8 +283,7 @@ def with_guesses(
 ) -> BootResult:
     """The result with what each other value of the machine's guesses makes of its cycles.
 
-    `again` boots the same on another machine; `progress` is told how many boots are done. Raises
-    `KeyboardInterrupt` where one of them was interrupted: its cycles are no result.
+    `again` boots the same on another machine; `progress` is told how many boots are done.
     """
     others = machine.alternatives()
     rows = []
@@ -289,8 +291,6 @@ def with_guesses(
         if progress:
             progress(done, len(others))
         run = again(other)
-        if run.reason == "interrupted":
-            raise KeyboardInterrupt
         rows.append(
             {"set": dict(other.changes), "instructions": run.instructions, "cycles": run.cycles}
         )

@@ -690,6 +690,7 @@ def boot(
     )
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
     chosen = machines_of([machine], set_)[0]
+    files.check_writable(timeline)
     if gdb is not None:
         note(f"waiting for gdb on port {gdb} of this computer")
     again = functools.partial(

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import pyarrow as pa
 import typer
@@ -27,6 +27,9 @@ EXIT_STATUS = (
     "bad input; 130 interrupted. `record` and `run` end with the status of the program that they "
     "recorded (128+N where signal N ended it)."
 )
+
+BROKEN_PIPE_STATUS = 128 + 13
+"""What a shell says of a program that SIGPIPE ended."""
 
 # What stands after PROGRAM is the program's, options included.
 TAKES_A_PROGRAM = {"allow_interspersed_args": False}
@@ -267,28 +270,53 @@ def _paragraphs(function: Callable[..., Any]) -> str:
 
 def status_of(app: typer.Typer, arguments: list[str]) -> int:
     """Runs a command line and gives its exit status; errors go to stderr, one line each."""
+
+    def job() -> object:
+        return app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+
     try:
-        status = app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
-        return status if isinstance(status, int) else 0
+        return _ended(job, "mmulab")
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)  # none where an option lacks its value
         command = [word for word in arguments[:1] if not word.startswith("-")]
         path = context.command_path if context else " ".join(["mmulab", *command])
         message = " ".join(error.format_message().replace("Value error, ", "").split())
         return _fail(f"{message.rstrip('.')}; `{path} --help` shows how", 2)
+
+
+def run_script(main: Callable[[], None]) -> NoReturn:
+    """Runs the main function of a script beside a guest, and ends the process as the commands end."""
+
+    def job() -> int:
+        try:
+            main()
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read our output has seen enough
+            output.stop_writing()
+            return BROKEN_PIPE_STATUS
+        return 0
+
+    sys.exit(_ended(job, Path(sys.argv[0]).name))
+
+
+def _ended(job: Callable[[], object], name: str) -> int:
+    """The exit status of a job; what goes wrong is one line on stderr that begins with a name."""
+    try:
+        status = job()
+        return status if isinstance(status, int) else 0
     except MmulabError as error:
-        return _fail(str(error), error.exit_status)
+        return _fail(str(error), error.exit_status, name)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail(str(Interrupted()), Interrupted.exit_status)
+        return _fail(str(Interrupted()), Interrupted.exit_status, name)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1)
+        return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1, name)
 
 
-def _fail(message: str, status: int) -> int:
+def _fail(message: str, status: int, name: str = "mmulab") -> int:
     """One line on stderr, without the number that Rust adds to what the system says."""
     words = re.sub(r" \(os error \d+\)", "", message).split()
-    print(f"mmulab: {' '.join(words)}", file=sys.stderr)
+    print(f"{name}: {' '.join(words)}", file=sys.stderr)
     return status
 
 

@@ -109,7 +109,7 @@ def write(content: bytes, output: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        _stop_writing()
+        stop_writing()
 
 
 @contextmanager
@@ -124,10 +124,10 @@ def writing(path: Path | None) -> Iterator[Callable[[bytes], object]]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        _stop_writing()
+        stop_writing()
 
 
-def _stop_writing() -> None:
+def stop_writing() -> None:
     """Whoever read our output has seen enough. Python would complain again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

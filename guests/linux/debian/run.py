@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE.parent.parent))
 import oracle
 
 import mmulab
+from mmulab.command import changes_of, run_script
 
 # By its path, since several folders have a module of this name.
 _spec = importlib.util.spec_from_file_location("linux_run", HERE.parent / "run.py")
@@ -78,6 +79,7 @@ def ours(command="true", first_process="busybox", settings=(), **options):
 
 def qemu(command="true", first_process="busybox", cores=4, timeout=600):
     """Boots on QEMU; gives the console, and the processor seconds that it took."""
+    oracle.need_tools(oracle.EMULATOR)
     words = [
         oracle.EMULATOR, "-M", "virt", "-cpu", oracle.CPU[MACHINE], "-smp", str(cores),
         "-m", str(RAM_BYTES >> 20), "-display", "none", "-monitor", "none", "-serial", "stdio",
@@ -132,7 +134,9 @@ def is_known(report):
 def compare(command="true", first_process="busybox"):
     """Boots on one core of both; gives the lines that differ, as a diff, and the number of all."""
     settings = {"cores": 1, "board.timer_hz": linux.QEMU_TIMER_HZ}
+    print(f"Booting {MACHINE}", file=sys.stderr)
     here = comparable(ours(command, first_process, settings).console)
+    print("Booting QEMU", file=sys.stderr)
     there = comparable(qemu(command, first_process, cores=1)[0])
     return list(difflib.unified_diff(there, here, "QEMU", MACHINE, lineterm="", n=0)), len(here)
 
@@ -149,7 +153,7 @@ def main():
     options.add_argument("--check", action="store_true")
     options.add_argument("--max-instructions", type=int)
     chosen = options.parse_args()
-    settings = dict(setting.split("=", 1) for setting in chosen.set)
+    settings = changes_of(chosen.set)
     first_process = chosen.first or "programs"
     if chosen.qemu:
         console, seconds = qemu(chosen.command, first_process, int(settings.get("cores", 4)))
@@ -166,6 +170,7 @@ def main():
         settings,
         check=chosen.check,
         max_instructions=chosen.max_instructions,
+        console=linux.Shown(),
     )
     linux.tell(
         result,
@@ -177,4 +182,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -8,6 +8,7 @@ from typing import Any
 
 import mmulab
 from mmulab import guests
+from mmulab.errors import MmulabError
 from mmulab.papers import Run
 
 KERNELS = {
@@ -54,7 +55,7 @@ def inputs() -> list[Path]:
 def boot(machine: str, scheme: str, command: str) -> str:
     """Runs a command of the guest's shell under a scheme, and gives what it printed.
 
-    Raises `RuntimeError` where it fails: these programs check themselves.
+    Raises `MmulabError` where it fails: these programs check themselves.
     """
     built = folder()
     assert built is not None
@@ -67,7 +68,7 @@ def boot(machine: str, scheme: str, command: str) -> str:
         append=f'console=ttyAMA0 address_spaces={scheme} mmulab.run="{command}"',
     )
     if result.exit != 0:
-        raise RuntimeError(f"{machine}, {scheme}: {command} failed: {result.console[-300:]}")
+        raise MmulabError(f"{machine}, {scheme}: {command} failed: {result.console[-300:]}")
     return result.console
 
 

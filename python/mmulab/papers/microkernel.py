@@ -21,6 +21,17 @@ LAP_PHASE = "measured"
 SCHEMES = ["flush", "fass", "fass_shared", "fcse_guaranteed", "fcse_best_effort"]
 
 
+def machine_and_scheme(words: str) -> tuple[str, str]:
+    """Both of a run that is named as "sa1100/fass"; raises `InputError` where one is not known."""
+    machine, _, scheme = words.partition("/")
+    if machine not in ARCHITECTURES or scheme not in SCHEMES:
+        raise InputError(
+            f"{words}: name a run as sa1100/fass; machines: {', '.join(ARCHITECTURES)}; "
+            f"schemes: {', '.join(SCHEMES)}"
+        )
+    return machine, scheme
+
+
 @dataclasses.dataclass(frozen=True)
 class Guest:
     """One finished run."""

@@ -16,6 +16,8 @@ from statistics import mean, stdev
 import pyarrow as pa
 
 import mmulab
+from mmulab.boot import Console
+from mmulab.errors import MmulabError
 from mmulab.papers import Claim, Published, Run, about, linux, published_table, wrong_parts
 
 PAPER = "tlb_migration_2018"
@@ -113,6 +115,7 @@ def boot(
     coprocessor: str = COPROCESSOR,
     check: bool = False,
     max_instructions: int | None = None,
+    console: Console | None = None,
 ) -> mmulab.BootResult:
     """Runs a command of the guest's shell; `mode` is the value of `tlb_migration=` with what else the kernel is told."""
     folder = built()
@@ -126,15 +129,16 @@ def boot(
         symbols=folder / SYMBOLS,
         check=check,
         max_instructions=max_instructions,
+        console=console,
     )
 
 
 def printed(run: Run, name: str, mode: str, command: str) -> str:
-    """What the command prints; raises `RuntimeError` where it fails, since these programs check themselves."""
+    """What the command prints; raises `MmulabError` where it fails, since these programs check themselves."""
     run.progress(f"Linux, tlb_migration={mode}, on {name}: {command}")
     result = boot(run.machine(name), mode, command)
     if result.exit != 0:
-        raise RuntimeError(f"{name}, {mode}: {command} failed: {result.console[-300:]}")
+        raise MmulabError(f"{name}, {mode}: {command} failed: {result.console[-300:]}")
     return result.console
 
 

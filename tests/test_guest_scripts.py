@@ -1,0 +1,75 @@
+"""The scripts beside the guests: what they say to somebody who mistypes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GUESTS = Path(__file__).resolve().parents[1] / "guests"
+
+MISTAKES = [
+    ("linux/run.py -m sa110", "sa110: choose from arm926ej-s"),
+    ("linux/run.py -m cortex-a7 --spaces fass", "cortex-a7: choose from arm926ej-s"),
+    ("linux/run.py -m sa1100 --migration safe", "sa1100: choose from gem5-vexpress"),
+    ("linux/run.py --migration save", "--migration: choose from off, thesis, safe"),
+    ("linux/run.py --set cores", "--set cores: write PATH=VALUE"),
+    ("linux/debian/run.py --set cores", "--set cores: write PATH=VALUE"),
+    ("linux/flushes.py -m sa110", "invalid choice: 'sa110'"),
+    ("microkernel/fuzz.py sa1100", "sa1100: name a run as sa1100/fass"),
+    ("microkernel/fuzz.py --calls 0 sa1100/fass", "--calls: 0 is no whole number from 1"),
+    ("microkernel/soak.py sa1100/fas", "sa1100/fas: name a run as sa1100/fass; machines: sa1100"),
+    ("microkernel/mutate.py --share 3", "--share 3: write a part and how many there are"),
+    ("multicore/run.py measure cortex-a8", "'cortex-a8'"),
+    ("conformance/run.py --cases 0", "--cases: 0 is no whole number from 1"),
+]
+
+
+@pytest.mark.parametrize("words, told", MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_told_in_one_line_with_status_2(words, told):
+    script, *arguments = words.split()
+    done = subprocess.run(
+        [sys.executable, GUESTS / script, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(("usage:", " "))]
+    assert done.returncode == 2 and not done.stdout
+    assert len(lines) == 1 and told in lines[0], done.stderr
+
+
+def test_an_interrupt_ends_a_script_in_one_line():
+    with subprocess.Popen(
+        [sys.executable, GUESTS / "multicore" / "run.py"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stdout and process.stderr
+        assert process.stdout.readline().startswith("ok")
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr.read() == "run.py: interrupted; nothing was written\n"
+
+
+def test_a_reader_that_has_seen_enough_ends_a_script_silently():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, GUESTS / "linux" / "leave_out.py", "--list"],
+        stdin=subprocess.DEVNULL,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
