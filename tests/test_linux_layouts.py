@@ -6,7 +6,7 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -57,6 +57,15 @@ def test_an_interval_is_that_of_student_and_that_of_a_ratio_has_the_errors_of_bo
     assert layouts.more([1, 2, 3], [2, 2, 2]) == "+0.0% \u00b1 124.1"
     # (4 / 2) * sqrt(0.62 ** 2 + 1.24 ** 2), in per cent
     assert layouts.more([3, 4, 5], [1, 2, 3]) == "+100.0% \u00b1 277.6"
+
+
+def test_a_guest_that_fails_is_told_in_one_line():
+    console = "[    0.1] Run /init\r\n\r\nlat ctx: 2 to 96 processes\r\nmmulab: exit status 2\r\n"
+    result = SimpleNamespace(end="the guest ended with status 2", console=console)
+    assert str(linux.failure("ixp425, off", result)) == (
+        "ixp425, off: the guest ended with status 2; the guest said: "
+        "lat ctx: 2 to 96 processes / mmulab: exit status 2"
+    )
 
 
 def test_what_is_not_built_is_told_with_the_command_that_builds_it(tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ def check(machine, scheme, load):
     """One run, as a row. A load that fails is an error, since its programs check themselves."""
     result = run.ours(machine, command_of(machine, scheme, load), spaces=scheme, check=True)
     if result.exit != 0:
-        raise SystemExit(f"{machine}, {scheme}, {load}: {result.end}\n{result.console[-500:]}")
+        raise run.failure(f"{machine}, {scheme}, {load}", result)
     for report in result.reports:
         print("tolerated: " * run.is_tolerated(report) + report["text"], file=sys.stderr)
     clock_hz = result.data["clock_hz"]

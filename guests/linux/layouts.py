@@ -130,9 +130,7 @@ def sample(machine, kernel, layout, image):
         kernel_folder=folder_of(machine, kernel),
     )
     if not result.succeeded:
-        raise SystemExit(
-            f"{machine}, {kernel}, layout {layout}: {result.end}\n{result.console[-500:]}"
-        )
+        raise run.failure(f"{machine}, {kernel}, layout {layout}", result)
     rows = []
     for said in result.console.replace("\r", "").split("\n== ")[1:]:
         for benchmark, value, unit in measure.RESULT.findall(said):

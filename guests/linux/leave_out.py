@@ -75,7 +75,7 @@ def wake_ups(result):
     """Average and most, in microseconds, of cyclictest."""
     found = re.search(r"Avg: *(\d+) Max: *(\d+)", result.console)
     if not found or result.exit != 0:
-        raise SystemExit(f"cyclictest: {result.end}\n{result.console[-500:]}")
+        raise run.failure("cyclictest", result)
     return [int(time) for time in found.groups()]
 
 
@@ -132,13 +132,15 @@ def try_without(name, scheme, usual):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("name", nargs="*", choices=[[], *NAMES])
+    options.add_argument("name", nargs="*", help="only these; --list shows all")
     options.add_argument("--list", action="store_true")
     options.add_argument("--jobs", type=int, default=1)
     chosen = options.parse_args()
     if chosen.list:
         print("\n".join(NAMES))
         return
+    if unknown := [name for name in chosen.name if name not in NAMES]:
+        options.error(f"{unknown[0]}: choose from {', '.join(NAMES)}")
     names = chosen.name or list(NAMES)
     machines = {ELSEWHERE.get(name, MACHINE) for name in names}
     with ThreadPoolExecutor(chosen.jobs) as pool:

@@ -43,7 +43,7 @@ def measure(machine, kernel, benchmarks, repeat=1, settings=()):
         settings=settings,
     )
     if not result.succeeded:
-        raise SystemExit(f"{machine}, {kernel}: {result.end}\n{result.console[-500:]}")
+        raise run.failure(f"{machine}, {kernel}", result)
     found = {}
     for name, value, unit in RESULT.findall(result.console):
         found.setdefault(f"{name}, {unit}", []).append(float(value))

@@ -222,6 +222,13 @@ def comparable(console):
     return [line for line in lines if not any(words in line for words in NO_PLACE)]
 
 
+def failure(where, result):
+    """What ends a script whose guest failed: how the run ended and what programs said last, in one line."""
+    lines = [line for line in result.console.replace("\r", "").splitlines() if line]
+    said = [line for line in lines if not line.startswith("[")] or lines
+    return SystemExit(f"{where}: {result.end}; the guest said: {' / '.join(said[-3:])}")
+
+
 class Shown(mmulab.Transcript):
     """A console that is kept, and shown while the guest prints."""
 

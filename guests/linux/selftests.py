@@ -22,6 +22,8 @@ from mmulab.command import run_script
 TIMEOUT_SECONDS = 20
 # Also of each thread: those of glibc, 8 MB, are too many for 32 MB.
 STACK_KILOBYTES = 256
+NOT_FOUND = 127
+"""What the guest's shell says of a program that is not there."""
 PART = re.compile(r"^selftest (\S+) begins\n(.*?)^selftest \1 status (\d+)\n", re.M | re.S)
 POINT = re.compile(r"^\s*(ok|not ok)\b(?:.*# (SKIP))?", re.M)
 
@@ -42,7 +44,7 @@ def boot(machine, scheme, names):
         initrd=run.built("initrd-selftests.cpio"),
     )
     if not result.succeeded:
-        raise SystemExit(f"{machine}, {scheme}: {result.end}\n{result.console[-500:]}")
+        raise run.failure(f"{machine}, {scheme or 'unmodified'}", result)
     console = result.console.replace("\r", "")
     return {name: (said, int(status)) for name, said, status in PART.findall(console)}
 
@@ -74,6 +76,10 @@ def main():
     options.add_argument("test", nargs="*")
     chosen = options.parse_args()
     usual = boot(chosen.machine, None, chosen.test)
+    if missing := [name for name, (_, status) in usual.items() if status == NOT_FOUND]:
+        options.error(
+            f"no test is called {missing[0]}: SELFTESTS in guests/linux/Makefile lists them"
+        )
     print(f"unmodified: {counts(usual)}", flush=True)
     differ = 0
     for scheme in chosen.spaces or run.SCHEMES:

@@ -51,7 +51,7 @@ def costs(machine, scheme, program, processes, settings=(), image=None):
         image=image,
     )
     if not result.succeeded:
-        raise SystemExit(f"{machine}, {scheme}: {result.end}\n{result.console[-500:]}")
+        raise run.failure(f"{machine}, {scheme}", result)
     rounds = max(HOPS // processes, 10)
     hops = (1 + REPETITIONS * rounds) * processes
     causes = {phase["name"]: phase["causes"] for phase in result.data["phases"]}
