@@ -60,6 +60,7 @@ KERNEL_SAYS = re.compile(
 
 def boot(scheme, name="nothing", machine=MACHINE, command=COMMAND):
     """One run."""
+    print(f"{machine}, {scheme}, without {name}", file=sys.stderr)
     return run.ours(
         machine,
         command,
@@ -142,16 +143,10 @@ def main():
     if unknown := [name for name in chosen.name if name not in NAMES]:
         options.error(f"{unknown[0]}: choose from {', '.join(NAMES)}")
     names = chosen.name or list(NAMES)
-    machines = {ELSEWHERE.get(name, MACHINE) for name in names}
+    cases = [(name, scheme) for name in names for scheme in NAMES[name]]
+    pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        pairs = [
-            (scheme, machine)
-            for machine in sorted(machines)
-            for scheme in (*ALL, *SHARED)
-            if machine == MACHINE or scheme == "fcse-best-effort"
-        ]
         usual = dict(zip(pairs, pool.map(usual_of, *zip(*pairs, strict=True)), strict=True))
-        cases = [(name, scheme) for name in names for scheme in NAMES[name]]
         found = pool.map(lambda case: try_without(*case, usual), cases)
         print("| left out | scheme | noticed by |")
         print("|---|---|---|")
