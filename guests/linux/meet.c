@@ -214,19 +214,25 @@ static uint32_t now_ns(void)
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* The same while another, which must not wait, writes its memory whenever a timer wakes it: also in the
- * middle of a switch. It sleeps four times as long as it and the switches to it take, so that others get on. */
-static void woken(void)
+/* From here on this process does not wait for others. */
+static void be_urgent(void)
 {
-    struct timespec period = {.tv_nsec = 150000};
     struct sched_param priority = {.sched_priority = 50};
-    uint32_t round = 0;
-    uint32_t woke = now_ns();
 
     if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority))
         fail("sched_setscheduler");
+}
+
+/* The same while another writes its memory whenever a timer wakes it: also in the middle of a switch. It sleeps four
+ * times as long as it and the switches to it take, so that others get on. */
+static void woken(void)
+{
+    struct timespec period = {.tv_nsec = 150000};
+    uint32_t woke = now_ns();
+
+    be_urgent();
     worker = MOST;
-    for (;; round++) {
+    for (uint32_t round = 0;; round++) {
         for (int word = 0; word < WORDS; word += 8) {
             if (round)
                 expect("memory of one that is woken", mine + word, worker * 0x10000 + round - 1);
@@ -241,21 +247,126 @@ static void woken(void)
     }
 }
 
-static void while_woken(void)
+static pid_t start(void (*part)(void))
 {
     pid_t child = fork();
-    int status;
 
     if (child < 0)
         fail("fork");
     if (!child)
-        woken();
-    in_turns(3, 100, over_others_turn);
+        part();
+    return child;
+}
+
+/* Ends one that does not end by itself. */
+static void end(pid_t child)
+{
+    int status;
+
     kill(child, SIGKILL);
     if (waitpid(child, &status, 0) != child)
         fail("wait");
     if (!WIFSIGNALED(status))
         wrong("process that is woken", 0, status, SIGKILL);
+}
+
+static void while_woken(void)
+{
+    pid_t child = start(woken);
+
+    in_turns(3, 100, over_others_turn);
+    end(child);
+}
+
+/* And while processes end in the middle of a switch of others: each is woken once, for that. */
+static void end_often(void)
+{
+    for (uint32_t round = 0;; round++) {
+        struct timespec while_others_switch = {.tv_nsec = 200000 + round % 16 * 50000};
+        pid_t child = fork();
+
+        if (child < 0)
+            fail("fork");
+        if (!child) {
+            be_urgent();
+            nanosleep(&while_others_switch, 0);
+            _exit(0);
+        }
+        wait_for(child, "process that ends while others switch");
+    }
+}
+
+static void while_ending(void)
+{
+    pid_t child = start(end_often);
+
+    in_turns(3, 100, over_others_turn);
+    end(child);
+}
+
+/* ---- tables that go while another uses the same addresses --------------------------------------- */
+
+enum { TABLES_AT_PLACE = 64, OF_BOTH = 4, STEP = ((2 << 20) + PAGE) / 4 };
+
+static int about_to_end[2];
+
+static volatile uint32_t *map_tables(int tables)
+{
+    return map_at(PLACE, tables * STEP / WORDS, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+}
+
+static void read_tables(const volatile uint32_t *at, int tables, uint32_t word)
+{
+    for (int table = 0; at && table < tables; table++)
+        expect("memory where another's tables go", at + table * STEP, word);
+}
+
+/* It is told when another is about to end, and reads a little later each time: also between the moment in which
+ * the other's tables go and that in which its TLB entries do. */
+static void read_while_ending(void)
+{
+    volatile uint32_t *at = map_tables(OF_BOTH);
+    struct timespec delay = {.tv_nsec = 1500000};
+    char byte;
+
+    for (int table = 0; at && table < OF_BOTH; table++)
+        at[table * STEP] = MOST;
+    be_urgent();
+    for (;; delay.tv_nsec += delay.tv_nsec / 25) {
+        if (read(about_to_end[0], &byte, 1) != 1)
+            fail("about to end");
+        nanosleep(&delay, 0);
+        read_tables(at, OF_BOTH, MOST);
+    }
+}
+
+static void tables_go_meanwhile(void)
+{
+    pid_t reader;
+    char byte = 0;
+
+    if (pipe(about_to_end))
+        fail("pipe");
+    reader = start(read_while_ending);
+    for (int round = 0; round < 32; round++) {
+        pid_t child = fork();
+
+        if (child < 0)
+            fail("fork");
+        if (!child) {
+            volatile uint32_t *at = map_tables(TABLES_AT_PLACE);
+            read_tables(at, TABLES_AT_PLACE, 0);
+            read_tables(at, OF_BOTH, 0);
+            if (write(about_to_end[1], &byte, 1) != 1)
+                fail("about to end");
+            _exit(0);
+        }
+        wait_for(child, "process that ends with its tables");
+    }
+    end(reader);
+    close(about_to_end[0]);
+    close(about_to_end[1]);
 }
 
 /* ---- a file, read by mapping and written by others -------------------------------------------- */
@@ -559,7 +670,8 @@ static const struct {
 } parts[] = {
     {"same_place", same_place},         {"tables_go", tables_go},       {"over_others", over_others},
     {"over_others_again", over_others_again},
-    {"while_woken", while_woken},
+    {"while_woken", while_woken},       {"while_ending", while_ending},
+    {"tables_go_meanwhile", tables_go_meanwhile},
     {"file_of_others", file_of_others}, {"traced_share", traced_share}, {"same_file", same_file},
     {"unlike", unlike},                 {"unlike_lines", unlike_lines},
     {"beside", beside},                 {"not_inherited", not_inherited},

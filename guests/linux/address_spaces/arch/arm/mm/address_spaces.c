@@ -316,13 +316,14 @@ static void flush_and_load(struct mm_struct *mm)
 		preempt_disable();
 		end_flush(flush);
 		preemptible = NULL;
-		/* If no space has run meanwhile. */
-		is_flushed = space_loaded == loaded && !space_may_have_lines(loaded);
+		is_flushed = true;
 	}
 	preempt_disable();
-	/* Another thread of this space may have had it loaded. */
+	/* Not if the switch back to it, or another of its threads, has loaded it meanwhile. */
 	if (mm->context.switch_pending) {
 		mm->context.switch_pending = 0;
+		/* A switch to another space would have been followed by one of these. */
+		WARN_ON_ONCE(space_loaded != loaded);
 		if (!is_flushed)
 			fcse_flush_if_needed(mm);
 		fcse_load(mm);

@@ -45,7 +45,7 @@ struct domain {
 
 /* Together, since a domain is recycled with a cache that has little of all this. */
 struct slot {
-	const void *holder;	/* the space or region whose lines may be at these MVAs */
+	const void *holder;	/* the space or region whose lines and TLB entries may be here */
 	u16 next;
 	u8 domain;		/* 0: the slot is empty */
 };
@@ -113,12 +113,18 @@ static bool is_of_pid(struct mm_struct *mm, unsigned int slot)
 	return (slot << PGDIR_SHIFT) >> PID_SHIFT == mm->context.pid >> PID_SHIFT;
 }
 
+/* Whether TLB entries of another space, or of a region, may be in a slot: of whoever had it last. */
+static bool has_entries_of_other(const void *holder, unsigned int slot)
+{
+	return slots[slot].holder && slots[slot].holder != holder;
+}
+
 /* Whether lines of another space, or of a region, may be at the MVAs of a slot. */
 static bool has_lines_of_other(const void *holder, unsigned int slot)
 {
 	const void *other = slots[slot].holder;
 
-	return other && other != holder &&
+	return has_entries_of_other(holder, slot) &&
 	       (is_region(other) || space_may_have_lines((struct mm_struct *)other));
 }
 
@@ -142,9 +148,10 @@ bool fass_put(unsigned int slot, unsigned int domain, pmdval_t first, pmdval_t s
 	flush_pmd_entry(entry);
 	/*
 	 * A walk fills the TLB before the domain is checked (ARM DDI 0100I, B4.3), so that an access
-	 * to another's slot leaves an entry even though it faults.
+	 * to another's slot leaves an entry even though it faults. Entries are left, too, of one whose
+	 * table went: it may be preempted before it invalidates them.
 	 */
-	if (was_valid)
+	if (has_entries_of_other(holder, slot))
 		local_flush_tlb_all();
 	slots[slot].holder = holder;
 	slots[slot].domain = domain;
