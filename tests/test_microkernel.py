@@ -60,6 +60,17 @@ def test_an_option_that_is_none_is_refused(options, said):
     assert result.exit == 2 and said in result.console
 
 
+def test_each_option_that_a_program_reads_is_allowed_and_no_other():
+    bench = ROOT / "guests" / "bench"
+    allowed = re.findall(r'\{ "\w+", (\w+), "(.*?)" \}', (bench / "main.c").read_text())
+    for file in bench.glob("*.c"):
+        source = file.read_text()
+        own = [words for name, words in allowed if re.search(rf"^u32 {name}\(void\)", source, re.M)]
+        if own and not file.stem.startswith("calls"):  # asks for the scheme, which all may be told
+            read = set(re.findall(r'\boption(?:_number)?\("(\w+)"', source))
+            assert read == {word.split("=")[0] for words in own for word in words.split()}, file
+
+
 def test_an_image_for_a_later_architecture_is_noted():
     def notes(architecture, machine):
         image = GUESTS / f"microkernel-{architecture}.elf"

@@ -64,7 +64,7 @@ static const struct {
 	program *run;
 	const char *options;
 } programs[] = {
-	{ "pingpong", pingpong, "clients rounds lines " },
+	{ "pingpong", pingpong, "clients rounds lines seed " },
 	{ "extreme", extreme, "processes pages laps mapping=private mapping=shared " },
 	{ "ring", ring, "processes kilobytes rounds array=low array=apart array=same " },
 	{ "storm", storm, "groups loops " },

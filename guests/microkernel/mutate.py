@@ -466,7 +466,7 @@ def main() -> None:
             counts[verdict] = counts.get(verdict, 0) + 1
     alive, dead = counts.get("survived", 0), counts.get("killed", 0)
     print(f"{len(every):,} mutants, of which {len(share):,} were tried: {counts}")
-    print(f"{100 * dead / max(1, dead + alive):.1f}% killed")
+    print(f"{100 * dead / (dead + alive):.1f}% killed" if dead + alive else "none counts")
     sys.exit(dead < 0.95 * (dead + alive))
 
 
