@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import mmulab
+from mmulab.command import directory
 from mmulab.output import note, progress
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -296,27 +297,48 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(PROGRAMS))
-    parser.add_argument("--dir", type=Path, default=Path("results/validate"))
-    parser.add_argument("--machine", type=Path, help="a machine that mmulab calibrate wrote here")
+    names = ", ".join(map(repr, PROGRAMS))
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=names)
     parser.add_argument(
-        "--runs", type=int, default=15, help="by turns; the quartiles want 4 or more"
+        "--dir",
+        type=Path,
+        default=Path("results/validate"),
+        help="results, inputs and traces (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--machine", metavar="FILE", help="a machine that mmulab calibrate wrote here"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=15, help="by turns, 4 or more for quartiles (default: 15)"
     )
     asked = parser.parse_args()
     unknown = set(asked.programs) - set(PROGRAMS)
     if unknown:
-        parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
-    folder = asked.dir.resolve()
-    prepare(folder)
-    file = asked.machine or calibrated(folder / "this-computer")
-    machine = mmulab.Machine.load(str(file))
+        parser.error(f"no program {', '.join(map(repr, sorted(unknown)))}; there are {names}")
+    if asked.runs < 4:
+        parser.error(f"--runs {asked.runs}: 4 at least, for quartiles")
+    programs = asked.programs or list(PROGRAMS)
+    try:
+        validate(programs, asked.dir.resolve(), asked.machine, asked.runs)
+    except mmulab.MmulabError as error:
+        sys.exit(f"validate.py: {error}")
+
+
+def validate(programs: list[str], folder: Path, machine_file: str | None, runs: int) -> None:
+    """Compares the programs, keeps the results in the folder and prints them."""
+    machine = mmulab.Machine.load(machine_file) if machine_file else None
+    if machine:
+        machine.check_replays()
+    with huge_pages_always():
+        pass  # refused before anything is measured
+    prepare(directory(folder))
+    machine = machine or mmulab.Machine.load(calibrated(folder / "this-computer"))
     nanoseconds = mmulab._engine.Computer().cycle_ns()
     rows = []
-    programs = asked.programs or list(PROGRAMS)
-    with huge_pages_always(), progress("Comparing programs") as report:
+    with huge_pages_always(), progress("Comparing programs", "programs") as report:
         for done, program in enumerate(programs):
             report(done, len(programs))
-            rows.append(compare(program, folder, machine, nanoseconds, asked.runs))
+            rows.append(compare(program, folder, machine, nanoseconds, runs))
     (folder / "validate.json").write_text(
         json.dumps(
             {"machine": machine.values(), "programs": [asdict(row) for row in rows]}, indent=1

@@ -236,6 +236,12 @@ def test_a_full_disk_is_a_failure_of_the_job():
     finished = mmulab("machines", "--format", "json", "-o", "/dev/full")
     assert finished.status == 1
     assert "no space left" in finished.error_line
+    with open("/dev/full", "wb") as full:
+        finished = subprocess.run(
+            [MMULAB, "machines"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert finished.returncode == 1
+    assert finished.stderr == "mmulab: stdout: no space left on device\n"
 
 
 def test_a_limit_on_file_size_leaves_the_old_file_and_no_rest(trace, tmp_path):

@@ -71,10 +71,24 @@ def test_every_make_target_shown_exists():
 
 
 def test_links_between_documents_lead_somewhere():
-    for document in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
-            if not target.startswith("http"):
-                assert (document.parent / target).exists(), (document.name, target)
+    folders = ("benches", "crates", "guests", "recorders")
+    readmes = [found for name in folders for found in (ROOT / name).glob("**/README.md")]
+    for document in [*DOCUMENTS, *readmes]:
+        for target, heading in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", document.read_text()):
+            if target.startswith("http"):
+                continue
+            linked = document.parent / target if target else document
+            assert linked.exists(), (document.name, target)
+            assert not heading or heading in anchors(linked), (document.name, target, heading)
+
+
+def anchors(document: Path) -> set[str]:
+    """What a link may name in a document: its headings, in the form that renderers of Markdown give them."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
 
 
 def examples(document: Path) -> list[tuple[str, str]]:

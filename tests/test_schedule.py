@@ -73,7 +73,7 @@ def test_results_name_the_schedule(trace: Path) -> None:
     ("arguments", "expected"),
     [
         (["--time-slice-instructions", "5"], "add --schedule"),
-        ([*SCHEDULE, "-m", "ultrix"], "needs organisation radix"),
+        ([*SCHEDULE, "-m", "ultrix"], "needs organisation radix, as x86-64 or zen5 have it"),
         ([*SCHEDULE, "-m", "sifive-u74"], "organisation.address_spaces: is missing"),
         ([*SCHEDULE, "-m", "zen5", "--region", "main"], "a region is one of one program"),
         ([*SCHEDULE, "-m", "zen5", "--time-slice-instructions", "0"], "--time-slice-instructions"),

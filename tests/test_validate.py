@@ -79,4 +79,4 @@ def test_each_program_is_there_and_an_unknown_one_is_refused(capsys, monkeypatch
     monkeypatch.setattr("sys.argv", ["validate.py", "sort", "no such"])
     with pytest.raises(SystemExit):
         validate.main()
-    assert "no program no such; there are sort" in capsys.readouterr().err
+    assert "no program 'no such'; there are 'sort'" in capsys.readouterr().err

@@ -79,7 +79,9 @@ def _version(asked: bool) -> None:
 def mmulab_(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_version, help="Show the version."),
+        typer.Option(
+            "--version", metavar="", is_eager=True, callback=_version, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     """A laboratory for address translation and address-space switching."""
@@ -113,6 +115,8 @@ def run(
     Without -m all machines for replay take part. The exit status is that of the program.
     """
     machines = machines_of(machine or machine_names("replay"), set_)
+    for one in machines:
+        one.check_replays()  # before the program runs
     notes = []
     with contextlib.ExitStack() as stack:
         if dir is None:
@@ -270,6 +274,9 @@ def replay(
             raise InputError("--time-slice-instructions is for several programs; add --schedule")
         machines = machines_of(names or machine_names("replay"), set_)
     else:
+        for name in more or []:
+            if name in machine_names():
+                raise InputError(f"{name}: with --schedule a machine is given by -m {name}")
         traces = [trace, *map(trace_path, more or [])]
         time_slice = time_slice or replaying.TIME_SLICE_INSTRUCTIONS
         machines = machines_of(machine or replaying.schedule_machines(), set_)
@@ -455,7 +462,7 @@ def sweep(
         format is Format.parquet or (format is None and output.suffix == ".parquet")
     )
     try:
-        with progress("Sweeping") as report:
+        with progress("Sweeping", "configurations" if on else "instructions") as report:
             table = mmulab.sweep(
                 described,
                 output if is_parquet else None,

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import pyarrow as pa
 import typer
@@ -242,6 +242,7 @@ def command(
 
         @functools.wraps(function)
         def run(*, quiet: bool, **arguments: Any) -> None:
+            _refuse_the_separator(arguments)
             files.check_writable(arguments.get("output"))
             chosen = {option: arguments.pop(option) for option in added}
             try:
@@ -253,6 +254,10 @@ def command(
                 raise Interrupted from error
 
         parameters = [*signature.parameters.values(), *options, quiet_option]
+        for parameter in parameters:
+            annotation, option = get_args(parameter.annotation)
+            if annotation is bool:
+                option.metavar = ""  # help would show <bool>, as if a value followed
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del run.__wrapped__  # type: ignore[attr-defined]
@@ -260,6 +265,14 @@ def command(
         return function
 
     return register
+
+
+def _refuse_the_separator(arguments: dict[str, Any]) -> None:
+    """`--dir -- ls`: what was forgotten would be named `--`."""
+    for name, value in arguments.items():
+        if "--" in (value[:1] if isinstance(value, list) else [str(value)]):
+            option = name.strip("_").replace("_", "-")
+            raise InputError(f"--{option}: its value is missing, -- stands there")
 
 
 def _paragraphs(function: Callable[..., Any]) -> str:
@@ -281,7 +294,8 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
         command = [word for word in arguments[:1] if not word.startswith("-")]
         path = context.command_path if context else " ".join(["mmulab", *command])
         message = " ".join(error.format_message().replace("Value error, ", "").split())
-        return _fail(f"{message.rstrip('.')}; `{path} --help` shows how", 2)
+        end = "" if message.endswith("?") else ";"
+        return _fail(f"{message.rstrip('.')}{end} `{path} --help` shows how", 2)
 
 
 def run_script(main: Callable[[], None]) -> NoReturn:
@@ -345,9 +359,10 @@ def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
 
 def directory(path: Path) -> Path:
     """A folder for results, made where there is none."""
-    if path.is_file():
-        raise InputError(f"{path}: is a file; name a folder")
     try:
+        for part in (path, *path.parents):
+            if part.is_file():
+                raise InputError(f"{part}: is a file; name a folder")
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error

@@ -106,6 +106,10 @@ class Machine:
         """`"replay"` (driven by a recorded program) or `"system"` (boots kernels)."""
         return self._engine.kind
 
+    def check_replays(self) -> None:
+        """Raises `MachineError` where it boots kernels instead."""
+        self._engine.check_replays()
+
     @property
     def label(self) -> str:
         """The name with the changes, as results show it: `ultrix dtlb.entries=64`."""

@@ -27,7 +27,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from mmulab.errors import InputError
+from mmulab.errors import InputError, MmulabError
 from mmulab.files import replacing
 
 NARROWEST_COLUMNS = 80
@@ -104,12 +104,8 @@ def write(content: bytes, output: Path | None) -> None:
         with replacing(output) as file:
             file.write(content)
         return
-    try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        stop_writing()
+    with _to_stdout() as write_there:
+        write_there(content)
 
 
 @contextmanager
@@ -119,16 +115,26 @@ def writing(path: Path | None) -> Iterator[Callable[[bytes], object]]:
         with replacing(path) as file:
             yield file.write
         return
-    sys.stdout.flush()
+    with _to_stdout() as write_there:
+        yield write_there
+
+
+@contextmanager
+def _to_stdout() -> Iterator[Callable[[bytes], object]]:
+    """Yields `write(content)`; a reader that has seen enough is no error."""
     try:
+        sys.stdout.flush()
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         stop_writing()
+    except OSError as error:
+        stop_writing()
+        raise MmulabError(f"stdout: {(error.strerror or str(error)).lower()}") from error
 
 
 def stop_writing() -> None:
-    """Whoever read our output has seen enough. Python would complain again when it ends."""
+    """Discards what is left: Python would complain again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -221,13 +227,14 @@ def _is_in_line_mode() -> bool:
     return bool(local_modes & termios.ICANON)
 
 
-def human(number: float) -> str:
-    """A large number, short: 1234567 as `1.23 M`."""
-    for limit, suffix in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+def human(number: float, unit: str = "") -> str:
+    """A large number, short, and its unit: 1234567 as `1.23 M`, of bytes (`B`) as `1.23 MB`."""
+    for limit, prefix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(number) >= limit:
-            scaled = number / (1e3 if suffix == " k" else limit)
-            return f"{scaled:.3g}{suffix}" if scaled < 1000 else f"{scaled:.0f}{suffix}"
-    return f"{number:.0f}"
+            scaled = number / (1e3 if prefix == "k" else limit)
+            digits = f"{scaled:.3g}" if scaled < 1000 else f"{scaled:.0f}"
+            return f"{digits} {prefix}{unit}"
+    return f"{number:.0f} {unit}".rstrip()
 
 
 def percent(share: float) -> str:

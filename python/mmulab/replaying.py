@@ -158,8 +158,10 @@ def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:
 def check_anything_counted(
     outcome: dict[str, Any], skip: int, warm_up: int, region: str | None
 ) -> None:
-    """Raises `InputError` where a part of a trace was asked for that is empty."""
-    if outcome["instructions"] == 0 and (skip or warm_up or region):
+    """Raises `InputError` where a trace, or the part of it that was asked for, is empty."""
+    if outcome["instructions"] == 0:
+        if not (skip or warm_up or region):
+            raise InputError("the trace has no instructions, or no whole chunk of them")
         of_region = f" of region {region}" if region else ""
         raise InputError(
             f"skipping {skip:,} and warming up with {warm_up:,} instructions leaves none of the "

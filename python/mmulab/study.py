@@ -72,6 +72,8 @@ class Study:
         path = Path(path)
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except IsADirectoryError as error:
+            raise StudyError(f"{path}: is a directory; name a study in it") from error
         except OSError as error:
             raise StudyError(f"{path}: {(error.strerror or str(error)).lower()}") from error
         except UnicodeDecodeError as error:
@@ -87,6 +89,8 @@ class Study:
 
     @classmethod
     def _from_values(cls, values: dict[str, Any], folder: Path) -> Study:
+        if "kind" in values:
+            raise StudyError("is a machine; a study names machines and what to vary")
         for key in values:
             if key not in _KEYS:
                 near = difflib.get_close_matches(key, _KEYS, n=1)
@@ -209,7 +213,7 @@ def sweep(
     whole_number("threads", threads, 0, MAX_THREADS)
     whole_number("seed", study.seed)
     if not study.traces:
-        raise StudyError("traces: none given; name one in the study or after it")
+        raise StudyError("the study names no traces; name one in it, or on the command line after it")
     points = study.configurations()
     families = [[one, *(one.alternatives() if guesses else [])] for one in points]
     configurations = [one for family in families for one in family]
@@ -434,7 +438,8 @@ def _run_on_cluster(
         reason: BaseException = error
         while reason.__cause__ is not None:
             reason = reason.__cause__
-        raise InputError(f"{on}: {what} ({reason})") from error
+        said = f" ({reason})" if str(reason) else ""
+        raise InputError(f"{on}: {what}{said}") from error
     with client:
         running = {
             client.submit(_run_elsewhere, *job.description(), pure=False): job for job in waiting

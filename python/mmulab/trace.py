@@ -60,7 +60,7 @@ def slice_trace(
             message = str(error).replace(os.fspath(temporary), os.fspath(output))
             raise type(error)(message) from None
         if written == 0:
-            raise InputError(f"{os.fspath(trace)}: the trace ends before instruction {skip}")
+            raise _ends_before(trace, skip)
     return trace_information(output)
 
 
@@ -75,10 +75,24 @@ def dump_trace(
     """Gives `count` instructions (None: all) from instruction `skip` on to `write`, as text.
 
     The text is that of Valgrind's lackey, a line for each instruction and access, which `replay`
-    reads; events are lines that begin with `--`. Raises `TraceError`.
+    reads; events are lines that begin with `--`. Raises `TraceError`, and `InputError` where the trace
+    is shorter than `skip`.
     """
     _check_range(skip, count)
-    _engine.dump_trace(os.fspath(trace), partial=partial, skip=skip, count=count, write=write)
+    is_empty = True
+
+    def tell(text: bytes) -> None:
+        nonlocal is_empty
+        is_empty = False
+        write(text)
+
+    _engine.dump_trace(os.fspath(trace), partial=partial, skip=skip, count=count, write=tell)
+    if is_empty and skip:
+        raise _ends_before(trace, skip)
+
+
+def _ends_before(trace: str | os.PathLike[str], skip: int) -> InputError:
+    return InputError(f"{os.fspath(trace)}: the trace ends before instruction {skip}")
 
 
 def _check_range(skip: int, count: int | None) -> None:

@@ -35,6 +35,7 @@ def _table(title: str) -> Table:
         title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        min_width=len(title),  # a title that is wider than its table would be broken
     )
 
 
@@ -345,7 +346,7 @@ def recorded_line(recorded: TraceInformation, path: Path | None) -> str:
         f"Recorded {human(recorded.instructions)} instructions, "
         f"{human(recorded.loads + recorded.modifies)} loads and "
         f"{human(recorded.stores + recorded.modifies)} stores{into} "
-        f"({human(recorded.file_bytes)}B, {recorded.bits_per_instruction:.2f} bits an instruction); "
+        f"({human(recorded.file_bytes, 'B')}, {recorded.bits_per_instruction:.2f} bits an instruction); "
         f"{recorded.termination or 'incomplete'}"
         + (f"; child processes recorded as well: {children}" if children else "")
     )
@@ -390,7 +391,8 @@ def dictionary(data: dict[str, Any]) -> RenderableType:
     table.add_column("value")
     for name, value in data.items():
         if value not in (None, "", []):
-            table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+            form = "," if isinstance(value, int) else ".4g" if isinstance(value, float) else ""
+            table.add_row(name, format(value, form))
     return table
 
 
@@ -415,7 +417,8 @@ def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:
     if any(row["guesses"] for row in rows):
         columns.append("guesses")
     for heading in columns:
-        table.add_column(heading, no_wrap=heading in ("claim", "verdict"), vertical="top")
+        is_short = heading in ("claim", "verdict")
+        table.add_column(heading, no_wrap=is_short, overflow="fold", vertical="top")
     colours = {"holds": "green", "differs": "red"}
     for row in rows:
         verdict = Text(row["verdict"], style=colours.get(row["verdict"], "dim"))

@@ -71,7 +71,12 @@ fn type_of(schema: &Json) -> Option<&str> {
 
 fn check_integer(value: &Value, schema: &Json, path: &str) -> Result<(), ConfigurationError> {
     let Value::Integer(number) = value else {
-        return Err(wrong_type(value, "an integer", path));
+        let wanted = if path.ends_with("_bytes") {
+            "an integer, or a size such as 64K or 1M"
+        } else {
+            "an integer"
+        };
+        return Err(wrong_type(value, wanted, path));
     };
     let minimum = match schema.get("format").and_then(Json::as_str) {
         Some("int64") => i128::from(i64::MIN),
@@ -85,10 +90,15 @@ fn check_integer(value: &Value, schema: &Json, path: &str) -> Result<(), Configu
         Some("int32") => i128::from(i32::MAX),
         _ => i128::from(i64::MAX),
     };
-    if (minimum..=maximum).contains(&i128::from(*number)) {
+    let number = i128::from(*number);
+    let problem = if number < minimum {
+        format!("{number} is less than {minimum}")
+    } else if number > maximum {
+        format!("{number} is more than {maximum}")
+    } else {
         return Ok(());
-    }
-    Err(ConfigurationError::new(path, format!("{number} is not between {minimum} and {maximum}")))
+    };
+    Err(ConfigurationError::new(path, problem))
 }
 
 fn check_word(value: &Value, words: &[&str], path: &str) -> Result<(), ConfigurationError> {

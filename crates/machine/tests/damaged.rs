@@ -69,7 +69,7 @@ fn a_wrong_word_or_type_is_answered_with_the_right_ones() {
         message("entries = 128", "entries = \"many\"")
             .contains("itlb.entries: expected an integer, found \"many\"")
     );
-    assert!(message("entries = 128", "entries = -1").contains("itlb.entries: -1 is not between 0"));
+    assert!(message("entries = 128", "entries = -1").contains("itlb.entries: -1 is less than 0"));
     assert!(message("ways = \"full\"", "ways = 0").contains("itlb.ways: 0 is not an integer of"));
     assert!(message("split = true", "split = 1").contains("l2.split: expected true or false"));
 }
@@ -127,7 +127,7 @@ fn set_changes_one_value_or_nothing() {
         ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
         ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),
         ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),
-        ("l1d.size_bytes", "64Q", "l1d.size_bytes: expected an integer, found \"64Q\""),
+        ("l1d.size_bytes", "64Q", "l1d.size_bytes: expected an integer, or a size such as 64K or 1M, found \"64Q\""),
     ] {
         let message = machine.set(path, value).expect_err("refused").to_string();
         assert_eq!(message.lines().count(), 1);

@@ -28,8 +28,17 @@ pub(crate) trait IntoPython {
 
 impl IntoPython for MachineError {
     fn into_python(self) -> PyErr {
-        python::MachineError::new_err(self.to_string())
+        python::MachineError::new_err(match self {
+            MachineError::Read { name, error } => format!("{name}: {}", in_words(&error)),
+            other => other.to_string(),
+        })
     }
+}
+
+/// What the system says, in small letters and without its number.
+fn in_words(error: &std::io::Error) -> String {
+    let text = error.to_string().to_lowercase();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 impl IntoPython for mmulab_calibrate::Error {
@@ -101,9 +110,7 @@ pub(crate) fn impossible_machine(name: &str, error: &dyn std::fmt::Display) -> P
 /// A file that a run writes beside its result cannot be written.
 pub(crate) fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> PyErr {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let text = error.to_string().to_lowercase();
-    let words = text.split(" (os error").next().unwrap_or_default();
-    let message = format!("{}: {words}; nothing was written", path.display());
+    let message = format!("{}: {}; nothing was written", path.display(), in_words(error));
     match error.kind() {
         StorageFull | QuotaExceeded | FileTooLarge => python::MmulabError::new_err(message),
         _ => python::OutputError::new_err(message),

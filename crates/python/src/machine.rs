@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::IntoPython;
+use crate::errors::{IntoPython, not_for_replay};
 
 /// A machine's description.
 #[pyclass(frozen, module = "mmulab._engine")]
@@ -38,6 +38,13 @@ impl Machine {
         match self.0 {
             mmulab_machine::Machine::Replay(_) => "replay",
             mmulab_machine::Machine::System(_) => "system",
+        }
+    }
+
+    fn check_replays(&self) -> PyResult<()> {
+        match &self.0 {
+            mmulab_machine::Machine::Replay(_) => Ok(()),
+            mmulab_machine::Machine::System(machine) => Err(not_for_replay(&machine.name)),
         }
     }
 

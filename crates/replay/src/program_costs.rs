@@ -18,7 +18,7 @@ pub(crate) fn check_tells_address_spaces_apart(machine: &ReplayMachine) -> Resul
             "organisation.address_spaces: is missing; say how many address spaces the TLBs keep \
              apart, 1 if a switch empties them"
         }
-        _ => "a schedule of several programs needs organisation radix",
+        _ => "a schedule of several programs needs organisation radix, as x86-64 or zen5 have it",
     };
     let (machine, reason) = (machine.name.clone(), GeometryError(reason.to_owned()));
     Err(ReplayError::Machine { machine, reason })

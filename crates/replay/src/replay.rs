@@ -71,7 +71,7 @@ pub enum ReplayError {
     #[error(
         "the trace has neither a function nor a marked region called {name} that was executed; \
          functions are known from the program's files, if they are where they were recorded and have \
-         symbols"
+         symbols, and were not inlined"
     )]
     NoSuchRegion {
         /// Its name.

@@ -115,12 +115,14 @@ pub enum TraceError {
         problem: String,
     },
     /// The recording was killed, or the file's end is lost.
-    #[error("{path}: {truncation}; ask for a partial trace (--partial) to read those")]
+    #[error("{path}: {truncation}; {help}")]
     Incomplete {
         /// The file.
         path: String,
         /// What is missing and what is there.
         truncation: String,
+        /// What to do.
+        help: &'static str,
     },
     /// The file's content is of none of the known formats.
     #[error(

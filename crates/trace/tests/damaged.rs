@@ -132,6 +132,11 @@ fn a_truncated_trace_names_the_chunk_and_gives_what_is_whole() {
         assert_eq!(blocks, whole * BLOCKS_PER_CHUNK);
         assert!(why.unwrap().contains("incomplete"));
     }
+    assert_eq!(
+        trace.refusal(&trace.bytes[..trace.chunks[0] + 200]),
+        "FILE: the trace is incomplete (it has no index at its end): it ends inside chunk 0; whole are 0 \
+         chunks with 0 instructions; record it again"
+    );
 }
 
 #[test]

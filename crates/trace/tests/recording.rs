@@ -527,6 +527,12 @@ fn what_cannot_be_recorded_is_refused_without_a_file() {
     assert!(error.contains("its interpreter /no/such/shell is not there"), "{error}");
     let error = refusal("setuid", b"#!/bin/sh\n", 0o4755);
     assert!(error.contains("it is set-user-ID"), "{error}");
+    let error = refusal("plain", b"#!/bin/sh\n", 0o644);
+    assert!(error.contains("it is not executable; chmod +x /"), "{error}");
+    let a_folder = folder.path(".").to_str().unwrap().to_owned();
+    let a_folder = RecordOptions { program: a_folder, ..options.clone() };
+    let error = record(&a_folder, &mut |_| true).unwrap_err().to_string();
+    assert!(error.ends_with("it is a directory; name a program in it"), "{error}");
     // What can only be found out by Valgrind.
     let mut broken = vec![0; 4096];
     broken[..20].copy_from_slice(sparc);

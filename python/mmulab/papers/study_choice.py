@@ -20,11 +20,12 @@ The curve is the exact LRU one of `mmulab.miss_curves`, for 128 entries on each 
 sizes is not used, since the study's claims are about it (vm98-11, vm98-12); the level is, so that
 vm98-03, vm98-17 and vm98-23 test what a walk costs, and no longer how often there is one.
 
-`python -m mmulab.papers.study_choice DIR` records all candidates into DIR and prints the table.
+`python -m mmulab.papers.study_choice [DIR]` records all candidates into DIR (some minutes) and prints the table.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
 import sys
@@ -118,8 +119,28 @@ def table(name: str, candidates: list[Candidacy]) -> list[str]:
     ]
 
 
-def main(folder: Path) -> int:
+def main() -> int:
     """Records, chooses and prints; status 1 where `CHOSEN` says otherwise."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mmulab.papers.study_choice",
+        description="Chooses the programs that stand for those of the 1998 study, by their misses.",
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path("results/study-programs"),
+        metavar="DIR",
+        help="where traces are kept (default: %(default)s)",
+    )
+    folder = parser.parse_args().folder
+    try:
+        return _choose_in(folder)
+    except mmulab.MmulabError as error:
+        sys.exit(f"study_choice: {error}")
+
+
+def _choose_in(folder: Path) -> int:
     install(missing_packages(one for candidates in CANDIDATES.values() for one in candidates))
     print("| for | candidate | million instructions | pages | path | first uses | |")
     print("|---|---|---|---|---|---|---|")
@@ -139,4 +160,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "results/study-programs")))
+    sys.exit(main())

@@ -250,7 +250,7 @@ def notes(traces: dict[str, Path], pages: dict[str, int], run: Run) -> str:
         information = mmulab.trace_information(trace)
         lines.append(
             f"{name}: {information.instructions / 1e6:.1f} million instructions of "
-            f"`{' '.join(Path(word).name for word in information.command)}`, {pages[name]:,} pages "
+            f"“{' '.join(Path(word).name for word in information.command)}”, {pages[name]:,} pages "
             f"(inverted tables of {table_heads(pages[name]):,} heads)."
         )
     return "\n".join(lines)

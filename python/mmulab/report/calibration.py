@@ -66,6 +66,7 @@ def write_calibration_report(directory: Path, calibration: Calibration) -> Path:
         path,
         title=f"{calibration.reported.processor}, measured",
         calibration=calibration,
+        written=_written,
         figures=[
             (title, text, plots.both(_curves, curves, titles))
             for title, text, curves, titles in figures
@@ -73,6 +74,13 @@ def write_calibration_report(directory: Path, calibration: Calibration) -> Path:
         ],
     )
     return path
+
+
+def _written(value: object) -> str:
+    """A value of the machine, for people."""
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _curves(

@@ -119,6 +119,11 @@ impl MmtReader {
                     return Err(TraceError::Incomplete {
                         path: path.display().to_string(),
                         truncation: cut,
+                        help: if instructions == 0 {
+                            "record it again"
+                        } else {
+                            "ask for a partial trace (--partial) to read those"
+                        },
                     });
                 }
                 reader.truncation = Some(cut);

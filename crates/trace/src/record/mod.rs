@@ -463,12 +463,17 @@ impl Session {
     fn start(options: &RecordOptions) -> Result<Self, TraceError> {
         let failed =
             |problem: String| TraceError::Recording { program: options.program.clone(), problem };
-        let program = program::find(&options.program)
-            .ok_or_else(|| TraceError::NoSuchProgram { program: options.program.clone() })?;
         let cannot = |problem: String| TraceError::CannotBeRecorded {
             program: options.program.clone(),
             problem,
         };
+        let program =
+            program::find(&options.program).ok_or_else(|| {
+                match program::why_no_program(&options.program) {
+                    Some(problem) => cannot(problem),
+                    None => TraceError::NoSuchProgram { program: options.program.clone() },
+                }
+            })?;
         let (runner, set) =
             program::runner(&program, &options.tool_directory, options.qemu).map_err(cannot)?;
         if options.follow_children && runner != Runner::Valgrind {

@@ -87,6 +87,20 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
+/// Why `find` finds nothing, where something of that name is in sight.
+pub(super) fn why_no_program(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    let file = path.metadata().ok()?;
+    let written = if name.contains('/') { name.to_owned() } else { format!("./{name}") };
+    Some(if file.is_dir() {
+        "it is a directory; name a program in it".into()
+    } else if !is_program(path) {
+        format!("it is not executable; chmod +x {written}, or name what runs it before it")
+    } else {
+        format!("it is not in PATH; write {written}")
+    })
+}
+
 fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
