@@ -18,12 +18,6 @@ _COLOURS = {
 }
 
 
-_BINARY = (
-    "datum.value >= 1048576 ? datum.value / 1048576 + 'M' : "
-    "datum.value >= 1024 ? datum.value / 1024 + 'K' : datum.value"
-)
-
-
 def write_calibration_report(directory: Path, calibration: Calibration) -> Path:
     """Writes `report.html` into the folder; returns its path."""
     path = directory / "report.html"
@@ -104,7 +98,7 @@ def _curves(
             "x:Q",
             title=titles[0],
             scale=alt.Scale(type="log", base=2, nice=False),
-            axis=alt.Axis(labelExpr=_BINARY, tickCount=4 if narrow else 12),
+            axis=alt.Axis(labelExpr=plots.BINARY, tickCount=4 if narrow else 12),
         ),
         y=alt.Y("cycles:Q", title=titles[1], scale=alt.Scale(type="log")),
         color=alt.Color(

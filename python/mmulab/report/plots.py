@@ -69,6 +69,11 @@ CAUSE_COLOURS = {
     "promotion": "#6b6b6b",
 }
 PAGE_SIZE_COLOURS = ["#d95f1e", "#e0a32e", "#4fae9d", "#4b8fc4", "#8f63b8"]
+BINARY = (
+    "datum.value >= 1048576 ? datum.value / 1048576 + 'M' : "
+    "datum.value >= 1024 ? datum.value / 1024 + 'K' : datum.value"
+)
+"""Vega's expression for the labels of an axis of sizes."""
 
 
 NARROW_WIDTH = 210
@@ -357,9 +362,13 @@ def sweep(table: pa.Table, metric: str, along: str, *, narrow: bool = False) -> 
             "along:O",
             title=along,
             sort=None if not numeric else "ascending",
-            axis=alt.Axis(labelAngle=0, labelOverlap=True),
+            axis=alt.Axis(
+                labelAngle=0,
+                labelOverlap=True,
+                labelExpr=BINARY if along.endswith("_bytes") else "datum.label",
+            ),
         ),
-        y=alt.Y("value:Q", title=metric, axis=alt.Axis(format="~g")),
+        y=alt.Y("value:Q", title=metric.upper(), axis=alt.Axis(format="~g")),
         color=alt.Color(
             "series:N",
             title=None,
