@@ -101,8 +101,10 @@ def record(
     earlier recording left there are removed.
 
     Raises `RecordError` where Valgrind or QEMU is missing or cannot run the program, and `InputError` where
-    there is no such program.
+    there is no such program, or text in place of a list.
     """
+    if isinstance(program, str | os.PathLike):
+        raise InputError(f"a program is a list of words, as in {[os.fspath(program)]}")
     words = [os.fspath(word) for word in program]
     if not words:
         raise InputError("there is no program to record; give it after --")

@@ -213,7 +213,9 @@ def sweep(
     whole_number("threads", threads, 0, MAX_THREADS)
     whole_number("seed", study.seed)
     if not study.traces:
-        raise StudyError("the study names no traces; name one in it, or on the command line after it")
+        raise StudyError(
+            "the study names no traces; name one in it, or on the command line after it"
+        )
     points = study.configurations()
     families = [[one, *(one.alternatives() if guesses else [])] for one in points]
     configurations = [one for family in families for one in family]

@@ -127,7 +127,11 @@ fn set_changes_one_value_or_nothing() {
         ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
         ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),
         ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),
-        ("l1d.size_bytes", "64Q", "l1d.size_bytes: expected an integer, or a size such as 64K or 1M, found \"64Q\""),
+        (
+            "l1d.size_bytes",
+            "64Q",
+            "l1d.size_bytes: expected an integer, or a size such as 64K or 1M, found \"64Q\"",
+        ),
     ] {
         let message = machine.set(path, value).expect_err("refused").to_string();
         assert_eq!(message.lines().count(), 1);
