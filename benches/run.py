@@ -5,7 +5,7 @@ meets all alike. Rates are per second of processor time, decode included, becaus
 computer disturbs that least; what takes several threads says both.
 
     make bench                           # all of it, about ten minutes
-    .venv/bin/python benches/run.py --quick
+    . build/rust.env; .venv/bin/python benches/run.py --quick
 """
 
 from __future__ import annotations
@@ -202,6 +202,8 @@ def main() -> None:
     quick = parser.parse_args().quick
     if not shutil.which("valgrind"):
         sys.exit("valgrind is missing: sudo apt-get install valgrind")
+    if not shutil.which("cargo"):
+        sys.exit("cargo is missing: type `. build/rust.env` first, or `make bench`")
     run([*BENCH, "mmulab-replay", "--no-run"])
     times = 1 if quick else 3
     instructions = 20_000_000 if quick else 200_000_000

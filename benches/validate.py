@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import mmulab
-from mmulab.command import directory
+from mmulab.command import directory, run_script
 from mmulab.output import note, progress
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -318,10 +318,7 @@ def main() -> None:
     if asked.runs < 4:
         parser.error(f"--runs {asked.runs}: 4 at least, for quartiles")
     programs = asked.programs or list(PROGRAMS)
-    try:
-        validate(programs, asked.dir.resolve(), asked.machine, asked.runs)
-    except mmulab.MmulabError as error:
-        sys.exit(f"validate.py: {error}")
+    validate(programs, asked.dir.resolve(), asked.machine, asked.runs)
 
 
 def validate(programs: list[str], folder: Path, machine_file: str | None, runs: int) -> None:
@@ -348,4 +345,4 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)
