@@ -17,6 +17,7 @@ from pathlib import Path
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script
+from mmulab.papers.microkernel import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURES = {"sa1100": "armv4", "ixp425": "armv5te", "arm926ej-s": "armv5te"}
@@ -91,7 +92,8 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
     elif name.startswith("FCSE_"):
         schemes = ["fcse_best_effort"]
     else:
-        schemes = ALL
+        own = [scheme for scheme in SCHEMES if name.startswith(f"{scheme.upper()}_")]
+        schemes = own or ALL
     attacks = [f"run=attack attack={attack}" for attack in ATTACKS.get(name, [])]
     runs = [("ixp425", scheme, attack) for attack in attacks for scheme in schemes]
     if name.startswith("FLUSH_") and not name.endswith("FAST_PATH"):

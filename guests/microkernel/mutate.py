@@ -30,20 +30,10 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script
 from mmulab.errors import InputError
+from mmulab.papers import microkernel
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = Path("guests/microkernel/kernel")
-FILES = [
-    "memory.c",
-    "ipc.c",
-    "thread.c",
-    "space/fass.c",
-    "space/fass_shared.c",
-    "space/fcse_best_effort.c",
-    "space/fcse_guaranteed.c",
-    "space/fcse.h",
-    "space/flush.c",
-]
 SWAPS = {
     "==": "!=",
     "!=": "==",
@@ -170,6 +160,11 @@ SCHEMES = {
     "space/fcse.h": ["fcse_guaranteed", "fcse_best_effort"],
     "space/flush.c": ["flush"],
 }
+"""The schemes that show a change of a file."""
+for _name in microkernel.SCHEMES:
+    if (ROOT / KERNEL / f"space/{_name}.c").exists():
+        SCHEMES.setdefault(f"space/{_name}.c", [_name])
+FILES = list(SCHEMES)
 
 
 @dataclasses.dataclass(frozen=True)
