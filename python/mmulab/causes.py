@@ -47,6 +47,7 @@ CAUSES = [
     Cause("hpte-L3", "translation", "entries of a hypervisor's tables from the third level"),
     Cause("hpte-MEM", "translation", "entries of a hypervisor's tables from memory"),
     Cause("tlb-prefetch", "translation", "walks for the next page, which nothing waits for"),
+    Cause("overlapped-walk", "translation", "walks beside others: what is waited for beyond these"),
     Cause("handler-L2", "translation", "handler code fetched from the second level"),
     Cause("handler-L3", "translation", "handler code fetched from the third level"),
     Cause("handler-MEM", "translation", "handler code fetched from memory"),

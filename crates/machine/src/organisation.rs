@@ -231,12 +231,25 @@ pub struct Radix {
     /// second-level TLB does not have it, it is put there. Absent: no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch_next_page: Option<bool>,
+    /// Walks that are done at a time. Absent or 1: the program waits for each whole walk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walkers: Option<u32>,
+    /// With several walkers: the instructions whose walks are begun together, as many as the core issues while one waits (its
+    /// reorder buffer).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_window_instructions: Option<u32>,
     /// The tables of a hypervisor, for a program in a virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
 }
 
 impl Radix {
+    /// Walkers and the instructions whose walks they begin together, where walks overlap.
+    pub fn overlap(&self) -> Option<(u32, u32)> {
+        let walkers = self.walkers.filter(|&walkers| walkers > 1)?;
+        Some((walkers, self.walk_window_instructions?))
+    }
+
     fn check(&self) -> Result<(), ConfigurationError> {
         check_levels("organisation", self.levels, self.index_bits, self.pte_bytes)?;
         if self.address_spaces == Some(0) {
@@ -244,6 +257,21 @@ impl Radix {
                 "organisation.address_spaces",
                 "must be at least 1; with 1 a switch empties the TLBs",
             ));
+        }
+        match (self.walkers, self.walk_window_instructions) {
+            (None | Some(1), _) | (Some(2..=64), Some(1..)) => {}
+            (Some(2..=64), _) => {
+                return Err(ConfigurationError::new(
+                    "organisation.walk_window_instructions",
+                    "must be given, at least 1, where there are several walkers: the size of the reorder buffer",
+                ));
+            }
+            (Some(walkers), _) => {
+                return Err(ConfigurationError::new(
+                    "organisation.walkers",
+                    format!("{walkers} is not between 1 and 64"),
+                ));
+            }
         }
         let caches = [&self.walk_cache_level_2, &self.walk_cache_level_3, &self.walk_cache_level_4];
         check_walk_caches("organisation", self.levels, caches)?;

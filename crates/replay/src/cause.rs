@@ -59,6 +59,8 @@ pub enum Cause {
     HpteMem,
     /// A walk for the next page beside the program, which does not wait for it.
     TlbPrefetch,
+    /// A walk ran beside others: what the program waited for beyond these.
+    OverlappedWalk,
     /// Handler code was not in the first level.
     HandlerL2,
     /// Handler code was not in the second level, and there is a third.
@@ -82,7 +84,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    const NAMES: [&'static str; 34] = [
+    const NAMES: [&'static str; 35] = [
         "issue",
         "L1i-miss",
         "L2i-miss",
@@ -107,6 +109,7 @@ impl Cause {
         "hpte-L3",
         "hpte-MEM",
         "tlb-prefetch",
+        "overlapped-walk",
         "handler-L2",
         "handler-L3",
         "handler-MEM",
@@ -175,6 +178,7 @@ impl mmulab_hardware::Cause for Cause {
         Cause::HpteL3,
         Cause::HpteMem,
         Cause::TlbPrefetch,
+        Cause::OverlappedWalk,
         Cause::HandlerL2,
         Cause::HandlerL3,
         Cause::HandlerMem,

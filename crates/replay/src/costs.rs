@@ -22,10 +22,13 @@ pub(crate) fn are_same_to_first_level(one: &ReplayMachine, other: &ReplayMachine
     to_first_level(one).is_some_and(|one| Some(one) == to_first_level(other))
 }
 
-/// The machine without costs and without the sizes and the like of caches below the first level; `None` if walks
-/// depend on these.
+/// The machine without costs and without the sizes and the like of caches below the first level; `None` if walks, or what
+/// is waited for, depend on these.
 pub(crate) fn to_first_level(machine: &ReplayMachine) -> Option<ReplayMachine> {
-    let Organisation::Radix(_) = machine.organisation else { return None };
+    let Organisation::Radix(table) = &machine.organisation else { return None };
+    if table.overlap().is_some() {
+        return None;
+    }
     let mut machine = without_costs(machine);
     for cache in [&mut machine.l2, &mut machine.l3].into_iter().flatten() {
         *cache = Cache {
@@ -50,6 +53,12 @@ fn without_costs(machine: &ReplayMachine) -> ReplayMachine {
     machine.name.clear();
     machine.title.clear();
     machine.guesses.clear();
+    if let Organisation::Radix(table) = &machine.organisation
+        && table.overlap().is_some()
+    {
+        // How much of a walk is waited for depends on what others cost.
+        return machine;
+    }
     machine.memory.latency_cycles = 0;
     machine.interrupts.costs_cycles.clear();
     machine.interrupts.small_page_fault_cycles = None;

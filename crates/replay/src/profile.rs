@@ -6,7 +6,7 @@
 mod code;
 mod paths;
 
-use mmulab_hardware::Cause as _;
+use mmulab_hardware::{Cause as _, Ledger};
 use mmulab_machine::ReplayMachine;
 use mmulab_symbols::ProgramSymbols;
 use mmulab_trace::{Batch, Event, LineCrossing, Source};
@@ -192,15 +192,14 @@ impl Spent {
                 cost.page_fault_cycles += cycles;
             }
         }
-        let walks = ledger.account(Cause::Uhandler).count;
-        cost.walks = walks;
-        Self { cycles: ledger.cycles(), walks, cost }
+        cost.walks = walks(ledger);
+        Self { cycles: ledger.cycles(), walks: cost.walks, cost }
     }
 
     /// What was spent since the last time; `None` if nothing.
     fn since<A>(&mut self, engine: &dyn Driven<A>) -> Option<CodeCost> {
         let ledger = engine.ledger();
-        if ledger.cycles() == self.cycles && ledger.account(Cause::Uhandler).count == self.walks {
+        if ledger.cycles() == self.cycles && walks(ledger) == self.walks {
             return None;
         }
         let now = Self::of(engine);
@@ -208,4 +207,8 @@ impl Spent {
         *self = now;
         Some(cost)
     }
+}
+
+fn walks(ledger: &Ledger<Cause>) -> u64 {
+    ledger.account(Cause::Uhandler).count + ledger.account(Cause::OverlappedWalk).count
 }

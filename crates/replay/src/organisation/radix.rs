@@ -5,6 +5,7 @@
 //! everything else. This organisation keeps the program's 64-bit addresses.
 
 mod identifiers;
+mod overlap;
 mod tlb_level;
 mod walker;
 
@@ -22,6 +23,7 @@ use crate::engine::{Counts, EngineResult};
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 use identifiers::Identifiers;
+use overlap::Walkers;
 use tlb_level::{TlbLevel, Translation};
 use walker::{Walker, no_such_pages};
 
@@ -80,6 +82,8 @@ pub struct RadixEngine {
     second: TlbLevel,
     second_latency_cycles: u64,
     walker: Walker,
+    /// Where walks overlap.
+    walkers: Option<Walkers>,
     address_space: AddressSpace,
     identifiers: Identifiers,
     /// Of faults for small, large and file pages, and of a promotion.
@@ -150,7 +154,11 @@ impl RadixEngine {
                 110,
             )?,
         ];
-        if !caches.first_level_is_unified() && caches.first_level_keeps_stores() {
+        let walkers = table.overlap().map(|(count, window)| Walkers::new(count, window));
+        let passes_over_known_hits = walkers.is_none()
+            && !caches.first_level_is_unified()
+            && caches.first_level_keeps_stores();
+        if passes_over_known_hits {
             for (first, side) in sides.iter_mut().zip([Side::Instruction, Side::Data]) {
                 first.tlb.main = first.tlb.array_for(smallest).map_or(0, |(_, number)| number);
                 let Some(array) = first.tlb.arrays.get_mut(first.tlb.main) else { continue };
@@ -170,6 +178,7 @@ impl RadixEngine {
                 .as_ref()
                 .map_or(0, |stlb| u64::from(stlb.latency_cycles)),
             walker,
+            walkers,
             address_space: AddressSpace::new(
                 table.pages,
                 machine.memory.fragmentation_percent.unwrap_or(0),
@@ -423,7 +432,6 @@ impl RadixEngine {
         block: &StaticBlock<u64>,
         addresses: &[u64],
     ) {
-        self.instructions += u64::from(block.instructions);
         let shift = self.caches.line_shift(Side::Instruction);
         let sizes = &slice.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
@@ -448,6 +456,7 @@ impl RadixEngine {
             if self.fetches_each_instruction {
                 self.fetched_line = None;
             }
+            self.instructions += 1;
         }
     }
 
@@ -558,11 +567,22 @@ impl RadixEngine {
 
     /// Walks the tables, and the program waits.
     fn walk(&mut self, address: u64, page_shift: u32) -> Translation {
-        let (translation, steps) = self.load_entries(address, page_shift, true);
+        let instruction = self.instructions;
+        let is_beside = self.walkers.as_ref().is_some_and(|walkers| walkers.overlaps(instruction));
+        let before = if is_beside { &self.beside } else { &self.ledger }.cycles();
+        let (translation, steps) = self.load_entries(address, page_shift, !is_beside);
+        let ledger = if is_beside { &mut self.beside } else { &mut self.ledger };
         let cycles = |steps: u64| steps * u64::from(self.table.walk_step_cycles);
         let overhead_cycles = u64::from(self.table.walk_overhead_cycles);
-        self.ledger.charge(Cause::Uhandler, overhead_cycles + cycles(steps.own));
-        self.ledger.charge_many(Cause::HostWalk, steps.host_walks, cycles(steps.host));
+        ledger.charge(Cause::Uhandler, overhead_cycles + cycles(steps.own));
+        ledger.charge_many(Cause::HostWalk, steps.host_walks, cycles(steps.host));
+        let cycles = ledger.cycles() - before;
+        if let Some(walkers) = &mut self.walkers {
+            let waited_cycles = walkers.wait(instruction, cycles);
+            if is_beside {
+                self.ledger.charge(Cause::OverlappedWalk, waited_cycles);
+            }
+        }
         self.walks += 1;
         self.walk_steps += steps.own;
         self.host_walk_steps += steps.host;

@@ -170,6 +170,8 @@ pub fn small(name: &'static str) -> impl Strategy<Value = ReplayMachine> {
                 if name == "x86-64" {
                     put("organisation.host.pages", &host.0);
                     put("organisation.prefetch_next_page", &(ways == 1));
+                    put("organisation.walkers", &if random_frames { 1 } else { 1 + host.1 });
+                    put("organisation.walk_window_instructions", &(1 + 4 * ways));
                     put("organisation.host.nested_tlb.entries", &(4 << host.1));
                 }
                 put("dtlb.entries", &tlb.0);
