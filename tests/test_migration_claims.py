@@ -33,7 +33,7 @@ def published():
 
 
 def judged(points):
-    return {claim.id: claim for claim in migration.judge(points, points, points)}
+    return {claim.id: claim for claim in migration.judge(points, points)}
 
 
 def test_the_thesis_holds_by_its_own_figures():
@@ -111,23 +111,21 @@ def measured():
 
 
 def test_what_the_guest_measures_follows_from_the_machine(measured):
-    points, faster = measured
+    points = measured
     machine = papers.Run().machine(migration.MACHINE)
     fill = machine.get("memory.line_fill_cycles") + machine.get("level_2.latency_cycles")
-    walk_hit = machine.get("coherence.walk_hit_cycles")
+    walk = machine.get("coherence.walk_hit_cycles") + machine.get("micro_tlb.refill_cycles")
     cold, migrated = (
         migration.slope(migration.figure_of(points, "direct_68k", figure))
         for figure in ("cold", "migrated")
     )
-    # Far apart each page takes its descriptor's line and its own; after a migration only its own.
-    assert fill < migrated < fill + 20
-    assert 2 * fill < cold < 2 * fill + 2 * walk_hit + 20
+    # After a migration the lines of two pages come at a time. Far apart each page waits for its descriptor's line,
+    # beside which its own line comes.
+    assert fill / 2 <= migrated < fill / 2 + 5
+    assert fill + walk < cold < fill + walk + 10
     # Side by side sixteen pages share a line of descriptors.
     near = migration.slope(migration.figure_of(points, "direct_4k", "cold"))
-    assert fill + fill / 16 < near < fill + fill / 16 + 2 * walk_hit + 20
-    # Half of the memory's latency is half of a fill.
-    half = migration.slope(migration.figure_of(faster, "direct_68k", "migrated"))
-    assert migrated - half == pytest.approx(machine.get("memory.line_fill_cycles") / 2, abs=1)
+    assert fill / 2 <= near < fill / 2 + fill / 16
 
 
 def test_results_depend_on_nothing_but_the_inputs(measured):
@@ -149,12 +147,11 @@ def test_another_core_restores_what_no_table_maps_any_more(name, ways):
     assert migration.figure_of(points, "v3", "save")[1] > 1e9 / machine.get("core.clock_hz") * sets
 
 
-@pytest.mark.parametrize("faster", [1, 2])
-def test_filtering_turns_a_loss_into_a_gain_at_16_pages(faster):
-    """Also where memory takes half as long, as if misses overlapped. By net gain: cold less migrated, restore and save."""
+@pytest.mark.parametrize("misses", ["0", "2"])
+def test_filtering_turns_a_loss_into_a_gain_at_16_pages(misses):
+    """Also where each miss blocks. By net gain: cold less migrated, restore and save."""
     machine = Machine.load(migration.MACHINE)
-    fill = int(str(machine.get("memory.line_fill_cycles"))) // faster
-    changed = machine.with_changes({"memory.line_fill_cycles": str(fill)})
+    changed = machine.with_changes({"buffers.outstanding_misses": misses})
     points = migration.with_interfaces(
         papers.Run(changed={migration.MACHINE: changed}), migration.MACHINE
     )

@@ -336,10 +336,12 @@ impl<K: CacheKind> Cpu<K> {
                 self.memory.tables_changed(bus);
             }
             Operation::RegionRemap => {
+                memory.change_micro_tlb_registers();
                 memory.mmu.registers.prrr = value;
                 memory.renew_pages();
             }
             Operation::NormalRemap => {
+                memory.change_micro_tlb_registers();
                 memory.mmu.registers.nmrr = value;
                 memory.renew_pages();
             }

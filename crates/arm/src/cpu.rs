@@ -7,6 +7,7 @@ use mmulab_machine::{AbortModel, ArmArchitecture, ArmTiming, Platform, SystemMac
 use mmulab_system::Cause;
 use mmulab_system::clock::Cost;
 use mmulab_system::core::{CacheAddress, Core, Fault, Flow, InterruptLines, Requests, Taken};
+use mmulab_system::line_fills::ALL_REGISTERS;
 use mmulab_system::memory::CoreMemory;
 
 use crate::branch::BranchBuffer;
@@ -263,6 +264,8 @@ impl<K: CacheKind> Cpu<K> {
         if from == to {
             return;
         }
+        // What is late is known by the numbers of registers.
+        self.memory.await_registers(ALL_REGISTERS);
         self.banked_13_14[from] = [self.registers[13], self.registers[14]];
         [self.registers[13], self.registers[14]] = self.banked_13_14[to];
         if from == 1 {
@@ -464,6 +467,8 @@ impl<K: CacheKind> Core for Cpu<K> {
     const FETCH_INDEX: CacheAddress = CacheAddress::Virtual;
     const FETCH_TAG: CacheAddress = K::FETCH_TAG;
     const COHERENT: bool = K::COHERENT;
+    // Where a machine's file says so: that needs coherence.
+    const OVERLAPS_MISSES: bool = K::COHERENT;
     const HAS_NARROW: bool = true;
     const EXCEPTIONS: &'static [&'static str] = &EXCEPTIONS;
     const TARGET_DESCRIPTION: &'static str = include_str!("gdb_target.xml");
@@ -559,6 +564,11 @@ impl<K: CacheKind> Core for Cpu<K> {
     fn narrow_length(op: &Op<K>) -> u32 {
         // One that is not decoded yet is not executed either.
         u32::from(op.length)
+    }
+
+    #[inline(always)]
+    fn sources(op: &Op<K>) -> u16 {
+        op.sources
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, Guess, MemoryShape,
-    Platform, TlbShape,
+    MicroTlbShape, Platform, Replacement, TlbShape, WalkCacheShape, Ways,
 };
 
 /// A whole system around an ARM core.
@@ -48,6 +48,12 @@ pub struct SystemMachine {
     /// The TLB of data accesses, where it is one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtlb: Option<TlbShape>,
+    /// The small TLBs in front of these, one for each side, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_tlb: Option<MicroTlbShape>,
+    /// What keeps descriptors of the first level, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cache: Option<WalkCacheShape>,
     /// The buffers between core and memory.
     pub buffers: BufferShape,
     /// Memory and what stands on the bus.
@@ -249,6 +255,8 @@ impl SystemMachine {
             board: self.board,
             itlb: self.itlb.clone(),
             dtlb: self.dtlb.clone(),
+            micro_tlb: self.micro_tlb.clone(),
+            walk_cache: self.walk_cache.clone(),
             buffers: self.buffers.clone(),
             memory: self.memory.clone(),
             line_operation_cycles: self.timing.line_operation_cycles,
@@ -365,15 +373,28 @@ impl SystemMachine {
         }
         for (path, tlb) in [("itlb", Some(&self.itlb)), ("dtlb", self.dtlb.as_ref())] {
             let Some(tlb) = tlb else { continue };
-            let ways = tlb.ways.count(u64::from(tlb.entries));
-            let sets = u64::from(tlb.entries).checked_div(ways).unwrap_or(0);
-            if !(1..=1024).contains(&tlb.entries)
-                || sets * ways != u64::from(tlb.entries)
-                || !sets.is_power_of_two()
-            {
+            check_tlb_entries(path, tlb.entries, tlb.ways)?;
+        }
+        if let Some(micro) = &self.micro_tlb {
+            if !(1..=64).contains(&micro.entries) {
                 return Err(ConfigurationError::new(
-                    format!("{path}.entries"),
-                    format!("{} is not 1 to 1024 in a power of two of sets", tlb.entries),
+                    "micro_tlb.entries",
+                    format!("{} is not between 1 and 64", micro.entries),
+                ));
+            }
+            if !matches!(micro.replacement, Replacement::Random | Replacement::RoundRobin) {
+                return Err(ConfigurationError::new(
+                    "micro_tlb.replacement",
+                    "is neither random nor round-robin: hits change nothing here",
+                ));
+            }
+        }
+        if let Some(walk_cache) = &self.walk_cache {
+            check_tlb_entries("walk_cache", walk_cache.entries, walk_cache.ways)?;
+            if self.core.architecture != ArmArchitecture::Armv7a {
+                return Err(ConfigurationError::new(
+                    "walk_cache",
+                    "needs armv7a: no older core has one",
                 ));
             }
         }
@@ -390,6 +411,18 @@ impl SystemMachine {
             return Err(ConfigurationError::new(
                 "buffers.write_entries",
                 "needs 1 to 64 entries, and words for at least one of them",
+            ));
+        }
+        if buffers.outstanding_misses > 16 {
+            return Err(ConfigurationError::new(
+                "buffers.outstanding_misses",
+                format!("{} is not between 0 and 16", buffers.outstanding_misses),
+            ));
+        }
+        if buffers.outstanding_misses > 0 && self.coherence.is_none() {
+            return Err(ConfigurationError::new(
+                "buffers.outstanding_misses",
+                "needs coherence: cores with virtual caches wait for each miss here",
             ));
         }
         if self.level_2.is_some() && self.coherence.is_none() {
@@ -420,4 +453,17 @@ impl SystemMachine {
         }
         Ok(())
     }
+}
+
+fn check_tlb_entries(path: &str, entries: u32, ways: Ways) -> Result<(), ConfigurationError> {
+    let ways = ways.count(u64::from(entries));
+    let sets = u64::from(entries).checked_div(ways).unwrap_or(0);
+    if (1..=1024).contains(&entries) && sets * ways == u64::from(entries) && sets.is_power_of_two()
+    {
+        return Ok(());
+    }
+    Err(ConfigurationError::new(
+        format!("{path}.entries"),
+        format!("{entries} is not 1 to 1024 in a power of two of sets"),
+    ))
 }

@@ -33,6 +33,10 @@ pub struct Platform {
     pub itlb: TlbShape,
     /// The TLB of data accesses, where it is one of its own.
     pub dtlb: Option<TlbShape>,
+    /// The small TLBs in front of these, one for each side, where there are any.
+    pub micro_tlb: Option<MicroTlbShape>,
+    /// What keeps descriptors of the first level, where there is one.
+    pub walk_cache: Option<WalkCacheShape>,
     /// The buffers between a core and memory.
     pub buffers: BufferShape,
     /// Memory and what stands on the bus.
@@ -106,6 +110,34 @@ pub struct TlbShape {
     pub lockdown_entries: u32,
 }
 
+/// The fully associative TLBs in front of the main TLB, one for each side. Maintenance of the main TLB empties
+/// both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MicroTlbShape {
+    /// Entries of each side, 1 to 64.
+    pub entries: u32,
+    /// Which entry gives way: "random" or "round-robin", which hits do not change.
+    pub replacement: Replacement,
+    /// Looking up the main TLB after a miss.
+    pub refill_cycles: u32,
+    /// Whether a write of a register that rules translation (table bases, address space, domains, memory types)
+    /// empties them.
+    pub emptied_by_register_writes: bool,
+}
+
+/// The cache of descriptors of the first level that point to a table. Any TLB maintenance empties it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WalkCacheShape {
+    /// Descriptors that it holds.
+    pub entries: u32,
+    /// Entries a set; "full" is fully associative.
+    pub ways: Ways,
+    /// Which entry of a set gives way.
+    pub replacement: Replacement,
+}
+
 /// The buffers between core and memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -122,9 +154,10 @@ pub struct BufferShape {
     pub write_back_entries: u32,
     /// Lines of the software-controlled read buffer; 0 for none.
     pub read_entries: u32,
-    /// Lines that a preload instruction can have on their way while execution goes on; with 0 it waits.
+    /// Data line fills that may be under way while execution goes on, of preload instructions and of loads,
+    /// whose registers are waited for where they are used. With 0 both wait for each fill.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub preload_entries: u32,
+    pub outstanding_misses: u32,
 }
 
 fn is_zero(number: &u32) -> bool {

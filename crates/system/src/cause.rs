@@ -24,6 +24,8 @@ pub enum Cause {
     InstructionWalk,
     /// The table walk for a data access.
     DataWalk,
+    /// The main TLB is looked up after a miss in a micro TLB.
+    MicroTlb,
     /// A fetch, load or store that no cache or buffer serves.
     Uncached,
     /// The write buffer, or the write-back buffer, is full or in the way of a read.
@@ -53,6 +55,7 @@ impl LedgerCause for Cause {
         Cause::DataMiss,
         Cause::InstructionWalk,
         Cause::DataWalk,
+        Cause::MicroTlb,
         Cause::Uncached,
         Cause::WriteBuffer,
         Cause::WriteAllocate,
@@ -79,6 +82,7 @@ impl LedgerCause for Cause {
             Cause::DataMiss => "dcache-miss",
             Cause::InstructionWalk => "itlb-walk",
             Cause::DataWalk => "dtlb-walk",
+            Cause::MicroTlb => "micro-tlb",
             Cause::Uncached => "uncached",
             Cause::WriteBuffer => "write-buffer",
             Cause::WriteAllocate => "write-allocate",

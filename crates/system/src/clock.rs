@@ -14,6 +14,9 @@ const STALL_BITS: u32 = 20;
 const STALL_SHIFT: u32 = CYCLE_BITS;
 const COUNT_SHIFT: u32 = CYCLE_BITS + STALL_BITS;
 
+/// A deadline that sends the run loop to where it asks before each instruction which registers it reads.
+const HELD: u64 = 1;
+
 /// The cost of an instruction that is known when it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost(u64);
@@ -45,7 +48,9 @@ pub struct Clock {
     ledger: Ledger<Cause>,
     /// Costs of instructions that are not in the ledger yet.
     pending: u64,
+    /// What the run loop compares the time with: when the turn ends, 0 to make it look up, or [`HELD`].
     deadline: u64,
+    turn_ends_at: u64,
     /// What was charged while something happens beside execution.
     beside: Option<u64>,
 }
@@ -56,7 +61,7 @@ impl Clock {
     pub const LONGEST_RUN_CYCLES: u64 = 1 << 16;
 
     pub(crate) fn new() -> Clock {
-        Clock { ledger: Ledger::new(), pending: 0, deadline: 0, beside: None }
+        Clock { ledger: Ledger::new(), pending: 0, deadline: 0, turn_ends_at: 0, beside: None }
     }
 
     /// Cycles since reset.
@@ -127,7 +132,22 @@ impl Clock {
 
     /// When the run loop has to look up.
     pub(crate) fn set_deadline(&mut self, time: u64) {
-        self.deadline = time;
+        self.turn_ends_at = time.max(HELD + 1);
+        self.deadline = self.turn_ends_at;
+    }
+
+    /// Makes the run loop ask before each instruction which registers it reads.
+    pub(crate) fn hold(&mut self) {
+        if self.deadline != 0 {
+            self.deadline = HELD;
+        }
+    }
+
+    /// That is over.
+    pub(crate) fn release(&mut self) {
+        if self.deadline == HELD {
+            self.deadline = self.turn_ends_at;
+        }
     }
 
     /// Makes the run loop look up before the next instruction.
@@ -142,10 +162,17 @@ impl Clock {
         self.deadline == 0
     }
 
+    /// Whether something asked for that, or for a look before each instruction.
+    #[inline(always)]
+    pub(crate) fn exit_requested_or_held(&self) -> bool {
+        self.deadline <= HELD
+    }
+
     /// Whether the time to look up has come.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
-        self.now() >= self.deadline
+        let now = self.now();
+        now >= self.deadline && (self.deadline != HELD || now >= self.turn_ends_at)
     }
 
     pub(crate) fn enter_phase(&mut self, name: &str) {

@@ -198,6 +198,8 @@ pub struct Walk {
     pub result: Result<Translation, u32>,
     descriptors: [(u32, u32); MAX_LEVELS],
     levels: u8,
+    /// The first descriptor was not read: the walk cache had it.
+    first_was_kept: bool,
 }
 
 impl Walk {
@@ -205,12 +207,29 @@ impl Walk {
     pub fn new(result: Result<Translation, u32>, read: &[(u32, u32)]) -> Walk {
         let mut descriptors = [(0, 0); MAX_LEVELS];
         descriptors[..read.len()].copy_from_slice(read);
-        Walk { result, descriptors, levels: read.len() as u8 }
+        Walk { result, descriptors, levels: read.len() as u8, first_was_kept: false }
     }
 
-    /// What was read, in order: physical address and value.
+    /// The same walk, whose first descriptor a walk cache had kept.
+    pub(crate) fn with_kept_first(mut self, first: (u32, u32)) -> Walk {
+        self.descriptors[0] = first;
+        self.first_was_kept = true;
+        self
+    }
+
+    /// The descriptors of the walk, in order: physical address and value.
     pub fn descriptors(&self) -> &[(u32, u32)] {
         &self.descriptors[..usize::from(self.levels)]
+    }
+
+    /// Those of them that were read.
+    pub fn descriptors_read(&self) -> &[(u32, u32)] {
+        &self.descriptors()[usize::from(self.first_was_kept)..]
+    }
+
+    /// Whether a walk cache had the first one.
+    pub fn first_was_kept(&self) -> bool {
+        self.first_was_kept
     }
 }
 
@@ -528,6 +547,9 @@ pub trait Core: Sized + 'static {
     /// and tagged with physical addresses then, and fetch the line of a store that misses; a page that
     /// caches hold is written back.
     const COHERENT: bool = false;
+    /// Whether a load that misses lets execution go on ([`crate::line_fills`]), on a machine that has places for
+    /// such fills.
+    const OVERLAPS_MISSES: bool = false;
     /// Whether there are instructions of two bytes.
     const HAS_NARROW: bool;
     /// The names of the exceptions, by the number that the core notes.
@@ -579,6 +601,12 @@ pub trait Core: Sized + 'static {
     #[inline(always)]
     fn narrow_length(_: &Self::Op) -> u32 {
         2
+    }
+
+    /// The registers that a decoded instruction reads, a bit each, of cores that overlap misses.
+    #[inline(always)]
+    fn sources(_: &Self::Op) -> u16 {
+        crate::line_fills::ALL_REGISTERS
     }
 
     /// Executes one decoded instruction at `memory().pc`, and charges what it costs. It leaves the PC

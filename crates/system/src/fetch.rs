@@ -156,6 +156,12 @@ impl<C: Core> InstructionSide<C> {
         (word >> (16 * (index & 1))) as u16
     }
 
+    /// As above, for the page at this place.
+    pub(crate) fn invalidate_page_at(&mut self, place: usize) {
+        self.page = 0;
+        self.pages[place] = EMPTY_PAGE;
+    }
+
     /// Decodes the instruction that has this index.
     pub fn decode(&mut self, index: u32) {
         if index & NARROW_INDEX != 0 {
@@ -340,9 +346,11 @@ impl<C: Core> CoreMemory<C> {
                 self.fetch.page_physical = physical & !0xfff;
                 self.fetch.page_type = memory_type;
                 if uniform && memory_type.is_cached() {
+                    let place = (address >> 12) as usize % PAGES;
                     self.fetch.page = tag;
-                    self.fetch.pages[(address >> 12) as usize % PAGES] =
+                    self.fetch.pages[place] =
                         Page { tag, physical: physical & !0xfff, memory_type };
+                    self.note_page(place, Side::Instruction);
                 }
                 // An unknown page is looked up at every line.
             }

@@ -6,6 +6,7 @@ use crate::bus::Bus;
 use crate::core::{CacheAddress, Core, Mmu, Side, Translation};
 use crate::memory::CoreMemory;
 use crate::observer::Observer;
+use crate::tlb::Entry;
 
 impl<C: Core> CoreMemory<C> {
     fn tables_say(&self, bus: &Bus<C>, address: u32) -> Option<Translation> {
@@ -13,7 +14,7 @@ impl<C: Core> CoreMemory<C> {
     }
 
     fn tlb_says(&self, address: u32, side: Side) -> Option<Translation> {
-        self.tlb(side).peek(address, self.mmu.asid()).map(|entry| entry.payload)
+        self.peek_entry(address, side).map(|entry| entry.payload)
     }
 
     /// The physical address of one as the MMU sees it, as a load would find it.
@@ -145,18 +146,22 @@ impl<C: Core> CoreMemory<C> {
     pub fn describe_tlbs(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let names = if self.dtlb.is_some() { ["instruction", "data"] } else { ["unified", ""] };
+        let mut describe = |name: &str, entry: &Entry| {
+            lines.push(format!(
+                "{name} {:#010x} -> {:#010x}, {} bytes, domain {}, permissions {:02x}, attributes {:03b}",
+                entry.virtual_address,
+                entry.payload.physical,
+                1u32 << entry.page_shift,
+                entry.payload.domain,
+                entry.payload.permissions,
+                entry.payload.attributes
+            ));
+        };
+        for (name, side) in [("micro instruction", Side::Instruction), ("micro data", Side::Data)] {
+            self.micro_entries(side).for_each(|entry| describe(name, entry));
+        }
         for (name, tlb) in names.into_iter().zip([Some(&self.itlb), self.dtlb.as_ref()]) {
-            for entry in tlb.into_iter().flat_map(|tlb| tlb.entries()) {
-                lines.push(format!(
-                    "{name} {:#010x} -> {:#010x}, {} bytes, domain {}, permissions {:02x}, attributes {:03b}",
-                    entry.virtual_address,
-                    entry.payload.physical,
-                    1u32 << entry.page_shift,
-                    entry.payload.domain,
-                    entry.payload.permissions,
-                    entry.payload.attributes
-                ));
-            }
+            tlb.into_iter().flat_map(|tlb| tlb.entries()).for_each(|entry| describe(name, entry));
         }
         lines
     }

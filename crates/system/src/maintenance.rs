@@ -6,6 +6,7 @@ use mmulab_hardware::{Cache, GeometryError, Replacement};
 use crate::bus::Bus;
 use crate::cause::Cause;
 use crate::core::{CacheAddress, Core, Mmu, Side, Translation};
+use crate::line_fills::ALL_REGISTERS;
 use crate::memory::CoreMemory;
 use crate::observer::Observer;
 
@@ -87,6 +88,7 @@ impl<C: Core> CoreMemory<C> {
         if let (true, Some(dtlb)) = (data, &mut self.dtlb) {
             dtlb.invalidate_all();
         }
+        self.begin_tlb_maintenance();
         self.renew_pages();
         self.statistics.counters.tlb_flushes += 1;
         self.charge(Cause::TlbOperation, self.whole_operation_cycles);
@@ -110,7 +112,7 @@ impl<C: Core> CoreMemory<C> {
         if let (true, Some(dtlb)) = (data, &mut self.dtlb) {
             largest = largest.max(dtlb.invalidate(address, asid));
         }
-        if largest > 0 {
+        if !self.begin_tlb_maintenance() && largest > 0 {
             self.invalidate_fast_path_of(address >> largest << largest, largest);
         }
         self.statistics.counters.tlb_entry_flushes += 1;
@@ -124,7 +126,7 @@ impl<C: Core> CoreMemory<C> {
         for tlb in std::iter::once(&mut self.itlb).chain(&mut self.dtlb) {
             largest = largest.max(tlb.invalidate_in(address, asid));
         }
-        if largest > 0 {
+        if !self.begin_tlb_maintenance() && largest > 0 {
             self.invalidate_fast_path_of(address >> largest << largest, largest);
         }
         self.statistics.counters.tlb_entry_flushes += 1;
@@ -138,6 +140,7 @@ impl<C: Core> CoreMemory<C> {
         for tlb in std::iter::once(&mut self.itlb).chain(&mut self.dtlb) {
             tlb.invalidate_asid(asid);
         }
+        self.begin_tlb_maintenance();
         self.renew_pages();
         self.statistics.counters.tlb_flushes += 1;
         self.charge(Cause::TlbOperation, self.whole_operation_cycles);
@@ -161,6 +164,7 @@ impl<C: Core> CoreMemory<C> {
         side: Side,
     ) -> Result<(), GeometryError> {
         let Ok(translation) = self.translation(bus, address, side) else { return Ok(()) };
+        self.begin_tlb_maintenance();
         let asid = self.mmu.asid();
         let tlb = self.tlb_mut(side);
         tlb.invalidate(address, asid);
@@ -182,6 +186,7 @@ impl<C: Core> CoreMemory<C> {
         translation: Translation,
     ) {
         self.tlb_mut(Side::Data).invalidate(address, asid);
+        self.empty_micro_tlbs();
         self.enter(address, asid, translation, Side::Data);
         self.invalidate_fast_path_of(address, u32::from(translation.page_shift));
         self.observe(bus, |observer, core, bus| observer.translations_changed(core, bus));
@@ -314,8 +319,9 @@ impl<C: Core> CoreMemory<C> {
         found.map_or(address, |translation| translation.physical_of(address))
     }
 
-    /// Waits until everything that was stored is in memory.
+    /// Waits until everything that was stored is in memory, and what was loaded is there.
     pub fn drain_write_buffer(&mut self, bus: &mut Bus<C>) {
+        self.await_registers(ALL_REGISTERS);
         self.drain(bus, Cause::Drain);
         self.charge(Cause::Drain, 0u64);
     }

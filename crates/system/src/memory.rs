@@ -11,19 +11,21 @@
 mod lines;
 mod loads;
 mod stores;
+mod translation;
 
 use mmulab_hardware::{Cache, CacheGeometry, DataCache, GeometryError, Line, Random};
-use mmulab_machine::{Cache as CacheShape, CoherenceShape, MemoryShape, Platform};
+use mmulab_machine::{Cache as CacheShape, CoherenceShape, MemoryShape, MicroTlbShape, Platform};
 
-use crate::bus::Bus;
 use crate::cause::Cause;
 use crate::clock::Clock;
-use crate::core::{CacheAddress, Core, Fault, MemoryType, Mmu, Side, Translation, Walk};
+use crate::core::{CacheAddress, Core, MemoryType, Mmu};
 use crate::fetch::InstructionSide;
-use crate::observer::Observer;
+use crate::line_fills::LineFills;
+use crate::micro_tlb::MicroTlb;
 use crate::read_buffer::ReadBuffer;
 use crate::statistics::Statistics;
 use crate::tlb::{TranslationBuffer, replacement};
+use crate::walk_cache::WalkCache;
 use crate::write_buffer::WriteBuffer;
 
 /// Entries of the page table copy of the fast path.
@@ -89,6 +91,9 @@ pub struct CoreMemory<C: Core> {
     pub itlb: TranslationBuffer,
     /// The TLB of data.
     pub dtlb: Option<TranslationBuffer>,
+    /// The TLBs in front of these, by side, and what they cost and what empties them.
+    micro_tlbs: Option<([MicroTlb; 2], MicroTlbShape)>,
+    pub(crate) walk_cache: Option<WalkCache>,
 
     /// The instruction cache and what is decoded of it.
     pub fetch: InstructionSide<C>,
@@ -97,8 +102,8 @@ pub struct CoreMemory<C: Core> {
     pub(crate) write_buffer: WriteBuffer<C::DataLine>,
     /// The read buffer that software controls.
     pub read_buffer: ReadBuffer<C::DataLine>,
-    /// The lines that preload instructions have on their way, and when each is there.
-    preloads: Box<[(u32, u64)]>,
+    /// The line fills that go on beside execution.
+    pub(crate) line_fills: LineFills,
     /// Where the search for a dirty line continues.
     pub(crate) clean_pointer: usize,
     pub(crate) timing: MemoryShape,
@@ -187,6 +192,14 @@ impl<C: Core> CoreMemory<C> {
         let icache = cache_of_lines::<C::FetchLine>("icache", &platform.icache, random(2))?;
         let shifts = C::Mmu::PAGE_SHIFTS;
         let dtlb = platform.dtlb.as_ref();
+        let micro_tlb = |shape: &MicroTlbShape| {
+            let new = |stream| MicroTlb::new(shape, shifts, random(stream));
+            Ok::<_, GeometryError>(([new(5)?, new(6)?], shape.clone()))
+        };
+        let micro_tlbs = platform.micro_tlb.as_ref().map(micro_tlb).transpose()?;
+        let walk_cache = platform.walk_cache.as_ref().zip(mmu.level_shift(0));
+        let walk_cache =
+            walk_cache.map(|(shape, shift)| WalkCache::new(shape, shift, random(7))).transpose()?;
         let space = mmu.space();
         let mut memory = CoreMemory {
             number,
@@ -204,11 +217,13 @@ impl<C: Core> CoreMemory<C> {
             pages: Box::new([EMPTY_PAGE; PAGES]),
             itlb: TranslationBuffer::new(&platform.itlb, shifts, random(3))?,
             dtlb: dtlb.map(|shape| TranslationBuffer::new(shape, shifts, random(4))).transpose()?,
+            micro_tlbs,
+            walk_cache,
             fetch: InstructionSide::new(icache, decoder),
             dcache: DataCache::new(dcache, mini_dcache),
             write_buffer: WriteBuffer::new(&platform.buffers, &platform.memory),
             read_buffer: ReadBuffer::new(platform.buffers.read_entries),
-            preloads: vec![(0, 0); platform.buffers.preload_entries as usize].into(),
+            line_fills: LineFills::new(platform.buffers.outstanding_misses),
             clean_pointer: 0,
             timing: platform.memory.clone(),
             line_operation_cycles: platform.line_operation_cycles,
@@ -277,6 +292,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// A register that rules translation will be written.
     pub fn change_translation_registers(&mut self) {
+        self.change_micro_tlb_registers();
         if self.watched && self.mmu.level_shift(0).is_some() {
             self.fetch_known = false;
             if self.unsynchronised.is_none() {
@@ -397,150 +413,5 @@ impl<C: Core> CoreMemory<C> {
             self.pages.fill(EMPTY_PAGE);
             self.fetch.invalidate_pages();
         }
-    }
-
-    // ---- Translation -----------------------------------------------------------------------
-
-    /// The address as caches and TLBs see it.
-    #[inline(always)]
-    pub fn relocated(&self, address: u32) -> u32 {
-        self.mmu.relocated(address)
-    }
-
-    /// The TLB of a side.
-    pub fn tlb(&self, side: Side) -> &TranslationBuffer {
-        match (side, &self.dtlb) {
-            (Side::Data, Some(dtlb)) => dtlb,
-            _ => &self.itlb,
-        }
-    }
-
-    /// The TLB of a side.
-    pub fn tlb_mut(&mut self, side: Side) -> &mut TranslationBuffer {
-        match (side, &mut self.dtlb) {
-            (Side::Data, Some(dtlb)) => dtlb,
-            _ => &mut self.itlb,
-        }
-    }
-
-    /// The fault status if the present mode is refused an access.
-    pub(crate) fn refusal(&self, page: &Translation, address: u32, write: bool) -> Option<u32> {
-        self.mmu.refusal(page, address, write, self.privileged)
-    }
-
-    /// The same for a fetch.
-    pub(crate) fn fetch_refusal(&self, page: &Translation, address: u32) -> Option<u32> {
-        self.mmu.fetch_refusal(page, address, self.privileged)
-    }
-
-    fn walks_are_coherent(&self) -> bool {
-        C::COHERENT && self.mmu.walks_through_data_cache()
-    }
-
-    /// A descriptor as the walking hardware sees it.
-    pub(crate) fn table_word(&self, bus: &Bus<C>, physical: u32) -> u32 {
-        if self.walks_are_coherent() {
-            self.coherent_word(bus, physical)
-        } else {
-            bus.read_table_word(physical)
-        }
-    }
-
-    /// Reads the tables in memory as the walking hardware does: it sees neither the data cache, unless
-    /// it reads through it, nor the write buffer.
-    fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
-        let now = self.now();
-        self.write_buffer.retire(now, &mut bus.ram);
-        let wait = self.write_buffer.transfer_ends_at(now);
-        self.clock.charge_until(Cause::WriteBuffer, wait);
-        self.write_buffer.retire(wait, &mut bus.ram);
-        let counters = &mut self.statistics.counters;
-        let (misses, cause) = match side {
-            Side::Instruction => (&mut counters.itlb_misses, Cause::InstructionWalk),
-            Side::Data => (&mut counters.dtlb_misses, Cause::DataWalk),
-        };
-        *misses += 1;
-        let found = self.mmu.walk(address, |at| self.table_word(bus, at));
-        if self.walks_are_coherent() {
-            for &(at, _) in found.descriptors() {
-                self.read_descriptor(bus, at, cause);
-            }
-            return found;
-        }
-        let reads = found.descriptors().len() as u64;
-        let cycles = reads * u64::from(self.timing.walk_read_cycles);
-        self.write_buffer.delay(cycles);
-        self.charge(cause, cycles);
-        found
-    }
-
-    /// The translation of an address by the TLB of a side, walking if need be.
-    ///
-    /// # Errors
-    /// The tables have none.
-    pub fn translation(
-        &mut self,
-        bus: &mut Bus<C>,
-        address: u32,
-        side: Side,
-    ) -> Result<Translation, Fault> {
-        let asid = self.mmu.asid();
-        if let Some(entry) = self.tlb_mut(side).lookup(address, asid) {
-            return Ok(entry.payload);
-        }
-        let found = self.walk_tables(bus, address, side);
-        self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
-        let translation = found.result.map_err(|status| Fault::new(address, status))?;
-        self.enter(address, asid, translation, side);
-        Ok(translation)
-    }
-
-    /// A translation enters a TLB, and the fast path forgets what leaves it.
-    pub(crate) fn enter(&mut self, address: u32, asid: u16, translation: Translation, side: Side) {
-        if let Some(left) = self.tlb_mut(side).insert(address, asid, translation) {
-            self.invalidate_fast_path_of(left.virtual_address as u32, left.page_shift);
-        }
-    }
-
-    /// Physical address and memory type for a data access, or why not.
-    #[inline]
-    pub(crate) fn translate_data(
-        &mut self,
-        bus: &mut Bus<C>,
-        address: u32,
-        write: bool,
-    ) -> Result<(u32, MemoryType), Fault> {
-        if !self.mmu.is_on() {
-            return Ok((address, self.mmu.untranslated_type(Side::Data)));
-        }
-        let index = (address >> 12) as usize % PAGES;
-        let page = &self.pages[index];
-        let tag = address & !0xfff | self.context;
-        if tag == if write { page.write_tag } else { page.read_tag } {
-            return Ok((page.physical | address & 0xfff, page.memory_type));
-        }
-        let translation = self.translation(bus, address, Side::Data)?;
-        let refused = |write| self.refusal(&translation, address, write);
-        if let Some(status) = refused(write) {
-            return Err(Fault::new(address, status));
-        }
-        let memory_type = self.mmu.effective_type(translation.memory_type, Side::Data);
-        let physical = translation.physical_of(address);
-        if self.mmu.is_uniform(&translation) {
-            let read_tag = if refused(false).is_none() { tag } else { NO_PAGE };
-            let write_tag = if refused(true).is_none() { tag } else { NO_PAGE };
-            // While somebody looks, the tags that skip the slow path stay empty.
-            let cached = memory_type.is_cached() && !self.watched;
-            let written_back = cached && memory_type.is_write_back();
-            self.pages[index] = Page {
-                load_tag: if cached { read_tag } else { NO_PAGE },
-                store_tag: if written_back { write_tag } else { NO_PAGE },
-                read_tag,
-                write_tag,
-                physical: physical & !0xfff,
-                memory_type,
-            };
-        }
-        Ok((physical, memory_type))
     }
 }

@@ -67,6 +67,10 @@ pub struct Events {
     pub itlb_misses: u64,
     /// Table walks for data.
     pub dtlb_misses: u64,
+    /// Misses of the micro TLBs.
+    pub micro_tlb_misses: u64,
+    /// Table walks whose first descriptor the walk cache had.
+    pub walk_cache_hits: u64,
     /// Instruction cache line fills.
     pub icache_misses: u64,
     /// Data cache line fills.
@@ -270,6 +274,8 @@ impl<C: Core> System<C> {
             events.line_operations += counters.line_operations;
             events.itlb_misses += counters.itlb_misses;
             events.dtlb_misses += counters.dtlb_misses;
+            events.micro_tlb_misses += counters.micro_tlb_misses;
+            events.walk_cache_hits += counters.walk_cache_hits;
             events.icache_misses += counters.icache_misses;
             events.dcache_misses += counters.dcache_misses;
             events.write_backs += counters.write_backs;

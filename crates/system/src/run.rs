@@ -25,6 +25,7 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
 ) {
     while !core.memory().clock.is_due() {
         let memory = core.memory_mut();
+        let waits = memory.has_late_registers();
         if LOOK == LOOK_AT_ALL && memory.clock.pending_instructions() >= left {
             return;
         }
@@ -41,17 +42,27 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
             let stall = memory.fetch.stall_across(slot, memory.pc, narrow);
             memory.clock.issue(Cost::stall(stall));
         }
-        if C::HAS_NARROW && core.is_narrow() {
-            run_line::<C, LOOK, true>(core, bus, slot, left, debugging, first);
-        } else {
-            run_line::<C, LOOK, false>(core, bus, slot, left, debugging, first);
+        match (C::HAS_NARROW && core.is_narrow(), C::OVERLAPS_MISSES && waits) {
+            (false, false) => {
+                run_line::<C, LOOK, false, false>(core, bus, slot, left, debugging, first);
+            }
+            (true, false) => {
+                run_line::<C, LOOK, true, false>(core, bus, slot, left, debugging, first);
+            }
+            (false, true) => {
+                run_line::<C, LOOK, false, true>(core, bus, slot, left, debugging, first);
+            }
+            (true, true) => {
+                run_line::<C, LOOK, true, true>(core, bus, slot, left, debugging, first);
+            }
         }
     }
 }
 
-/// Executes instructions of one line, until one leaves it.
+/// Executes instructions of one line, until one leaves it. With `WAITS` each waits for the registers that it reads;
+/// otherwise one that makes a register late is the last.
 #[inline(always)]
-fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
+fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
     core: &mut C,
     bus: &mut Bus<C>,
     slot: usize,
@@ -83,7 +94,8 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
         let memory = core.memory_mut();
         memory.pc = pc;
         // A device was written, or the like: what that starts comes before the next instruction.
-        if memory.clock.exit_requested() {
+        if WAITS && memory.clock.exit_requested() || !WAITS && memory.clock.exit_requested_or_held()
+        {
             return;
         }
         let op = memory.fetch.op::<NARROW>(index);
@@ -113,6 +125,9 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool>(
             if is_long {
                 memory.observe_fetch_at(bus, pc.wrapping_add(unit), slot);
             }
+        }
+        if WAITS {
+            core.memory_mut().await_registers(C::sources(&op));
         }
         let flow = core.execute::<NARROW>(bus, &op);
         if flow > Flow::Skipped {

@@ -17,6 +17,10 @@ pub struct Counters {
     pub itlb_misses: u64,
     /// Walks for data.
     pub dtlb_misses: u64,
+    /// Misses of the micro TLBs of both sides.
+    pub micro_tlb_misses: u64,
+    /// Walks whose first descriptor the walk cache had.
+    pub walk_cache_hits: u64,
     /// Fills of the instruction cache.
     pub icache_misses: u64,
     /// Fills of the data caches.

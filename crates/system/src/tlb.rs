@@ -8,6 +8,18 @@ use crate::core::Translation;
 /// An entry: a page, its address space, and what it is translated to.
 pub type Entry = mmulab_hardware::TlbEntry<Translation>;
 
+/// The entry of a page that an address is in.
+pub(crate) fn entry_of(address: u32, asid: u16, translation: Translation) -> Entry {
+    let shift = u32::from(translation.page_shift);
+    Entry {
+        virtual_address: u64::from(address >> shift << shift),
+        page_shift: shift,
+        asid,
+        global: translation.global,
+        payload: translation,
+    }
+}
+
 /// The model's replacement for the machine file's word.
 pub fn replacement(word: ReplacementWord) -> Replacement {
     match word {
@@ -97,14 +109,7 @@ impl TranslationBuffer {
 
     /// Enters a translation; returns the entry that left.
     pub fn insert(&mut self, address: u32, asid: u16, translation: Translation) -> Option<Entry> {
-        let shift = u32::from(translation.page_shift);
-        let entry = Entry {
-            virtual_address: u64::from(address >> shift << shift),
-            page_shift: shift,
-            asid,
-            global: translation.global,
-            payload: translation,
-        };
+        let entry = entry_of(address, asid, translation);
         if let (Some(locked), (slot, true)) = (&mut self.locked, self.lock_next) {
             let slot = slot % locked.slots();
             self.lock_next.0 = (slot + 1) % locked.slots();

@@ -98,17 +98,17 @@ def missing_packages(run: Run) -> set[str]:
 
 def reproduce(run: Run) -> Reproduction:
     """Runs the guest, and judges."""
-    points, overlapped = on_the_core(run)
+    points = on_the_core(run)
     modified = {name: with_interfaces(run, name) for name in (GEM5, MACHINE)}
     on_linux = tlb_migration_linux.run_linux(run)
-    claims = judge(points, overlapped, modified[GEM5], on_linux)
+    claims = judge(points, modified[GEM5], on_linux)
     tables = {}
     if run.guesses:
         claims, tables["guesses"] = over_guesses(
             run,
             [MACHINE, GEM5],
             claims,
-            lambda changed: judge(*on_the_core(changed), with_interfaces(changed, GEM5), on_linux),
+            lambda changed: judge(on_the_core(changed), with_interfaces(changed, GEM5), on_linux),
         )
     figures = [
         figure_access(points),
@@ -173,16 +173,10 @@ def reproduce(run: Run) -> Reproduction:
     )
 
 
-def on_the_core(run: Run) -> tuple[Points, Points]:
-    """What the guest measures on the machine, and on one whose memory is twice as fast: what two misses that
-    overlap look like to a loop of independent ones."""
+def on_the_core(run: Run) -> Points:
+    """What the guest measures on the machine."""
     machine = run.machine(MACHINE).with_changes({"cores": "1"})
-    fill = int(str(machine.get("memory.line_fill_cycles")))
-    faster = {"memory.line_fill_cycles": str(fill // 2)}
-    return (
-        measure(run, machine, image("bare", run.full)),
-        measure(run, machine.with_changes(faster), image("bare", full=False)),
-    )
+    return measure(run, machine, image("bare", run.full))
 
 
 def with_interfaces(run: Run, name: str) -> Points:
@@ -262,7 +256,6 @@ def slope(values: dict[int, int]) -> float:
 
 def judge(
     points: Points,
-    overlapped: Points,
     modified: Points,
     on_linux: tlb_migration_linux.Measured | None = None,
 ) -> list[Claim]:
@@ -272,8 +265,8 @@ def judge(
     return [
         judge_reading(points, claims["mig18-01"]),
         judge_preloads(points, claims["mig18-02"]),
-        judge_migration(points, overlapped, claims["mig18-03"], ["direct_4k", "direct_68k"]),
-        judge_migration(points, overlapped, claims["mig18-04"], ["indirect_4k", "indirect_68k"]),
+        judge_migration(points, claims["mig18-03"], ["direct_4k", "direct_68k"]),
+        judge_migration(points, claims["mig18-04"], ["indirect_4k", "indirect_68k"]),
         judge_encodings(modified, claims["mig18-05"]),
         judge_interfaces(modified, claims["mig18-06"]),
         judge_gain(modified, claims["mig18-07"]),
@@ -345,9 +338,7 @@ def judge_preloads(points: Points, claim: Published) -> Claim:
     )
 
 
-def judge_migration(
-    points: Points, overlapped: Points, claim: Published, benchmarks: list[str]
-) -> Claim:
+def judge_migration(points: Points, claim: Published, benchmarks: list[str]) -> Claim:
     """A benchmark of both strides: no gain, what a further page costs, and for the indirect one the ratio."""
     parts: list[tuple[str, bool]] = []
     for name in benchmarks:
@@ -376,20 +367,10 @@ def judge_migration(
                 about(direct / indirect, RATIO),
             )
         )
-    faster = "; ".join(
-        f"{name} "
-        + ", ".join(
-            f"{figure} {slope(figure_of(overlapped, name, figure)):.0f}" for figure in SLOPES
-        )
-        for name in benchmarks
-    )
     return claim.judge(
         all(holds for _, holds in parts),
         "; ".join(text for text, _ in parts),
-        wrong_parts(parts)
-        + ". A load that misses stops this core until its line is there; published costs of independent accesses are "
-        "about half a line's latency, as if two were on their way. With memory.line_fill_cycles halved, a page "
-        f"costs here: {faster}",
+        wrong_parts(parts),
     )
 
 

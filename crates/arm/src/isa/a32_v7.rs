@@ -122,11 +122,11 @@ fn parallel_rows<K: CacheKind>() -> [[Row<K>; 6]; 6] {
 fn multiplies_rows<K: CacheKind>() -> [Row<K>; 9] {
     rows! {
         ("MLS", "A8.8.101", "cccc 0000 0110 dddd aaaa mmmm 1001 nnnn") = |f, d| media_multiply(&d.timing, media::multiply_subtract, danm(f));
-        ("UMAAL", "A8.8.255", "cccc 0000 0100 dddd aaaa mmmm 1001 nnnn") = |f, d| media_multiply(&d.timing, media::multiply_add_add, danm(f));
+        ("UMAAL", "A8.8.255", "cccc 0000 0100 dddd aaaa mmmm 1001 nnnn") = |f, d| media_multiply_long(&d.timing, media::multiply_add_add, danm(f));
         ("SMUAD, SMLAD", "A8.8.178", "cccc 0111 0000 dddd aaaa mmmm 00 x 1 nnnn") = |f, d| media_multiply(&d.timing, exchanged!(f, dual_multiply, false), danm(f));
         ("SMUSD, SMLSD", "A8.8.182", "cccc 0111 0000 dddd aaaa mmmm 01 x 1 nnnn") = |f, d| media_multiply(&d.timing, exchanged!(f, dual_multiply, true), danm(f));
-        ("SMLALD", "A8.8.180", "cccc 0111 0100 dddd aaaa mmmm 00 x 1 nnnn") = |f, d| media_multiply(&d.timing, exchanged!(f, dual_multiply_long, false), danm(f));
-        ("SMLSLD", "A8.8.183", "cccc 0111 0100 dddd aaaa mmmm 01 x 1 nnnn") = |f, d| media_multiply(&d.timing, exchanged!(f, dual_multiply_long, true), danm(f));
+        ("SMLALD", "A8.8.180", "cccc 0111 0100 dddd aaaa mmmm 00 x 1 nnnn") = |f, d| media_multiply_long(&d.timing, exchanged!(f, dual_multiply_long, false), danm(f));
+        ("SMLSLD", "A8.8.183", "cccc 0111 0100 dddd aaaa mmmm 01 x 1 nnnn") = |f, d| media_multiply_long(&d.timing, exchanged!(f, dual_multiply_long, true), danm(f));
         ("SMMUL, SMMLA", "A8.8.184", "cccc 0111 0101 dddd aaaa mmmm 00 x 1 nnnn") = |f, d| media_multiply(&d.timing, exchanged!(f, multiply_top, false), danm(f));
         ("SMMLS", "A8.8.185", "cccc 0111 0101 dddd aaaa mmmm 11 x 1 nnnn") = |f, d| media_multiply(&d.timing, exchanged!(f, multiply_top, true), danm(f));
         ("SWP, SWPB", "A8.8.229", "cccc 0001 0 b 00 nnnn dddd ---- 1001 mmmm") = |f, d| swap_if_enabled(&d.timing, f.flag(b'b'), (f.rd(), f.rm(), f.rn()));

@@ -111,9 +111,10 @@ pub struct Decoded<K: CacheKind> {
     pub op: Op<K>,
     /// Its operands, which are not in `op` yet.
     pub operands: Operands,
-    /// Registers that it reads in its first cycle; bit n is register n. Stored data is wanted a cycle
-    /// later.
+    /// Registers that it reads in its first cycle; bit n is register n.
     pub sources: u16,
+    /// Those that are wanted later, such as stored data.
+    pub later_sources: u16,
 }
 
 /// The handler of an instruction that is not decoded yet. `immediate` is its index.
@@ -209,6 +210,7 @@ fn execute_split<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOpe
         }
     };
     let inner = cpu.memory.fetch.decoder_mut().split(op.immediate << 16 | second);
+    cpu.memory.await_registers(inner.sources);
     if inner.passes >> cpu.flags & 1 == 0 {
         cpu.memory.clock.issue(Cost::issue(1));
         cpu.skipped(inner.operands);
@@ -255,8 +257,9 @@ impl<K: CacheKind> Decoder<K> {
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
     fn with_stall(&mut self, word: u32, following: Option<u32>, state: State) -> Op<K> {
-        let Decoded { mut op, operands, .. } = self.decode(word, state);
+        let Decoded { mut op, operands, sources, later_sources } = self.decode(word, state);
         op.operands = operands.into();
+        op.sources = sources | later_sources;
         op.length = if state == State::Narrow { 2 } else { 4 };
         if let Some(following) = following
             && op.late.is_some()

@@ -37,7 +37,8 @@ fn set_of(registers: &[u8]) -> u16 {
 impl<K: CacheKind> Decoded<K> {
     /// Without operands.
     pub fn new(handler: Handler<K>) -> Decoded<K> {
-        Decoded { op: Op::new(handler), operands: Operands::default(), sources: 0 }
+        let operands = Operands::default();
+        Decoded { op: Op::new(handler), operands, sources: 0, later_sources: 0 }
     }
 
     /// Under a condition; without it, it is executed always.
@@ -48,6 +49,11 @@ impl<K: CacheKind> Decoded<K> {
 
     pub(super) fn reads(mut self, registers: &[u8]) -> Decoded<K> {
         self.sources |= set_of(registers);
+        self
+    }
+
+    pub(super) fn reads_later(mut self, registers: &[u8]) -> Decoded<K> {
+        self.later_sources |= set_of(registers);
         self
     }
 
@@ -241,7 +247,7 @@ pub fn multiply_long<K: CacheKind>(
         .takes(timing.multiply_cycles + timing.multiply_long_cycles + flags_cycles)
         .delivers_two(registers.rd, registers.rn, timing.multiply_use_cycles);
     decoded.operands.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
-    if accumulate { decoded.reads(&[registers.rn]) } else { decoded }
+    if accumulate { decoded.reads(&[registers.rn]).reads_later(&[registers.rd]) } else { decoded }
 }
 
 /// What the 16-bit multiplies add, beside the factors that they read.
@@ -414,12 +420,12 @@ pub fn load_byte<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Address) -> 
 
 /// STR.
 pub fn store_word<K: CacheKind>(_: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
-    Handlers::of::<false, false>().decode(rd, address, false)
+    Handlers::of::<false, false>().decode(rd, address, false).reads_later(&[rd])
 }
 
 /// STRB.
 pub fn store_byte<K: CacheKind>(_: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
-    Handlers::of::<false, true>().decode(rd, address, false)
+    Handlers::of::<false, true>().decode(rd, address, false).reads_later(&[rd])
 }
 
 /// The loads and stores of addressing mode 3 (A5.3) but LDRD and STRD.
@@ -451,7 +457,7 @@ pub fn load_signed_half<K: CacheKind>(timing: &ArmTiming, rd: u8, address: Addre
 
 /// STRH.
 pub fn store_half<K: CacheKind>(_: &ArmTiming, rd: u8, address: Address) -> Decoded<K> {
-    extra::<K, STORE_HALF>(rd, address)
+    extra::<K, STORE_HALF>(rd, address).reads_later(&[rd])
 }
 
 /// LDRD, whose second register comes last.
@@ -483,7 +489,7 @@ pub fn store_pair<K: CacheKind>(
 ) -> Decoded<K> {
     let mut decoded = extra::<K, STORE_DOUBLE>(first, address);
     decoded.operands.rs = second;
-    decoded.takes(timing.double_cycles)
+    decoded.takes(timing.double_cycles).reads_later(&[first, second])
 }
 
 /// Thumb's load relative to R15, whose bit 1 it ignores.
@@ -525,7 +531,9 @@ pub fn load_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u
 
 /// STM, likewise.
 pub fn store_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
-    block(timing, load_store::store_multiple, rn, mode, list)
+    let mut decoded = block(timing, load_store::store_multiple, rn, mode, list);
+    decoded.later_sources = list as u16;
+    decoded
 }
 
 /// SWP and SWPB.
@@ -605,7 +613,8 @@ pub fn status_write<K: CacheKind>(
 pub fn supervisor_call<K: CacheKind>(number: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(system::supervisor_call);
     decoded.operands.immediate = number;
-    decoded
+    // Of semihosting.
+    decoded.reads_later(&[0, 1])
 }
 
 /// BKPT.

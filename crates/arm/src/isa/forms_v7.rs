@@ -5,7 +5,7 @@ use mmulab_machine::ArmTiming;
 
 use super::decode::Decoded;
 use super::execute::{exclusive, load_store, media, thumb2, v7};
-use super::forms::{PC, swap};
+use super::forms::{LR, PC, SP, swap};
 use super::op::{CoprocessorAccess, Handler, modifier};
 use super::pattern::Fields;
 
@@ -40,6 +40,15 @@ pub fn media_multiply<K: CacheKind>(
     ternary(handler, rd, ra, rn, rm)
         .takes(timing.dsp_cycles)
         .delivers(rd, timing.multiply_use_cycles)
+}
+
+/// The same with a sum of 64 bits, of which Rd is the upper half.
+pub fn media_multiply_long<K: CacheKind>(
+    timing: &ArmTiming,
+    handler: Handler<K>,
+    (rd, ra, rn, rm): (u8, u8, u8, u8),
+) -> Decoded<K> {
+    media_multiply(timing, handler, (rd, ra, rn, rm)).reads_later(&[rd])
 }
 
 /// SDIV and UDIV.
@@ -155,7 +164,7 @@ pub fn store_exclusive<K: CacheKind>(
     let mut decoded = binary(handler, rd, rn, rt);
     decoded.operands.rs = rt2;
     decoded.operands.immediate = offset;
-    decoded
+    decoded.reads_later(&[rt2])
 }
 
 /// SWP and SWPB, which the control register can take away.
@@ -212,7 +221,7 @@ pub fn return_from_exception<K: CacheKind>(rn: u8, mode: u8) -> Decoded<K> {
 pub fn store_return_state<K: CacheKind>(of_mode: u32, mode: u8) -> Decoded<K> {
     let mut decoded = Decoded::new(load_store::store_return_state);
     (decoded.operands.immediate, decoded.operands.modifiers) = (of_mode, mode);
-    decoded
+    decoded.reads_later(&[SP, LR])
 }
 
 // ---- branches in Thumb state ----------------------------------------------------------------------
@@ -283,14 +292,15 @@ pub fn barrier<K: CacheKind>(handler: Handler<K>) -> Decoded<K> {
 pub fn monitor_call<K: CacheKind>(handler: Handler<K>, number: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     decoded.operands.immediate = number;
-    decoded
+    // The arguments of a call of firmware.
+    decoded.reads_later(&[0, 1, 2, 3])
 }
 
 /// SUBS PC, LR, and ERET, in Thumb state.
 pub fn subtract_return<K: CacheKind>(amount: u32) -> Decoded<K> {
     let mut decoded = Decoded::new(v7::subtract_return);
     decoded.operands.immediate = amount;
-    decoded
+    decoded.reads_later(&[LR])
 }
 
 /// MCRR.

@@ -25,6 +25,8 @@ mod forms_v7;
 mod neon;
 mod op;
 mod pattern;
+#[cfg(test)]
+mod source_tests;
 mod t16;
 mod t32;
 mod table;

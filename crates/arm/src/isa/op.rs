@@ -21,6 +21,8 @@ pub struct Op<K: CacheKind> {
     pub operands: PackedOperands,
     /// Under which flags it is executed; see [`CONDITIONS`].
     pub passes: u16,
+    /// The registers that it reads, a bit each: while one is late, it waits.
+    pub sources: u16,
     /// Bytes of the instruction; 0 while it is not decoded.
     pub length: u8,
     /// It sets the condition flags outside of an IT block only.
@@ -123,6 +125,7 @@ impl<K: CacheKind> Op<K> {
             cost: Cost::issue(1),
             operands: PackedOperands { immediate: 0, rest: 0 },
             passes: ALWAYS,
+            sources: 0,
             length: 4,
             quiet_in_it: false,
             late: Late::NONE,

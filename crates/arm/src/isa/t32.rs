@@ -441,10 +441,10 @@ fn multiplies_rows<K: CacheKind>() -> [Row<K>; 19] {
         ("UDIV", "A8.8.248", "11111011 1011 nnnn ---- dddd 1111 mmmm") = |f, d| divide(&d.timing, media::divide::<K, false>, (f.rd(), f.rn(), f.rm()));
         ("SMLAL", "A8.8.178", "11111011 1100 nnnn aaaa dddd 0000 mmmm") = |f, d| long(f, d, true, true);
         ("SMLALxy", "A8.8.179", "11111011 1100 nnnn aaaa dddd 10 x y mmmm") = |f, d| multiply_half(&d.timing, halves!(f, half_accumulate_long), Addend::Long, factors(f));
-        ("SMLALD", "A8.8.180", "11111011 1100 nnnn aaaa dddd 110 x mmmm") = |f, d| media_multiply(&d.timing, exchanged!(f, dual_multiply_long, false), danm(f));
-        ("SMLSLD", "A8.8.183", "11111011 1101 nnnn aaaa dddd 110 x mmmm") = |f, d| media_multiply(&d.timing, exchanged!(f, dual_multiply_long, true), danm(f));
+        ("SMLALD", "A8.8.180", "11111011 1100 nnnn aaaa dddd 110 x mmmm") = |f, d| media_multiply_long(&d.timing, exchanged!(f, dual_multiply_long, false), danm(f));
+        ("SMLSLD", "A8.8.183", "11111011 1101 nnnn aaaa dddd 110 x mmmm") = |f, d| media_multiply_long(&d.timing, exchanged!(f, dual_multiply_long, true), danm(f));
         ("UMLAL", "A8.8.256", "11111011 1110 nnnn aaaa dddd 0000 mmmm") = |f, d| long(f, d, false, true);
-        ("UMAAL", "A8.8.255", "11111011 1110 nnnn aaaa dddd 0110 mmmm") = |f, d| media_multiply(&d.timing, media::multiply_add_add, danm(f));
+        ("UMAAL", "A8.8.255", "11111011 1110 nnnn aaaa dddd 0110 mmmm") = |f, d| media_multiply_long(&d.timing, media::multiply_add_add, danm(f));
     }
 }
 

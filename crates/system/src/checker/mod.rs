@@ -240,8 +240,7 @@ impl Report {
 }
 
 fn entry_now<C: Core>(core: &CoreMemory<C>, used: &Use) -> Option<Translation> {
-    let entry = core.tlb(used.side).peek(used.address, core.mmu.asid());
-    entry.map(|entry| entry.payload)
+    core.peek_entry(used.address, used.side).map(|entry| entry.payload)
 }
 
 fn invalidate_translation_name<C: Core>(core: &CoreMemory<C>, side: Side) -> &'static str {
@@ -619,14 +618,23 @@ impl<C: Core> Observer<C> for Checker {
     fn refused(&mut self, core: &CoreMemory<C>, _: &Bus<C>, access: Access, address: u32) {
         let used = Use::new(access, address);
         let found = self.walk(core, address);
-        // A stale walk has its own report; here it is the entry that is old.
+        // A stale walk has its own report; here it is the entry that is old, or what the walk began with.
+        let stale = if entry_now(core, &used).is_some() {
+            "the TLB entry forbids what the tables permit"
+        } else if core
+            .kept_link(address)
+            .is_some_and(|kept| found.descriptors().first() != Some(&kept))
+        {
+            "the walk cache holds a descriptor that is not in the tables any more"
+        } else {
+            return;
+        };
         if let Ok(right) = &found.result
             && core.refusal(right, address, used.write).is_none()
-            && entry_now(core, &used).is_some()
         {
             let physical = right.physical_of(address);
             let mut report = new_report(core, Kind::SpuriousFault, &used, physical);
-            report.stale = "the TLB entry forbids what the tables permit".to_owned();
+            report.stale = stale.to_owned();
             report.since(self.table_change(core, &found));
             report.missing = invalidate_translation_name(core, used.side).to_owned();
             self.judge_old_entry(&found, report);
@@ -637,7 +645,7 @@ impl<C: Core> Observer<C> for Checker {
         self.known.discard_pages();
         self.note_tables(core, found, address);
         let used = Use { access: AccessKind::Walk, ..Use::new(Access::Load, address) };
-        for &(at, value) in found.descriptors() {
+        for &(at, value) in found.descriptors_read() {
             let Some(newest) = self.word(at) else { continue };
             if newest != value {
                 let newer = self.find_newer(core, bus, at, newest);

@@ -91,6 +91,9 @@ impl Tables {
         for (level, &(at, _)) in found.descriptors().iter().enumerate() {
             let (block, word) = (self.block(at), at.wrapping_sub(self.base) as usize >> 2);
             let above = std::mem::replace(&mut link, at);
+            if level == 0 && found.first_was_kept() {
+                continue;
+            }
             let (Some(block), Some(bits)) =
                 (self.blocks.get_mut(block), self.walked[core].get_mut(word >> 5))
             else {

@@ -25,7 +25,7 @@ impl<C: Core> CoreMemory<C> {
         let tag = Self::by(C::DATA_TAG, address, physical);
         let found = self.dcache.find(address, index, tag);
         if let Some(slot) = found
-            && self.is_preloading(physical)
+            && self.fill_ends_at(physical).is_some()
         {
             // Whoever uses it first has to wait for it, on the slow path.
             self.dcache.discard_hints(slot);
@@ -179,6 +179,7 @@ impl<C: Core> CoreMemory<C> {
         memory_type: MemoryType,
         cause: Cause,
     ) -> usize {
+        self.await_fill_place();
         self.statistics.counters.dcache_misses += 1;
         if C::COHERENT && bus.region(physical) == Region::Ram {
             let unique = cause == Cause::WriteAllocate;

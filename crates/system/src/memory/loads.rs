@@ -1,7 +1,5 @@
 //! Loads: what they hit, and the way of those that hit nothing.
 
-use mmulab_hardware::Line;
-
 use super::{CoreMemory, PAGES, Page};
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
@@ -51,52 +49,95 @@ impl<C: Core> CoreMemory<C> {
         Some(self.dcache.word(self.hinted(page, address)?, address))
     }
 
-    /// Loads a word; from an address that is not aligned, the aligned word, rotated (as ARM DDI 0100,
-    /// A4.1.23, has it) where the MMU does not check alignment.
+    /// Loads a word for some registers, a bit each, which may be late if it misses ([`crate::line_fills`]); for none
+    /// of them the core waits. From an address that is not aligned it is the aligned word, rotated (as ARM
+    /// DDI 0100, A4.1.23, has it), where the MMU does not check alignment.
     ///
     /// # Errors
     /// The MMU refuses the access.
     #[inline(always)]
-    pub fn load_word(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u32, Fault> {
+    pub fn load_word_for(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        registers: u16,
+    ) -> Result<u32, Fault> {
         match self.fast_load(self.relocated(address), 3) {
             Some(word) => Ok(word),
             None if address & 3 != 0 && self.mmu.reads_unaligned() => {
-                self.load_unaligned(bus, address, 4)
+                self.load_unaligned(bus, address, 4, registers)
             }
             None => {
-                let word = self.load_slow(bus, address, 4)?;
+                let word = self.load_slow(bus, address, 4, registers)?;
                 Ok(word.rotate_right(8 * (address & 3)))
             }
         }
     }
 
-    /// Loads a half-word; bit 0 of the address is ignored.
+    /// Loads a half-word, likewise; bit 0 of the address is ignored.
+    ///
+    /// # Errors
+    /// The MMU refuses the access.
+    #[inline(always)]
+    pub fn load_half_for(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        registers: u16,
+    ) -> Result<u32, Fault> {
+        let word = match self.fast_load(self.relocated(address), 1) {
+            Some(word) => word,
+            None if address & 1 != 0 && self.mmu.reads_unaligned() => {
+                return self.load_unaligned(bus, address, 2, registers);
+            }
+            None => self.load_slow(bus, address, 2, registers)?,
+        };
+        Ok(word >> (8 * (address & 2)) & 0xffff)
+    }
+
+    /// Loads a byte, likewise.
+    ///
+    /// # Errors
+    /// The MMU refuses the access.
+    #[inline(always)]
+    pub fn load_byte_for(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        registers: u16,
+    ) -> Result<u32, Fault> {
+        let word = match self.fast_load(self.relocated(address), 0) {
+            Some(word) => word,
+            None => self.load_slow(bus, address, 1, registers)?,
+        };
+        Ok(word >> (8 * (address & 3)) & 0xff)
+    }
+
+    /// [`CoreMemory::load_word_for`] that waits for the word.
+    ///
+    /// # Errors
+    /// The MMU refuses the access.
+    #[inline(always)]
+    pub fn load_word(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u32, Fault> {
+        self.load_word_for(bus, address, 0)
+    }
+
+    /// [`CoreMemory::load_half_for`] that waits for the half-word.
     ///
     /// # Errors
     /// The MMU refuses the access.
     #[inline(always)]
     pub fn load_half(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u32, Fault> {
-        let word = match self.fast_load(self.relocated(address), 1) {
-            Some(word) => word,
-            None if address & 1 != 0 && self.mmu.reads_unaligned() => {
-                return self.load_unaligned(bus, address, 2);
-            }
-            None => self.load_slow(bus, address, 2)?,
-        };
-        Ok(word >> (8 * (address & 2)) & 0xffff)
+        self.load_half_for(bus, address, 0)
     }
 
-    /// Loads a byte.
+    /// [`CoreMemory::load_byte_for`] that waits for the byte.
     ///
     /// # Errors
     /// The MMU refuses the access.
     #[inline(always)]
     pub fn load_byte(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u32, Fault> {
-        let word = match self.fast_load(self.relocated(address), 0) {
-            Some(word) => word,
-            None => self.load_slow(bus, address, 1)?,
-        };
-        Ok(word >> (8 * (address & 3)) & 0xff)
+        self.load_byte_for(bus, address, 0)
     }
 
     /// Refuses an address that is not a multiple of `size`, where that is checked.
@@ -126,11 +167,17 @@ impl<C: Core> CoreMemory<C> {
 
     /// The bytes at an address that is not a multiple of `size`, one by one as the architecture has it.
     #[inline(never)]
-    fn load_unaligned(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<u32, Fault> {
+    fn load_unaligned(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        size: u32,
+        registers: u16,
+    ) -> Result<u32, Fault> {
         self.check_alignment(address, size)?;
         let mut value = 0;
         for byte in 0..size {
-            value |= self.load_byte(bus, address.wrapping_add(byte))? << (8 * byte);
+            value |= self.load_byte_for(bus, address.wrapping_add(byte), registers)? << (8 * byte);
         }
         Ok(value)
     }
@@ -149,7 +196,13 @@ impl<C: Core> CoreMemory<C> {
 
     /// The aligned word around an address.
     #[inline(never)]
-    fn load_slow(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<u32, Fault> {
+    fn load_slow(
+        &mut self,
+        bus: &mut Bus<C>,
+        address: u32,
+        size: u32,
+        registers: u16,
+    ) -> Result<u32, Fault> {
         self.check_alignment(address, size)?;
         let address = self.relocated(address);
         self.statistics.counters.data_accesses += 1;
@@ -161,7 +214,12 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, false)
             .map_err(|fault| self.observe_refusal(bus, fault, Access::Load))?;
         let cached = memory_type.is_cached();
-        self.await_preload(physical);
+        let may_be_late = C::OVERLAPS_MISSES && registers != 0;
+        match self.fill_ends_at(physical) {
+            Some(ends_at) if may_be_late => self.deliver_late(registers, ends_at),
+            Some(ends_at) => self.clock.charge_until(Cause::DataMiss, ends_at),
+            None => {}
+        }
         let slot = if cached { self.line_of(address, physical) } else { None };
         let ahead = if slot.is_none() { self.read_buffer.find(address) } else { None };
         let (word, source) = match (slot, ahead) {
@@ -169,6 +227,13 @@ impl<C: Core> CoreMemory<C> {
             (None, Some((word, ready_at))) => {
                 self.clock.charge_until(Cause::DataMiss, ready_at);
                 (word, Source::ReadBuffer)
+            }
+            (None, None) if cached && memory_type.fills() && may_be_late => {
+                let (slot, ends_at) = self.fill_beside(bus, address, physical, memory_type);
+                if ends_at > self.now() {
+                    self.deliver_late(registers, ends_at);
+                }
+                (self.dcache.word(slot, address), Source::DataCache)
             }
             (None, None) if cached && memory_type.fills() => {
                 let slot = self.fill(bus, address, physical, memory_type, Cause::DataMiss);
@@ -211,7 +276,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Loads words from ascending addresses into the places of `loaded` that `list` has a bit for.
+    /// Loads words from ascending addresses into the places of `loaded` that `list` has a bit for, and with
+    /// `may_be_late` for the registers of the same numbers.
     ///
     /// # Errors
     /// The MMU refuses one of the accesses.
@@ -221,6 +287,7 @@ impl<C: Core> CoreMemory<C> {
         start: u32,
         list: u32,
         loaded: &mut [u32; 16],
+        may_be_late: bool,
     ) -> Result<(), Fault> {
         self.check_strict_alignment(start, 4)?;
         let mut address = start & !3;
@@ -230,7 +297,7 @@ impl<C: Core> CoreMemory<C> {
             rest &= rest - 1;
             loaded[number] = match self.fast_load(self.relocated(address), 3) {
                 Some(word) => word,
-                None => self.load_slow(bus, address, 4)?,
+                None => self.load_slow(bus, address, 4, u16::from(may_be_late) << number)?,
             };
             address = address.wrapping_add(4);
         }
@@ -241,35 +308,8 @@ impl<C: Core> CoreMemory<C> {
     pub fn preload(&mut self, bus: &mut Bus<C>, address: u32) {
         let address = self.relocated(address);
         let Ok((physical, memory_type)) = self.translate_data(bus, address, false) else { return };
-        if !memory_type.is_cached() || self.line_of(address, physical).is_some() {
-            return;
-        }
-        let times = self.preloads.iter().map(|&(_, ready_at)| ready_at).enumerate();
-        let Some((entry, free_at)) = times.min_by_key(|&(_, ready_at)| ready_at) else {
-            self.fill(bus, address, physical, memory_type, Cause::DataMiss);
-            return;
-        };
-        self.clock.charge_until(Cause::DataMiss, free_at);
-        self.clock.begin_beside();
-        let slot = self.fill(bus, address, physical, memory_type, Cause::DataMiss);
-        let cycles = self.clock.end_beside();
-        self.preloads[entry] = (C::DataLine::base(physical), self.now() + cycles);
-        // The first use has to wait for it, on the slow path.
-        self.dcache.discard_hints(slot);
-    }
-
-    /// Whether a preload has the line of a physical address on its way.
-    pub(super) fn is_preloading(&self, physical: u32) -> bool {
-        let (line, now) = (C::DataLine::base(physical), self.now());
-        self.preloads.iter().any(|&(one, ready_at)| one == line && ready_at > now)
-    }
-
-    /// Waits for the line of a physical address, if a preload has it on its way.
-    pub(super) fn await_preload(&mut self, physical: u32) {
-        let line = C::DataLine::base(physical);
-        let found = self.preloads.iter().find(|&&(one, _)| one == line);
-        if let Some(&(_, ready_at)) = found {
-            self.clock.charge_until(Cause::DataMiss, ready_at);
+        if memory_type.is_cached() && self.line_of(address, physical).is_none() {
+            self.fill_beside(bus, address, physical, memory_type);
         }
     }
 }

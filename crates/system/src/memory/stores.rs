@@ -160,7 +160,7 @@ impl<C: Core> CoreMemory<C> {
         let store = Store { address, physical, cached, value, mask };
         self.observe(bus, |observer, core, bus| observer.storing(core, bus, &store));
         if cached {
-            self.await_preload(physical);
+            self.await_fill(physical);
             let mut slot = self.line_of(address, physical);
             if slot.is_none() && (C::COHERENT || memory_type.allocates_on_write()) {
                 let cause = Cause::WriteAllocate;

@@ -459,6 +459,8 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
             lockdown_entries: 0,
         },
         dtlb: None,
+        micro_tlb: None,
+        walk_cache: None,
         buffers: BufferShape {
             write_entries: 4,
             write_words: 16,
@@ -466,7 +468,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
             write_coalesces: false,
             write_back_entries: 1,
             read_entries: 0,
-            preload_entries: 0,
+            outstanding_misses: 0,
         },
         memory: MemoryShape {
             size_bytes: 1 << 20,

@@ -8,6 +8,7 @@ use mmulab_system::core::{Fault, Flow, Mmu};
 use mmulab_system::memory::CoreMemory;
 
 use super::alu::shift_by_constant;
+use super::late;
 
 /// Thumb's loads and address computations relative to R15, whose bit 1 they ignore.
 pub fn thumb_load_literal<K: CacheKind>(
@@ -16,7 +17,7 @@ pub fn thumb_load_literal<K: CacheKind>(
     op: PackedOperands,
 ) -> Flow {
     let address = (cpu.registers[15] & !3).wrapping_add(op.immediate);
-    match cpu.memory.load_word(bus, address) {
+    match cpu.memory.load_word_for(bus, address, late(op.rd())) {
         Ok(value) => {
             cpu.set_register(op.rd(), value);
             Flow::Next
@@ -60,11 +61,12 @@ fn word_or_byte<K: CacheKind, const LOAD: bool, const BYTE: bool>(
     as_user: bool,
 ) -> Result<(), Fault> {
     if LOAD {
+        let (memory, late) = (&mut cpu.memory, late(op.rd()));
         let value = match (BYTE, as_user) {
-            (true, false) => cpu.memory.load_byte(bus, address)?,
-            (true, true) => cpu.memory.as_user(|memory| memory.load_byte(bus, address))?,
-            (false, false) => cpu.memory.load_word(bus, address)?,
-            (false, true) => cpu.memory.as_user(|memory| memory.load_word(bus, address))?,
+            (true, false) => memory.load_byte_for(bus, address, late)?,
+            (true, true) => memory.as_user(|memory| memory.load_byte_for(bus, address, late))?,
+            (false, false) => memory.load_word_for(bus, address, late)?,
+            (false, true) => memory.as_user(|memory| memory.load_word_for(bus, address, late))?,
         };
         cpu.set_register(op.rd(), value);
     } else {
@@ -192,24 +194,24 @@ fn extra_at<K: CacheKind, const KIND: u8>(
             memory.store_half(bus, address, value)
         }
         LOAD_HALF => {
-            let value = memory.load_half(bus, address)?;
+            let value = memory.load_half_for(bus, address, late(op.rd()))?;
             cpu.set_register(op.rd(), value);
             Ok(())
         }
         LOAD_SIGNED_BYTE => {
-            let value = memory.load_byte(bus, address)?;
+            let value = memory.load_byte_for(bus, address, late(op.rd()))?;
             cpu.set_register(op.rd(), value as i8 as u32);
             Ok(())
         }
         LOAD_SIGNED_HALF => {
-            let value = memory.load_half(bus, address)?;
+            let value = memory.load_half_for(bus, address, late(op.rd()))?;
             cpu.set_register(op.rd(), value as i16 as u32);
             Ok(())
         }
         LOAD_DOUBLE => {
             check_double(memory, address)?;
-            let low = memory.load_word(bus, address)?;
-            let high = memory.load_word(bus, address.wrapping_add(4))?;
+            let low = memory.load_word_for(bus, address, late(op.rd()))?;
+            let high = memory.load_word_for(bus, address.wrapping_add(4), late(op.rs()))?;
             cpu.set_register(op.rd(), low);
             cpu.set_register(op.rs(), high);
             Ok(())
@@ -297,8 +299,10 @@ pub fn load_multiple<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: Packe
     let (start, moved) = block_addresses(cpu, op);
     let list = op.immediate;
     let (write_back, special) = (op.is(modifier::WRITE_BACK), op.is(modifier::USER));
+    let to_user = special && list >> 15 == 0;
     let mut loaded = [0; 16];
-    if let Err(fault) = cpu.memory.load_block(bus, start, list, &mut loaded) {
+    let may_be_late = list >> 15 == 0 && !to_user;
+    if let Err(fault) = cpu.memory.load_block(bus, start, list, &mut loaded, may_be_late) {
         if write_back && cpu.base_updated_on_abort {
             cpu.set_register(op.rn(), moved);
         }
@@ -307,7 +311,6 @@ pub fn load_multiple<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: Packe
     if write_back {
         cpu.set_register(op.rn(), moved);
     }
-    let to_user = special && list >> 15 == 0;
     let mut rest = list & 0x7fff;
     while rest != 0 {
         let number = rest.trailing_zeros() as usize;
@@ -416,7 +419,7 @@ pub fn return_from_exception<K: CacheKind>(
 ) -> Flow {
     let (start, moved) = block_addresses(cpu, op);
     let mut loaded = [0; 16];
-    if let Err(fault) = cpu.memory.load_block(bus, start, 3, &mut loaded) {
+    if let Err(fault) = cpu.memory.load_block(bus, start, 3, &mut loaded, false) {
         return cpu.data_abort(fault);
     }
     if op.is(modifier::WRITE_BACK) {

@@ -17,6 +17,12 @@ use crate::cpu::Cpu;
 
 pub use system::undefined;
 
+/// The bit of a register that a load may deliver late; none of R15, which is used at once.
+#[inline(always)]
+fn late(register: u8) -> u16 {
+    1 << (register & 15) & 0x7fff
+}
+
 impl<K: CacheKind> Cpu<K> {
     #[inline(always)]
     fn register(&self, number: u8) -> u32 {

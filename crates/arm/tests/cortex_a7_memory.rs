@@ -1,0 +1,525 @@
+//! The Cortex-A7's TLBs, walk cache and overlapping misses beside a slow model of the same rules: lists that are
+//! searched from the front, no fast path, and the time by addition. And small programs, worked out by hand.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mmulab_arm::{CoherentCaches, Cpu, System};
+use mmulab_hardware::Random;
+use mmulab_system::Cause;
+use mmulab_system::bus::Bus;
+use mmulab_system::coherence::Point;
+use mmulab_system::core::Side;
+use mmulab_system::maintenance::LineOperation;
+use mmulab_system::memory::CoreMemory;
+
+type Memory = CoreMemory<Cpu<CoherentCaches>>;
+
+const TABLE: u32 = 0x4010_0000;
+const SECOND_LEVEL: u32 = 0x4010_8000;
+const MAIN_SETS: u32 = 128;
+const MICRO_ENTRIES: usize = 10;
+const REGISTERS: u16 = 8;
+
+/// A page or section of the tables, and a line of it that is accessed.
+#[derive(Clone, Copy)]
+struct Target {
+    address: u32,
+    physical: u32,
+    shift: u32,
+    global: bool,
+}
+
+/// Pages that meet in few sets of the main TLB, in megabytes that meet in few sets of the walk cache, and two sections.
+/// Every line is in another set of the data cache, so that none has to leave.
+fn targets() -> Vec<Target> {
+    let mut all = Vec::new();
+    let line = |number: u32| {
+        let place = number % 56;
+        (place + place / 7 + 1) * 64
+    };
+    let parity = |number: u32| (number / 56) & 1;
+    for megabyte in [0, 1, 2, 3, 4, 5, 6, 7, 32, 33, 34, 35, 36, 37, 38, 39, 64, 65, 66, 67] {
+        for page in [0, 3, 128, 131] {
+            let number = all.len() as u32;
+            all.push(Target {
+                address: 0x8000_0000 + (megabyte << 20) + (page << 12) + line(number),
+                physical: 0x4200_0000 + (number << 13) + (parity(number) << 12) + line(number),
+                shift: 12,
+                global: page == 3,
+            });
+        }
+    }
+    for section in [0, 1] {
+        for page in 0..6 {
+            let number = all.len() as u32;
+            let offset = ((2 * page + parity(number)) << 12) + line(number);
+            all.push(Target {
+                address: 0xa000_0000 + (section << 20) + offset,
+                physical: 0x4400_0000 + (section << 20) + offset,
+                shift: 20,
+                global: true,
+            });
+        }
+    }
+    all
+}
+
+/// The descriptors of the targets: addresses and values.
+fn descriptors(targets: &[Target]) -> BTreeMap<u32, u32> {
+    let mut words = BTreeMap::new();
+    let mut tables: BTreeMap<u32, u32> = BTreeMap::new();
+    for target in targets {
+        let first = TABLE + (target.address >> 20) * 4;
+        if target.shift == 20 {
+            // Write-back and write-allocate, readable and writable by all, domain 0.
+            words.insert(first, target.physical & 0xfff0_0000 | 0x1c0e);
+            continue;
+        }
+        let count = tables.len() as u32;
+        let table = *tables.entry(target.address >> 20).or_insert(SECOND_LEVEL + count * 0x400);
+        words.insert(first, table | 1);
+        let private = if target.global { 0 } else { 0x800 };
+        let value = target.physical & !0xfff | 0x07e | private;
+        words.insert(table + (target.address >> 12 & 0xff) * 4, value);
+    }
+    words
+}
+
+fn system(checked: bool) -> System<CoherentCaches> {
+    let machine = support::machine("cortex-a7", &[("cores", "1")]);
+    let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+    for (address, value) in descriptors(&targets()) {
+        system.bus.load(address, &value.to_le_bytes());
+    }
+    if checked {
+        system.start_checking();
+    }
+    let registers = &mut system.core_mut(0).memory.mmu.registers;
+    registers.ttbr = TABLE | 0x4a;
+    registers.dacr = 0x5555_5555;
+    registers.context_id = 1;
+    registers.sctlr |= 0x1005;
+    system.core_mut(0).memory.renew_pages();
+    system
+}
+
+/// What a TLB holds: where a page begins, its size, its space (none: global).
+type Held = (u32, u32, Option<u16>);
+
+/// A megabyte whose table the walk cache knows, and its space.
+type Link = (u32, u16);
+
+/// A rule that the slow model breaks, to show that the comparison notices it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    ThirdPlace,
+    MicroTlbsKept,
+    WalkCacheKept,
+    WalkCacheOfAllSpaces,
+    MicroTlbsInclusive,
+    StoreBesideFill,
+    OverwrittenIsReady,
+}
+
+/// The slow model. Its costs are those of the machine's file.
+struct Slow {
+    broken: Option<Broken>,
+    now: u64,
+    words: BTreeMap<u32, u32>,
+    space: u16,
+    micro: [(Vec<Option<Held>>, usize); 2],
+    main: Vec<([Option<Held>; 2], usize)>,
+    walk_cache: Vec<([Option<Link>; 2], usize)>,
+    data_lines: BTreeSet<u32>,
+    fetch_lines: BTreeSet<u32>,
+    fills: Vec<(u32, u64)>,
+    late: BTreeMap<u16, u64>,
+    costs: Costs,
+}
+
+struct Costs {
+    refill: u64,
+    descriptor: u64,
+    miss: u64,
+    line_operation: u64,
+    whole_operation: u64,
+}
+
+impl Slow {
+    fn new(broken: Option<Broken>) -> Slow {
+        let machine = support::machine("cortex-a7", &[]);
+        let coherence = machine.coherence.as_ref().unwrap();
+        let level_2 = machine.level_2.as_ref().unwrap();
+        Slow {
+            broken,
+            now: 0,
+            words: descriptors(&targets()),
+            space: 1,
+            micro: [0, 1].map(|_| (vec![None; MICRO_ENTRIES], 0)),
+            main: vec![([None; 2], 0); MAIN_SETS as usize],
+            walk_cache: vec![([None; 2], 0); 32],
+            data_lines: BTreeSet::new(),
+            fetch_lines: BTreeSet::new(),
+            fills: vec![(0, 0); if broken == Some(Broken::ThirdPlace) { 3 } else { 2 }],
+            late: BTreeMap::new(),
+            costs: Costs {
+                refill: machine.micro_tlb.as_ref().unwrap().refill_cycles.into(),
+                descriptor: coherence.walk_hit_cycles.into(),
+                miss: u64::from(level_2.latency_cycles + machine.memory.line_fill_cycles),
+                line_operation: machine.timing.line_operation_cycles.into(),
+                whole_operation: machine.timing.whole_operation_cycles.into(),
+            },
+        }
+    }
+
+    fn serves(&self, held: Held, address: u32) -> bool {
+        let (first, shift, space) = held;
+        address >> shift == first >> shift && space.is_none_or(|space| space == self.space)
+    }
+
+    fn read_descriptor(&mut self, at: u32) -> u32 {
+        self.now += self.costs.descriptor;
+        if self.data_lines.insert(at & !63) {
+            self.now += self.costs.miss;
+        }
+        self.words[&at]
+    }
+
+    fn walk(&mut self, address: u32) -> Held {
+        let megabyte = address >> 20;
+        let first_at = TABLE + megabyte * 4;
+        let all_spaces = self.broken == Some(Broken::WalkCacheOfAllSpaces);
+        let mut links = self.walk_cache[(megabyte & 31) as usize].0.into_iter().flatten();
+        let kept = links.any(|(one, space)| one == megabyte && (all_spaces || space == self.space));
+        let first = if kept { self.words[&first_at] } else { self.read_descriptor(first_at) };
+        if first & 3 != 1 {
+            return (megabyte << 20, 20, None);
+        }
+        if !kept {
+            let (ways, next) = &mut self.walk_cache[(megabyte & 31) as usize];
+            ways[*next] = Some((megabyte, self.space));
+            *next = (*next + 1) % 2;
+        }
+        let second = self.read_descriptor((first & !0x3ff) + (address >> 12 & 0xff) * 4);
+        (address & !0xfff, 12, (second & 0x800 != 0).then_some(self.space))
+    }
+
+    fn translate(&mut self, address: u32, side: Side) {
+        let side = side as usize;
+        if self.micro[side].0.iter().flatten().any(|&held| self.serves(held, address)) {
+            return;
+        }
+        self.now += self.costs.refill;
+        let found = self.main.iter().flat_map(|(ways, _)| ways.iter().flatten());
+        let found = found.copied().find(|&held| self.serves(held, address));
+        let held = found.unwrap_or_else(|| {
+            let held = self.walk(address);
+            let (ways, next) = &mut self.main[(held.0 >> held.1) as usize % MAIN_SETS as usize];
+            let left = ways[*next].replace(held);
+            *next = (*next + 1) % 2;
+            if self.broken == Some(Broken::MicroTlbsInclusive) {
+                for entry in self.micro.iter_mut().flat_map(|(entries, _)| entries) {
+                    *entry = entry.filter(|_| *entry != left);
+                }
+            }
+            held
+        });
+        let (entries, next) = &mut self.micro[side];
+        entries[*next] = Some(held);
+        *next = (*next + 1) % MICRO_ENTRIES;
+    }
+
+    fn under_way(&self, line: u32) -> Option<u64> {
+        let found = self.fills.iter().find(|&&(one, ends)| one == line && ends > self.now);
+        found.map(|&(_, ends)| ends)
+    }
+
+    fn place(&mut self) -> usize {
+        let first = self.fills.iter().enumerate().min_by_key(|(_, (_, ends))| ends);
+        let (place, _) = first.unwrap();
+        self.now = self.now.max(self.fills[place].1);
+        place
+    }
+
+    fn begin_fill(&mut self, line: u32) -> u64 {
+        let place = self.place();
+        let ends = self.now + self.costs.miss;
+        self.fills[place] = (line, ends);
+        self.data_lines.insert(line);
+        ends
+    }
+
+    fn load(&mut self, target: &Target, register: Option<u16>) {
+        self.translate(target.address, Side::Data);
+        let line = target.physical & !63;
+        if let Some(ends) = self.under_way(line) {
+            match register {
+                Some(register) => _ = self.late.insert(register, ends),
+                None => self.now = ends,
+            }
+        }
+        let hits = self.data_lines.contains(&line);
+        match register {
+            Some(register) if !hits => {
+                let ends = self.begin_fill(line);
+                self.late.insert(register, ends);
+            }
+            // A hit does not end the wait for an older load of the same register.
+            Some(register)
+                if self.broken == Some(Broken::OverwrittenIsReady)
+                    && self.under_way(line).is_none() =>
+            {
+                self.late.remove(&register);
+            }
+            None if !hits => self.fill(line),
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self, line: u32) {
+        self.place();
+        self.now += self.costs.miss;
+        self.data_lines.insert(line);
+    }
+
+    fn store(&mut self, target: &Target) {
+        self.translate(target.address, Side::Data);
+        let line = target.physical & !63;
+        if self.broken != Some(Broken::StoreBesideFill) {
+            self.now = self.under_way(line).unwrap_or(self.now);
+        }
+        if !self.data_lines.contains(&line) {
+            self.fill(line);
+        }
+    }
+
+    fn preload(&mut self, target: &Target) {
+        self.translate(target.address, Side::Data);
+        let line = target.physical & !63;
+        if !self.data_lines.contains(&line) {
+            self.begin_fill(line);
+        }
+    }
+
+    fn fetch(&mut self, target: &Target) {
+        self.translate(target.address, Side::Instruction);
+        // Its own pages: a line of 64 bytes that the second level gets and one of 32.
+        if self.fetch_lines.insert(target.physical & !63) {
+            self.now += self.costs.miss;
+        }
+    }
+
+    fn wait(&mut self, registers: u16) {
+        let waited = self.late.iter().filter(|&(register, _)| registers >> register & 1 != 0);
+        self.now = waited.map(|(_, &ends)| ends).fold(self.now, u64::max);
+        let now = self.now;
+        self.late.retain(|_, ends| *ends > now);
+    }
+
+    fn invalidate(&mut self, goes: impl Fn(&Held) -> bool) {
+        if self.broken != Some(Broken::MicroTlbsKept) {
+            for (entries, _) in &mut self.micro {
+                entries.fill(None);
+            }
+        }
+        if self.broken != Some(Broken::WalkCacheKept) {
+            for (ways, _) in &mut self.walk_cache {
+                *ways = [None; 2];
+            }
+        }
+        for way in self.main.iter_mut().flat_map(|(ways, _)| ways) {
+            *way = way.filter(|held| !goes(held));
+        }
+    }
+
+    fn contents(&self) -> [Vec<Held>; 3] {
+        let sorted = |entries: Vec<Held>| {
+            let mut entries = entries;
+            entries.sort_unstable();
+            entries
+        };
+        let micro = |side: usize| sorted(self.micro[side].0.iter().flatten().copied().collect());
+        let main = self.main.iter().flat_map(|(ways, _)| ways.iter().flatten().copied());
+        [micro(0), micro(1), sorted(main.collect())]
+    }
+}
+
+fn contents(memory: &Memory) -> [Vec<Held>; 3] {
+    let sorted = |entries: &mut dyn Iterator<Item = &mmulab_system::tlb::Entry>| {
+        let mut held: Vec<Held> = entries
+            .map(|entry| {
+                let space = (!entry.global).then_some(entry.asid);
+                (entry.virtual_address as u32, entry.page_shift, space)
+            })
+            .collect();
+        held.sort_unstable();
+        held
+    };
+    [
+        sorted(&mut memory.micro_entries(Side::Instruction)),
+        sorted(&mut memory.micro_entries(Side::Data)),
+        sorted(&mut memory.itlb.entries()),
+    ]
+}
+
+/// One random step on both.
+fn step(
+    random: &mut Random,
+    targets: &[Target],
+    memory: &mut Memory,
+    bus: &mut Bus<Cpu<CoherentCaches>>,
+    slow: &mut Slow,
+) -> String {
+    // Most accesses are to a few pages, so that there are hits.
+    let reach = [12, 30, 80][random.below(3) as usize];
+    let data = &targets[..targets.len() - 12];
+    let sections = &targets[targets.len() - 12..];
+    let chosen = random.below(reach + 4);
+    let target = match chosen {
+        0..4 => &sections[random.below(10) as usize],
+        _ => &data[(chosen - 4) as usize % (data.len() - 8)],
+    };
+    let register = random.below(u32::from(REGISTERS)) as u16;
+    let address = target.address;
+    match random.below(40) {
+        0..18 => {
+            memory.load_word_for(bus, address, 1 << register).unwrap();
+            slow.load(target, Some(register));
+            format!("load {address:#x} for R{register}")
+        }
+        18 => {
+            memory.load_word(bus, address).unwrap();
+            slow.load(target, None);
+            format!("load {address:#x}")
+        }
+        19..23 => {
+            memory.store_word(bus, address, register.into()).unwrap();
+            slow.store(target);
+            format!("store {address:#x}")
+        }
+        23..25 => {
+            memory.preload(bus, address);
+            slow.preload(target);
+            format!("preload {address:#x}")
+        }
+        25..29 => {
+            let registers = 1 << register | 1 << random.below(u32::from(REGISTERS));
+            memory.await_registers(registers);
+            slow.wait(registers);
+            format!("wait for registers {registers:#x}")
+        }
+        29..33 => {
+            // The last eight pages, and the last two places of the sections, are fetched from and not loaded.
+            let target = match random.below(10) {
+                place @ 0..2 => &sections[10 + place as usize],
+                place => &data[data.len() - 10 + place as usize],
+            };
+            memory.fetch_half(bus, target.address).unwrap();
+            slow.fetch(target);
+            format!("fetch {:#x}", target.address)
+        }
+        33 => {
+            slow.space = 3 - slow.space;
+            memory.mmu.registers.context_id = slow.space.into();
+            memory.update_contexts();
+            format!("space {}", slow.space)
+        }
+        34 if random.below(4) == 0 => {
+            let space = random.below(2) as u16 + 1;
+            memory.invalidate_translation_of(bus, address & !0xfff, Some(space));
+            slow.now += slow.costs.line_operation;
+            let covered = |held: &Held| {
+                held.0 >> held.1 == address >> held.1 && held.2.is_none_or(|one| one == space)
+            };
+            slow.invalidate(covered);
+            format!("invalidate {address:#x} of {space}")
+        }
+        35 if random.below(20) == 0 => {
+            memory.invalidate_address_space(bus, slow.space);
+            slow.now += slow.costs.whole_operation;
+            let space = slow.space;
+            slow.invalidate(|held| held.2 == Some(space));
+            "invalidate the space".to_owned()
+        }
+        36 if random.below(20) == 0 => {
+            memory.invalidate_translations(bus, true, true);
+            slow.now += slow.costs.whole_operation;
+            slow.invalidate(|_| true);
+            "invalidate all".to_owned()
+        }
+        37 => {
+            let operation = LineOperation::CleanAndInvalidate;
+            memory.operate_to(bus, address, operation, Point::Coherency).unwrap();
+            slow.now += slow.costs.line_operation;
+            slow.translate(address, Side::Data);
+            slow.data_lines.remove(&(target.physical & !63));
+            format!("discard the line of {address:#x}")
+        }
+        38 => {
+            memory.drain_write_buffer(bus);
+            slow.wait(!0);
+            "barrier".to_owned()
+        }
+        _ => {
+            let cycles = random.below(200);
+            memory.charge(Cause::Issue, cycles);
+            slow.now += u64::from(cycles);
+            format!("{cycles} cycles")
+        }
+    }
+}
+
+/// Random steps on both. The step and the last ones before it where they differ, if they do.
+fn compare(seed: u64, broken: Option<Broken>) -> Result<(), String> {
+    let targets = targets();
+    let mut random = Random::stream(77, seed);
+    let (mut system, mut slow) = (system(seed % 2 == 1), Slow::new(broken));
+    system.with_core(0, |core, bus| {
+        let memory = &mut core.memory;
+        let mut last = Vec::new();
+        for number in 0..4000 {
+            last.push(step(&mut random, &targets, memory, bus, &mut slow));
+            let same_time = memory.now() == slow.now;
+            if !same_time || number % 8 == 0 && contents(memory) != slow.contents() {
+                let tail = &last[last.len().saturating_sub(12)..];
+                let (now, expected) = (memory.now(), slow.now);
+                return Err(format!("step {number}: {now}, not {expected}, after {tail:#?}"));
+            }
+        }
+        let waited = memory.clock.account(Cause::DataMiss).cycles;
+        let counters = &memory.statistics.counters;
+        assert!(waited > 0 && counters.walk_cache_hits > 50, "{waited} {counters:?}");
+        assert!(counters.micro_tlb_misses > counters.dtlb_misses + counters.itlb_misses + 100);
+        Ok(())
+    })?;
+    assert_eq!(system.reports().len(), 0);
+    Ok(())
+}
+
+#[test]
+fn random_accesses_take_as_long_as_in_the_slow_model() {
+    for seed in 0..12 {
+        if let Err(difference) = compare(seed, None) {
+            panic!("seed {seed}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_breaks_a_rule_is_noticed() {
+    for broken in [
+        Broken::ThirdPlace,
+        Broken::MicroTlbsKept,
+        Broken::WalkCacheKept,
+        Broken::WalkCacheOfAllSpaces,
+        Broken::MicroTlbsInclusive,
+        Broken::StoreBesideFill,
+        Broken::OverwrittenIsReady,
+    ] {
+        assert!((0..4).any(|seed| compare(seed, Some(broken)).is_err()), "{broken:?}");
+    }
+}
