@@ -103,7 +103,7 @@ PROGRAMS = [
     Program("sa1100", "calls", checked=True),
     Program("sa1100", "fuzz calls=1500", checked=True),
     Program("arm926ej-s", "random operations=250 spaces=8", checked=True),
-    Program("sa1100", "pingpong clients=20 rounds=300", slower=1.05, counted=True),
+    Program("sa1100", "pingpong clients=16 rounds=300", slower=1.05, counted=True),
     Program("sa1100", "storm groups=1 loops=2", slower=1.2),
     Program("sa1100", "events", counted=True),
     Program("ixp425", "calls path=general"),

@@ -101,7 +101,8 @@ def reproduce(run: Run) -> Reproduction:
             "full": run.full,
         },
         notes=(
-            f"The microkernel on {MACHINE} as its machine file says, under each scheme; "
+            "Claims on Linux are judged on Linux 6.12 where it is built with address spaces, the others on "
+            f"the microkernel on {MACHINE} as its machine file says, under each scheme; "
             f"{pingpongs(run):,} ping-pongs a point. The paper's kernels were in C++, so its figures are "
             "compared with both kernels' path in C; its estimate for assembly, and whether the scheme "
             "ever loses, with both kernels' path in assembly. Our kernel is smaller than "
@@ -305,7 +306,7 @@ def figure_4(points: dict[tuple[int, int, str], Row]) -> Figure:
     """The extreme benchmark."""
     return Figure(
         "figure-04",
-        "extreme: cycles a visit over pages touched, private against shared mappings",
+        "Microkernel, extreme: cycles a visit over pages touched, private against shared mappings",
         "Private mappings rise from about 10 pages, shared ones from about 20; equal from 32; "
         "apart by up to 9 times with 2 processes.",
         lines(list(points.values()), "pages", "cycles", "mapping", ("pages", "cycles a visit"))
@@ -318,7 +319,7 @@ def figure_2(points: dict[tuple[str, str, int, int], Row]) -> Figure:
     """The token ring."""
     return Figure(
         "figures-02-03",
-        "Token ring: cycles of a switch over processes (the sum alone subtracted)",
+        "Microkernel, token ring: cycles of a switch over processes (the sum alone subtracted)",
         "The paper's are Linux pipes: 57 times apart with 2 processes and no memory touched; "
         "recycling sets in when domains run out.",
         lines(

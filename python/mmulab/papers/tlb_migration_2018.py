@@ -481,7 +481,16 @@ def chart(rows: list[dict[str, Any]], title: str) -> alt.Chart:
             x=alt.X("pages:Q"),
             y=alt.Y("cycles:Q", title=title),
             color=alt.Color("benchmark:N", title=None),
-            strokeDash=alt.StrokeDash("whose:N", title=None),
+            strokeDash=alt.StrokeDash(
+                "whose:N",
+                title=None,
+                legend=alt.Legend(
+                    symbolType="stroke",
+                    symbolStrokeColor="gray",
+                    symbolStrokeWidth=1,
+                    symbolSize=300,
+                ),
+            ),
         )
     )
 

@@ -24,7 +24,7 @@ PAPER = "tlb_migration_2018"
 BUILD = "Linux with TLB migration is not built; in a checkout: make linux-migration"
 NOTES = (
     "Chapters 7 to 9 by Linux 6.12 with four cores, where it is built: medians of 10 runs, or with --full of 100 and 1,000; "
-    "caches are flushed by set and way before each access or run, as in the thesis"
+    "caches are flushed by set and way before each access or run, as in the thesis."
 )
 KERNEL, SYMBOLS = "kernel-migration/Image", "kernel-migration/vmlinux"
 INITRD, DEVICE_TREE = "initrd-migration.cpio", "virt.dtb"
