@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { MOST = 6 };
+enum { MOST = 16 };
 
 /* Above 2 GB, where nothing is relocated, and each in a slot of its own (2 MB). */
 #define PLACE       0x90000000ul
@@ -204,6 +204,34 @@ static void over_others_again_turn(int round)
 static void over_others_again(void)
 {
     in_turns(4, TURNS, over_others_again_turn);
+}
+
+/* ---- memory of the one that ran before ------------------------------------------------------- */
+
+/* More processes than there are domains, so that each gets the domain of the one before. It tries to read what that
+ * has just written, by its modified virtual address: at fork the next process gets the next identifier. */
+static void before_me_turn(int round)
+{
+    enum { SLOT_BITS = 25, IDENTIFIERS = 64 };
+    static unsigned long identifier;
+    unsigned long before = identifier > 1 ? identifier - 1 : IDENTIFIERS - 1;
+    const volatile uint32_t *there = (void *)(before << SLOT_BITS | (unsigned long)mine);
+
+    if (identifier && worker && is_readable(there))
+        wrong("read of the memory of the one before", there, *there, 0);
+    mine[0] = round + 1;
+    /* what is its own it can read at this address, too */
+    for (unsigned long some = 1; !round && some < IDENTIFIERS && !identifier; some++) {
+        const volatile uint32_t *here = (void *)(some << SLOT_BITS | (unsigned long)mine);
+
+        if (is_readable(here) && *here == mine[0])
+            identifier = some;
+    }
+}
+
+static void before_me(void)
+{
+    in_turns(MOST, 4, before_me_turn);
 }
 
 static uint32_t now_ns(void)
@@ -669,7 +697,7 @@ static const struct {
     void (*run)(void);
 } parts[] = {
     {"same_place", same_place},         {"tables_go", tables_go},       {"over_others", over_others},
-    {"over_others_again", over_others_again},
+    {"over_others_again", over_others_again}, {"before_me", before_me},
     {"while_woken", while_woken},       {"while_ending", while_ending},
     {"tables_go_meanwhile", tables_go_meanwhile},
     {"file_of_others", file_of_others}, {"traced_share", traced_share}, {"same_file", same_file},
