@@ -163,7 +163,7 @@ def processor_seconds(command: list[str], folder: Path, before: Callable[[], Non
 def huge_pages_always() -> Iterator[None]:
     """Sees to it that the kernel gives huge pages, and puts back what was set."""
     if not POLICY.exists():
-        sys.exit("this kernel has no transparent huge pages; nothing can be compared")
+        sys.exit(f"{POLICY} is not there: this kernel has no transparent huge pages to compare")
     former = POLICY.read_text().split("[")[1].split("]")[0]
     if former == "always":
         yield
@@ -288,7 +288,8 @@ def calibrated(folder: Path) -> Path:
     """This computer's machine, measured unless that was done."""
     if not (folder / "machine.toml").exists():
         note("Measuring this computer; let nothing else run")
-        subprocess.run([MMULAB, "calibrate", "--dir", folder], check=True)
+        command = [MMULAB, "calibrate", "--dir", folder]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return folder / "machine.toml"
 
 

@@ -25,6 +25,7 @@ from mmulab.calibrate import SAMPLES
 from mmulab.command import (
     EXIT_STATUS,
     TAKES_A_PROGRAM,
+    CommandGroup,
     CountOption,
     EndOption,
     FollowOption,
@@ -61,6 +62,7 @@ from mmulab.papers import PAPERS
 
 app = typer.Typer(
     name="mmulab",
+    cls=CommandGroup,
     help="A laboratory for address translation and address-space switching.",
     epilog=EXIT_STATUS,
     pretty_exceptions_enable=False,
@@ -79,9 +81,7 @@ def _version(asked: bool) -> None:
 def mmulab_(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", metavar="", is_eager=True, callback=_version, help="Show the version."
-        ),
+        typer.Option("--version", is_eager=True, callback=_version, help="Show the version."),
     ] = False,
 ) -> None:
     """A laboratory for address translation and address-space switching."""
@@ -484,7 +484,9 @@ def sweep(
     ).emit(format, output)
 
 
-trace_group = typer.Typer(name="trace", help="Inspect a trace: information, text dump, slices.")
+trace_group = typer.Typer(
+    name="trace", cls=CommandGroup, help="Inspect a trace: information, text dump, slices."
+)
 app.add_typer(trace_group)
 
 

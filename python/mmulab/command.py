@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args
+from typing import Annotated, Any, NoReturn
 
 import pyarrow as pa
 import typer
 from rich.console import RenderableType
+from typer.core import TyperCommand, TyperGroup
 
 from mmulab import files, output
 from mmulab.errors import InputError, Interrupted, MmulabError
@@ -219,6 +220,25 @@ class Result:
             raise typer.Exit(self.status)
 
 
+class _PlainFlags:
+    """A command whose help shows flags without `<bool>`, which looks as if a value followed."""
+
+    def get_params(self, context: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(context)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class _Command(_PlainFlags, TyperCommand):
+    pass
+
+
+class CommandGroup(_PlainFlags, TyperGroup):
+    """A group of commands, for `typer.Typer`."""
+
+
 def command(
     group: typer.Typer, name: str | None = None, **settings: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -254,14 +274,10 @@ def command(
                 raise Interrupted from error
 
         parameters = [*signature.parameters.values(), *options, quiet_option]
-        for parameter in parameters:
-            annotation, option = get_args(parameter.annotation)
-            if annotation is bool:
-                option.metavar = ""  # help would show <bool>, as if a value followed
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del run.__wrapped__  # type: ignore[attr-defined]
-        group.command(name, help=_paragraphs(function), **settings)(run)
+        group.command(name, cls=_Command, help=_paragraphs(function), **settings)(run)
         return function
 
     return register
