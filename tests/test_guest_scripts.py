@@ -73,3 +73,15 @@ def test_a_reader_that_has_seen_enough_ends_a_script_silently():
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_output_that_is_full_is_told_in_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, GUESTS / "linux" / "leave_out.py", "--list"],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (1, "leave_out.py: no space left on device\n")

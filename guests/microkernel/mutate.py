@@ -122,7 +122,7 @@ PROGRAMS = [
     Program("sa1100", "attack attack=many_mappings"),
     Program("sa1100", "periodic period=1000 samples=50"),
     Program("sa1100", "pingpong clients=20 rounds=300 path=general", slower=1.05, counted=True),
-    Program("sa1100", "pingpong clients=40 rounds=300", slower=1.05, counted=True),
+    Program("sa1100", "pingpong clients=40 rounds=300", slower=1.05),
     Program("sa1100", "pingpong clients=70 rounds=300", slower=1.05),
     Program("sa1100", "calls", schemes=("fcse_best_effort",)),
     Program(

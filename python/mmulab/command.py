@@ -324,6 +324,11 @@ def run_script(main: Callable[[], None]) -> NoReturn:
         except BrokenPipeError:  # whoever read our output has seen enough
             output.stop_writing()
             return BROKEN_PIPE_STATUS
+        except OSError:  # perhaps of the output; what it has taken is all that Python may try
+            with suppress(OSError):
+                sys.stdout.flush()
+            output.stop_writing()
+            raise
         return 0
 
     sys.exit(_ended(job, Path(sys.argv[0]).name))
