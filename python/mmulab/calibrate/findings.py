@@ -250,12 +250,12 @@ def _size(knee: float, known: int | None, unit: str) -> Value:
         (factor << shift for factor in (4, 5, 6, 7) for shift in range(40)),
         key=lambda size: abs(math.log(size / knee)),
     )
-    said = f"; reported: {known}, which does not agree" if known else ""
+    said = f"; reported: {known:,}, which does not agree" if known else ""
     return Value(rounded, f"measured: {_whole(knee)} {unit}{said}", (), knee, known)
 
 
 def _whole(number: float) -> str:
-    return f"{round(number):_}"
+    return f"{round(number):,}"
 
 
 def _likely_ways(entries: int) -> int:
