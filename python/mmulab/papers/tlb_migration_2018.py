@@ -486,8 +486,9 @@ def chart(rows: list[dict[str, Any]], title: str) -> alt.Chart:
                 title=None,
                 legend=alt.Legend(
                     symbolType="stroke",
+                    symbolFillColor="gray",
                     symbolStrokeColor="gray",
-                    symbolStrokeWidth=1,
+                    symbolStrokeWidth=2,
                     symbolSize=300,
                 ),
             ),
