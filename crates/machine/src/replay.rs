@@ -261,6 +261,21 @@ impl ReplayMachine {
             ));
         }
         let is_radix = matches!(self.organisation, Organisation::Radix(_));
+        let page_faults = [
+            ("small_page_fault_cycles", self.interrupts.small_page_fault_cycles),
+            ("large_page_fault_cycles", self.interrupts.large_page_fault_cycles),
+            ("file_page_fault_cycles", self.interrupts.file_page_fault_cycles),
+            ("promotion_cycles", self.interrupts.promotion_cycles),
+        ];
+        if let Some((name, _)) = page_faults.iter().find(|(_, cost)| cost.is_some() && !is_radix) {
+            return Err(ConfigurationError::new(
+                format!("interrupts.{name}"),
+                format!(
+                    "is only for organisation radix; with {} no page faults are counted",
+                    self.organisation.kind()
+                ),
+            ));
+        }
         for (path, tlb) in self.tlbs() {
             let Some(tlb) = tlb else { continue };
             if !is_radix && !matches!(path, "itlb" | "dtlb") {

@@ -91,6 +91,11 @@ fn values_that_no_hardware_can_have_are_refused() {
         ("page_bytes = 4096", "page_bytes = 8192", "organisation.page_bytes: 8192 is not 4096"),
         ("[\"4K\"]", "[\"2M\"]", "itlb.page_sizes: must be [\"4K\"]"),
         ("per_cycle = 1", "per_cycle = 0", "core.instructions_per_cycle: must be at least 1"),
+        (
+            "costs_cycles = [10, 50, 200]",
+            "promotion_cycles = 9\ncosts_cycles = [10]",
+            "interrupts.promotion_cycles: is only for organisation radix",
+        ),
     ] {
         let message = message(from, to);
         assert!(message.contains(expected), "{message}");

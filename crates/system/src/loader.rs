@@ -181,6 +181,9 @@ fn load_raw(
     if bytes.starts_with(&[0x1f, 0x8b]) {
         return Err(image.refuse("is compressed with gzip; unpack it first"));
     }
+    if bytes.starts_with(b"\x89MMT") {
+        return Err(image.refuse("is a recorded program, which `mmulab replay` takes"));
+    }
     let word_at = |offset: usize| -> Option<u32> {
         Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
     };
