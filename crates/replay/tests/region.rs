@@ -115,7 +115,8 @@ fn compare(
             .map(|it| it.cycles)
             .sum();
         prop_assert_eq!(total(|it| it.instructions), outcome.instructions);
-        prop_assert_eq!(total(|it| it.walks), outcome.cause("uhandler").count);
+        let walks = ["uhandler", "overlapped-walk"].map(|name| outcome.cause(name).count);
+        prop_assert_eq!(total(|it| it.walks), walks.iter().sum::<u64>());
         prop_assert_eq!(
             total(|it| it.translation_cycles + it.page_fault_cycles + it.cache_cycles),
             cycles
