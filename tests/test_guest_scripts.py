@@ -61,27 +61,27 @@ def test_an_interrupt_ends_a_script_in_one_line():
         assert process.stderr.read() == "run.py: interrupted; nothing was written\n"
 
 
-def test_a_reader_that_has_seen_enough_ends_a_script_silently():
-    read, write = os.pipe()
-    os.close(read)
+def leave_out_list(stdout):
+    """Runs a script that prints a few lines to `stdout`; its status and what it says on stderr."""
     done = subprocess.run(
         [sys.executable, GUESTS / "linux" / "leave_out.py", "--list"],
         stdin=subprocess.DEVNULL,
-        stdout=write,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
     )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (141, "")
+    return done.returncode, done.stderr
+
+
+def test_a_reader_that_has_seen_enough_ends_a_script_silently():
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        assert leave_out_list(write) == (141, "")
+    finally:
+        os.close(write)
 
 
 def test_an_output_that_is_full_is_told_in_one_line():
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, GUESTS / "linux" / "leave_out.py", "--list"],
-            stdin=subprocess.DEVNULL,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    assert (done.returncode, done.stderr) == (1, "leave_out.py: no space left on device\n")
+        assert leave_out_list(full) == (1, "leave_out.py: no space left on device\n")

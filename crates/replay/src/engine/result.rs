@@ -21,15 +21,6 @@ pub trait Counts<P> {
 
     /// Walks by page.
     fn attribution(&mut self) -> &mut Attribution<P>;
-
-    /// What has happened so far.
-    fn result(&mut self) -> EngineResult<P>
-    where
-        P: Clone,
-    {
-        let attribution = self.attribution().clone();
-        EngineResult { attribution, ..self.counters() }
-    }
 }
 
 /// Hits as they are reported: none where there were fewer.

@@ -58,7 +58,7 @@ pub enum Sharing {
     SinglePass,
     /// Those with the same first level are looked at together.
     Interleaved,
-    /// Only the decoding.
+    /// The decoding, and all but the lower caches of machines that are the same down to the first level.
     Decoding,
 }
 
