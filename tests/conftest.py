@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,17 @@ def mmulab(
         timeout=timeout_seconds,
     )
     return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+
+def start_interruptible(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
+    """Starts a process with pipes for stdout and stderr that Ctrl-C ends as at a terminal: what a shell
+    starts in the background inherits that it is ignored. `options` are those of `Popen`."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        words,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **{**pipes, **options},
+    )
 
 
 @pytest.fixture(scope="session")

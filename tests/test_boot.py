@@ -10,14 +10,16 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
-from conftest import MMULAB, VERSATILEPB
+from conftest import MMULAB, VERSATILEPB, start_interruptible
 from conftest import mmulab as run_mmulab
 
 import mmulab
+from mmulab.boot import terminal
 from mmulab.cli import app
 from mmulab.command import status_of
 
@@ -297,14 +299,8 @@ def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, optio
         port = str(free.getsockname()[1])
     output = tmp_path / "result.json"
     arguments = [port if option == "PORT" else option for option in options]
-    with subprocess.Popen(
-        [MMULAB, "boot", forever, "-o", output, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that starts jobs in the background has them ignore it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    with start_interruptible(
+        MMULAB, "boot", forever, "-o", output, *arguments, stdin=subprocess.DEVNULL
     ) as process:
         assert process.stdout and process.stderr
         if options:
@@ -316,6 +312,23 @@ def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, optio
         assert process.wait(timeout=60) == 130
         assert process.stderr.read().startswith("interrupted at 0x0001")
     assert json.loads(output.read_text())["reason"] == "interrupted"
+
+
+def test_a_silent_guest_whose_input_is_at_its_end_is_told_once(tmp_path, monkeypatch):
+    notes = []
+    (tmp_path / "typed").write_bytes(b"ls\n")
+    with (tmp_path / "typed").open("rb") as typed, (tmp_path / "screen").open("wb") as screen:
+        module = sys.modules["mmulab.boot"]  # `mmulab.boot` is the function
+        monkeypatch.setattr(module, "STANDARD_INPUT", typed.fileno())
+        monkeypatch.setattr(module, "SILENCE_SECONDS", 0.0)
+        with terminal(screen, notes.append) as console:
+            assert [console.read(0.0) for _ in range(3)] == [b"ls\n", b"", b""]
+            assert not notes  # it has not printed yet: it may still be starting
+            console.write(b"$ ")
+            assert [console.read(0.0) for _ in range(3)] == [b""] * 3
+            console.write(b"later")
+            assert console.read(0.0) == b""
+    assert len(notes) == 1 and "Ctrl-C" in notes[0]
 
 
 def test_a_write_that_does_nothing_is_told_on_stderr_once(tmp_path):

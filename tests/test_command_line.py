@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 import typer
-from conftest import MMULAB, ROOT, mmulab
+from conftest import MMULAB, ROOT, mmulab, start_interruptible
 
 import mmulab as api
 from mmulab.cli import app
@@ -359,14 +359,8 @@ def test_quiet_leaves_the_terminal_to_the_program(tmp_path):
 
 def interrupted(arguments: list[str], cwd: Path) -> tuple[int, str]:
     """Sends SIGINT once the recorded program has begun to write; status and stderr."""
-    process = subprocess.Popen(
-        [MMULAB, *arguments, "--", "sh", "-c", "echo begun; while :; do :; done"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    program = ["sh", "-c", "echo begun; while :; do :; done"]
+    process = start_interruptible(MMULAB, *arguments, "--", *program, cwd=cwd)
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
-from conftest import MMULAB, ROOT, mmulab
+from conftest import MMULAB, ROOT, mmulab, start_interruptible
 
 STUDY = ["base", "ultrix", "mach", "intel", "pa-risc", "notlb", "inverted-hw"]
 
@@ -287,14 +287,8 @@ def wait_until_open(process, path):
 def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path):
     machines = [argument for _ in range(400) for argument in ("-m", "notlb")]
     output = tmp_path / "out.json"
-    process = subprocess.Popen(
-        [MMULAB, "replay", trace, *machines, "--threads", "1", "-o", output],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        # A shell that runs the tests in the background has it ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    arguments = [trace, *machines, "--threads", "1", "-o", output]
+    process = start_interruptible(MMULAB, "replay", *arguments, cwd=ROOT, stdout=None)
     wait_until_open(process, trace)
     process.send_signal(signal.SIGINT)
     errors = process.stderr.read()
@@ -326,13 +320,7 @@ def test_ctrl_c_ends_the_wait_for_a_silent_pipe(arguments, written, tmp_path):
     os.mkfifo(pipe)
     first, *rest = arguments
     line = ["trace", "info", pipe] if first == "trace" else [first, pipe, *rest]
-    process = subprocess.Popen(
-        [MMULAB, *line],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        # A shell that starts jobs in the background has them ignore it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = start_interruptible(MMULAB, *line, stdout=subprocess.DEVNULL)
     with pipe.open("wb") as writer:
         writer.write(written)
         writer.flush()
@@ -341,4 +329,4 @@ def test_ctrl_c_ends_the_wait_for_a_silent_pipe(arguments, written, tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
     assert process.returncode == 130, errors
-    assert b"Traceback" not in errors
+    assert "Traceback" not in errors

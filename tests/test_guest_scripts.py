@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import start_interruptible
 
 GUESTS = Path(__file__).resolve().parents[1] / "guests"
 
@@ -45,14 +46,8 @@ def test_a_mistake_is_told_in_one_line_with_status_2(words, told):
 
 
 def test_an_interrupt_ends_a_script_in_one_line():
-    with subprocess.Popen(
-        [sys.executable, GUESTS / "multicore" / "run.py"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
+    script = GUESTS / "multicore" / "run.py"
+    with start_interruptible(sys.executable, script, stdin=subprocess.DEVNULL) as process:
         assert process.stdout and process.stderr
         assert process.stdout.readline().startswith("ok")
         time.sleep(0.2)

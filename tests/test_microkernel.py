@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -256,6 +257,19 @@ def test_the_same_run_twice_is_the_same():
     runs = [boot("sa1100", "fass", "random", operations=300).result for _ in range(2)]
     assert runs[0].console == runs[1].console
     assert runs[0].cycles == runs[1].cycles
+
+
+def test_where_an_image_lies_changes_nothing(tmp_path):
+    image = GUESTS / "microkernel-armv4.elf"
+    other = tmp_path / ("a folder" * 20) / "another name"
+    other.parent.mkdir()
+    shutil.copy(image, other)
+    options = "scheme=fass run=pingpong clients=2 rounds=20"
+    runs = [mmulab.boot(path, "sa1100", append=options) for path in (image, other)]
+    names = [run.data["provenance"]["image"].pop("name") for run in runs]
+    assert names == [image.name, other.name]
+    assert runs[0].exit == 0 and runs[0].console == runs[1].console
+    assert runs[0].data == runs[1].data
 
 
 def test_a_missing_scheme_is_told():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 import select
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ from mmulab.replaying import ProgressCallback
 STANDARD_INPUT = 0
 ESCAPE_KEY = 0x1D
 """Ends an interactive run: Ctrl-]."""
+SILENCE_SECONDS = 20.0
+"""A guest that printed nothing for so long, and that nobody can type to, may wait for ever."""
 
 
 class Console(Protocol):
@@ -66,17 +70,22 @@ class Transcript:
 
 class Terminal:
     """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run and idle time passes as
-    on a clock; or what is piped in, whose end means that no more will be typed."""
+    on a clock; or what is piped in, whose end means that no more will be typed. A guest that then falls
+    silent runs on, as it may be at work; `note` is told once."""
 
-    def __init__(self, output: BinaryIO, *, escape: bool):
+    def __init__(self, output: BinaryIO, *, escape: bool, note: Callable[[str], None]):
         self._output = output
         self._escape = escape
+        self._note = note
         self._ended = False
+        self._silent_since = math.inf
+        self._noted = False
 
     def write(self, data: bytes) -> None:
         """Shows output."""
         self._output.write(data)
         self._output.flush()
+        self._silent_since = time.monotonic()
 
     @property
     def real_time(self) -> bool:
@@ -86,6 +95,7 @@ class Terminal:
     def read(self, wait_seconds: float | None) -> bytes | None:
         """Keys; None once Ctrl-] is among them."""
         if self._ended:
+            self._note_silence()
             return b""
         ready, _, _ = select.select([STANDARD_INPUT], [], [], wait_seconds)
         if not ready:
@@ -94,17 +104,27 @@ class Terminal:
         self._ended = not typed
         return None if self._escape and ESCAPE_KEY in typed else typed
 
+    def _note_silence(self) -> None:
+        if self._noted or time.monotonic() < self._silent_since + SILENCE_SECONDS:
+            return
+        self._noted = True
+        self._note(
+            f"the guest has printed nothing for {SILENCE_SECONDS:.0f} seconds, and its input is at its end: if it "
+            "waits for some, it does so for ever. Ctrl-C ends it; --max-instructions limits a run"
+        )
+
 
 @contextmanager
-def terminal(output: BinaryIO) -> Iterator[Console]:
-    """The standard input as the guest's keyboard: raw while it is a terminal, then as it was."""
+def terminal(output: BinaryIO, note: Callable[[str], None]) -> Iterator[Console]:
+    """The standard input as the guest's keyboard: raw while it is a terminal, then as it was. `note` is told
+    what the user should know meanwhile."""
     if not os.isatty(STANDARD_INPUT):
-        yield Terminal(output, escape=False)
+        yield Terminal(output, escape=False, note=note)
         return
     before = termios.tcgetattr(STANDARD_INPUT)
     try:
         tty.setraw(STANDARD_INPUT)
-        yield Terminal(output, escape=True)
+        yield Terminal(output, escape=True, note=note)
     finally:
         termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, before)
 

@@ -710,7 +710,7 @@ def boot(
         append=append,
         max_instructions=max_instructions,
     )
-    with terminal(screen) as console:
+    with terminal(screen, note) as console:
         result = again(
             chosen,
             check=check,

@@ -23,6 +23,9 @@ pub struct ImageRules {
 }
 
 const PAGE_BYTES: u32 = 0x1000;
+/// What a program finds as its own name. Not the image's: what it costs to copy and to read it would depend on
+/// the folder that the image lies in.
+const PROGRAM_NAME: &str = "image";
 
 /// Why an image cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +96,7 @@ pub struct Loaded {
     pub entry: u32,
     /// Address of the device tree.
     pub device_tree: Option<u32>,
-    /// What SYS_GET_CMDLINE gives: the image's name and `--append`.
+    /// What SYS_GET_CMDLINE gives: [`PROGRAM_NAME`] and `--append`.
     pub command_line: String,
 }
 
@@ -117,8 +120,8 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
         .max()
         .unwrap_or(0);
     loaded.command_line = match &request.append {
-        Some(append) => format!("{} {append}", image.name),
-        None => image.name.clone(),
+        Some(append) => format!("{PROGRAM_NAME} {append}"),
+        None => PROGRAM_NAME.into(),
     };
     if request.device_tree.is_none() {
         // An ELF program may ask for the string by SYS_GET_CMDLINE; other images only know /chosen.

@@ -89,7 +89,7 @@ void machine_exit(u32 status)
 		;
 }
 
-// The image's name and the options (SYS_GET_CMDLINE).
+// The program's name and the options (SYS_GET_CMDLINE).
 void command_line_read(char *buffer, u32 size)
 {
 	volatile u32 block[2] = { (u32)buffer, size };
