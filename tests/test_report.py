@@ -127,6 +127,23 @@ def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     assert "x.parquet" in finished.error_line
 
 
+def test_facets_of_a_papers_chart_fit_a_phone_unless_they_are_a_matrix():
+    rows = [{"x": x, "y": x, "of": of} for x in (1, 2) for of in "abcd"]
+    title = "a title of facets that is so long that a phone shows it in two lines"
+    points = alt.Chart(alt.InlineData(rows), width=200).mark_line().encode(x="x:Q", y="y:Q")
+    column = alt.Column("of:N", title=title)
+
+    def width(svg):
+        return float(re.search(r'<svg[^>]* width="([\d.]+)"', svg)[1])
+
+    for chart in (points.encode(column=column), points.facet(column=column)):
+        for either in (chart, alt.vconcat(chart, points)):
+            wide, narrow = plots.svg_and_narrow(either)
+            assert width(wide) > 800 and width(narrow) < 346
+    assert plots.svg_and_narrow(points.encode(row="of:N", column=column))[1] is None
+    assert plots.svg_and_narrow(points.facet(row="of:N", column=column))[1] is None
+
+
 def test_a_reproduction_makes_a_page_with_claims_figures_and_numbers(tmp_path):
     claims = papers.published_claims("vm_study_1998")
     chart = alt.Chart(alt.InlineData([{"x": 1, "y": 2}])).mark_bar().encode(x="x:Q", y="y:Q")

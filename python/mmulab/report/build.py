@@ -72,7 +72,7 @@ def write_reproduction(directory: Path, reproduction: Any) -> Path:
         title=reproduction.title,
         reproduction=reproduction,
         counts=counts,
-        figures=[(figure, plots.svg(figure.chart)) for figure in reproduction.figures],
+        figures=[(figure, *plots.svg_and_narrow(figure.chart)) for figure in reproduction.figures],
     )
     return path
 

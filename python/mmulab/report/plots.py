@@ -15,6 +15,7 @@ import vl_convert
 
 from mmulab.causes import BY_NAME, CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
+from mmulab.report.phone import narrowed
 from mmulab.results import ReplayResults
 
 INK = "#1f2328"
@@ -87,6 +88,18 @@ def both(draw: Callable[..., str], *arguments: Any) -> tuple[str, str]:
 
 def svg(chart: alt.TopLevelMixin) -> str:
     """A chart as SVG text."""
+    return _drawn(_styled(chart))
+
+
+def svg_and_narrow(chart: alt.TopLevelMixin) -> tuple[str, str | None]:
+    """A chart of a paper, and the same for a phone where it can be laid out for one."""
+    styled = _styled(chart)
+    narrow = narrowed(styled)
+    return _drawn(styled), _drawn(narrow) if narrow else None
+
+
+def _styled(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """A chart in the page's colours, as Vega-Lite has it."""
     styled = chart.configure(
         font=MEASURED_FONT,
         background="transparent",
@@ -112,7 +125,11 @@ def svg(chart: alt.TopLevelMixin) -> str:
         view=alt.ViewConfig(stroke=None),
         title=alt.TitleConfig(color=INK, fontSize=13, anchor="start"),
     )
-    return vl_convert.vegalite_to_svg(styled.to_dict()).replace(MEASURED_FONT, FONT)
+    return styled.to_dict()
+
+
+def _drawn(chart: dict[str, Any]) -> str:
+    return vl_convert.vegalite_to_svg(chart).replace(MEASURED_FONT, FONT)
 
 
 def cycles(results: ReplayResults, *, narrow: bool = False) -> str:
