@@ -80,3 +80,13 @@ def test_each_program_is_there_and_an_unknown_one_is_refused(capsys, monkeypatch
     with pytest.raises(SystemExit):
         validate.main()
     assert "no program 'no such'; there are 'sort'" in capsys.readouterr().err
+
+
+def test_each_program_runs_here(tmp_path):
+    validate.prepare(tmp_path, list(validate.PROGRAMS))
+
+
+def test_a_program_that_fails_is_told_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setitem(validate.PROGRAMS, "broken", ["false"])
+    with pytest.raises(SystemExit, match="false ended with status 1; nothing was compared"):
+        validate.prepare(tmp_path, ["broken"])
