@@ -30,6 +30,7 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script
 from mmulab.errors import InputError
+from mmulab.output import progress
 from mmulab.papers import microkernel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -367,6 +368,16 @@ class Judge:
         self.builder = builder
         self.expected: dict[tuple[Program, str], Outcome] = {}
 
+    @staticmethod
+    def runs(file: str) -> list[tuple[Program, str]]:
+        """The programs and schemes that judge a file's mutants."""
+        return [
+            (program, scheme)
+            for program in PROGRAMS
+            for scheme in SCHEMES[file]
+            if not program.schemes or scheme in program.schemes
+        ]
+
     def as_it_is(self, program: Program, scheme: str) -> Outcome:
         """The original's outcome. It must be good, but guaranteed FCSE may refuse a program: addresses."""
         key = program, scheme
@@ -398,20 +409,17 @@ class Judge:
 
     def killed_by(self, mutant: Mutant, changed: Changed) -> str | None:
         """The first run that ends wrongly, and how; None if all end well."""
-        for program in PROGRAMS:
-            for scheme in SCHEMES[mutant.file]:
-                if program.schemes and scheme not in program.schemes:
-                    continue
-                expected = self.as_it_is(program, scheme)
-                if expected.wrong:
-                    continue
-                image = changed.image(program.build)
-                if not image:
-                    return f"{program.build}: does not compile"
-                done = run(program, scheme, image, 2 * expected.instructions + 1_000_000)
-                wrong = self.difference(program, done, expected)
-                if wrong:
-                    return f"{scheme} on {program.machine}, {program.options}: {wrong}"
+        for program, scheme in self.runs(mutant.file):
+            expected = self.as_it_is(program, scheme)
+            if expected.wrong:
+                continue
+            image = changed.image(program.build)
+            if not image:
+                return f"{program.build}: does not compile"
+            done = run(program, scheme, image, 2 * expected.instructions + 1_000_000)
+            wrong = self.difference(program, done, expected)
+            if wrong:
+                return f"{scheme} on {program.machine}, {program.options}: {wrong}"
         return None
 
     def judge(self, mutant: Mutant) -> tuple[str, str]:
@@ -449,6 +457,13 @@ def main() -> None:
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory:
         judge = Judge(Builder(Path(directory)))
+        files = {mutant.file for mutant in share if mutant.name not in judged}
+        # Now, lest hours of mutants end at the first program that the kernel as it is fails.
+        runs = sorted({run for file in files for run in Judge.runs(file)}, key=repr)
+        with progress("Running the kernel as it is", "runs") as report:
+            for done, (program, scheme) in enumerate(runs):
+                report(done, len(runs))
+                judge.as_it_is(program, scheme)
         for mutant in share:
             verdict = judged.get(mutant.name, "")
             if not verdict:
