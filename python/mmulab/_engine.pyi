@@ -110,7 +110,12 @@ def boot(
     max_instructions: int | None,
     symbols: str | None,
     console: object | None,
+    save: str | None,
+    save_at: int | str | None,
+    save_header: str,
+    restore: str | None,
 ) -> dict[str, Any]: ...
+def saved_state_header(file: str) -> str: ...
 def sweep_units(machines: list[Machine]) -> list[list[int]]: ...
 def sweep_unit(
     trace: str,

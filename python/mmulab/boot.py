@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import os
 import select
@@ -12,11 +13,12 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NoReturn, Protocol
 
 import pyarrow as pa
 
 from mmulab import _engine
+from mmulab.errors import InputError
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
 from mmulab.provenance import file_provenance, machine_provenance
@@ -151,7 +153,7 @@ class BootResult:
 
     @property
     def reason(self) -> str:
-        """The same in a word: exit, reboot, limit, interrupted, debugger, hang, deadlock, ..."""
+        """The same in a word: exit, reboot, limit, saved, interrupted, debugger, hang, deadlock, ..."""
         return self.data["reason"]
 
     @property
@@ -183,9 +185,11 @@ class BootResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the guest ended with status 0, reached a limit or was killed by gdb, and the checker is
-        silent."""
-        return not self.reports and (self.exit == 0 or self.reason in ("limit", "debugger"))
+        """Whether the guest ended with status 0, reached a limit, was saved or was killed by gdb, and the
+        checker is silent."""
+        return not self.reports and (
+            self.exit == 0 or self.reason in ("limit", "saved", "debugger")
+        )
 
     @property
     def table(self) -> pa.Table:
@@ -233,6 +237,9 @@ def boot(
     console: Console | None = None,
     typed: str = "",
     guesses: bool = False,
+    save: str | os.PathLike[str] | None = None,
+    save_at: int | str | None = None,
+    restore: str | os.PathLike[str] | None = None,
 ) -> BootResult:
     """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
 
@@ -242,6 +249,11 @@ def boot(
     repeated for each other value that the machine's file gives for what it guesses. The run ends when the
     guest does, at `max_instructions`, or where the console says so.
 
+    With `save` the machine's state is written to a file once `save_at` instructions have been executed or the guest
+    has printed that text, and the run ends by the reason "saved"; without `save_at`, where the console ends the run.
+    With `restore` the run begins with such a state instead of at power-on, and goes on as the saved one would have:
+    of the same image, files, options and machine, but for values in cycles.
+
     Raises `MachineError`, `InputError`; and `KeyboardInterrupt` on Ctrl-C, unless a `console` is given:
     then the result says that it was interrupted.
     """
@@ -249,6 +261,16 @@ def boot(
         whole_number("max_instructions", max_instructions, 1)
     if gdb_port is not None:
         whole_number("gdb_port", gdb_port, 1, 65535)
+    if isinstance(save_at, int):
+        whole_number("save_at", save_at, 0)
+    if save_at == "":
+        raise InputError("save_at: an empty text; name one that the guest prints")
+    if save_at is not None and save is None:
+        raise InputError("save_at: of no file; name one as save")
+    if save is not None and gdb_port is not None:
+        raise InputError("save: not while gdb debugs; save first and restore for gdb")
+    if guesses and (save is not None or restore is not None):
+        raise InputError("guesses: each is a boot of its own, without save and restore")
     loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
     provenance = {  # of what is run, so before it runs
         "mmulab": _engine.VERSION,
@@ -259,6 +281,12 @@ def boot(
         "append": append,
         "max_instructions": max_instructions,
     }
+    header = {**provenance, "engine": file_provenance(_engine.__file__), "check": check}
+    restored: dict[str, Any] | None = None
+    if restore is not None:
+        saved = json.loads(_engine.saved_state_header(os.fspath(restore)))
+        _refuse_other_run(os.fspath(restore), saved, header)
+        restored = {"state": file_provenance(restore), "set": saved["machine"]["set"]}
     transcript = Transcript(typed.encode())
     data = _engine.boot(
         os.fspath(image),
@@ -272,8 +300,18 @@ def boot(
         max_instructions=max_instructions,
         symbols=_path(symbols),
         console=console or transcript,
+        save=_path(save),
+        save_at=save_at,
+        save_header=json.dumps(header),
+        restore=_path(restore),
     )
     seconds = data.pop("seconds")
+    restored_at = data.pop("restored_at")
+    data["restored"] = restored and {
+        **restored,
+        "instructions": restored_at[0],
+        "cycles": restored_at[1],
+    }
     data["machine"] = loaded.label
     data["provenance"] = provenance
     data["guesses"] = []
@@ -293,6 +331,45 @@ def boot(
         typed=typed,
     )
     return with_guesses(result, loaded, again)
+
+
+def _refuse_other_run(path: str, saved: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raises `InputError` where a state was saved of another run than the wanted one, but for values in cycles."""
+
+    def refuse(reason: str) -> NoReturn:
+        raise InputError(f"{path}: {reason}")
+
+    if saved["engine"]["sha256"] != wanted["engine"]["sha256"]:
+        refuse(f"saved by another build of mmulab ({saved['mmulab']}); boot and save again")
+    for what in ("image", "initrd", "dtb"):
+        digests = [one[what] and one[what]["sha256"] for one in (saved, wanted)]
+        if digests[0] != digests[1]:
+            name = saved[what]["name"] if saved[what] else f"no {what}"
+            refuse(f"saved of another {what} ({name}); give the one that was booted")
+    if saved["append"] != wanted["append"]:
+        given = (
+            "without --append" if saved["append"] is None else f"with --append {saved['append']!r}"
+        )
+        refuse(f"saved {given}; restore it so, too")
+    if saved["check"] != wanted["check"]:
+        refuse(f"saved {'with' if saved['check'] else 'without'} --check; restore it so, too")
+    machines = (saved["machine"], wanted["machine"])
+    values = [dict(_leaves(one["description"])) for one in machines]
+    for name in sorted({*values[0], *values[1]}):
+        before, now = (json.dumps(one.get(name)) for one in values)
+        if before != now and name != "guesses" and not name.endswith("_cycles"):
+            refuse(
+                f"saved on another machine: {name} was {before}, not {now}; only values in cycles may differ"
+            )
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested dictionaries by dotted paths."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else key)
+    else:
+        yield name, value
 
 
 def with_guesses(

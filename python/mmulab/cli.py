@@ -681,6 +681,28 @@ def boot(
         ),
     ] = False,
     max_instructions: LimitOption = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Save the machine's state and end, at --save-at or Ctrl-].",
+        ),
+    ] = None,
+    save_at: Annotated[
+        str | None,
+        typer.Option(
+            "--save-at",
+            metavar="N|TEXT",
+            help="After N instructions, or once the guest has printed TEXT.",
+        ),
+    ] = None,
+    restore: Annotated[
+        Path | None,
+        typer.Option(
+            "--restore", metavar="FILE", help="Begin with a saved state of the same boot."
+        ),
+    ] = None,
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
@@ -690,7 +712,8 @@ def boot(
 
     The guest's console is the terminal; Ctrl-] ends the run. Where the result goes to a pipe, the
     console goes to stderr. Exit status 1 says that the guest failed or the checker reported, 130
-    that Ctrl-C or Ctrl-] ended the run; the result is given then, too.
+    that Ctrl-C or Ctrl-] ended the run; the result is given then, too. A restored run goes on cycle by
+    cycle as the saved one would have; only values in cycles may be --set to others.
     """
     from mmulab.boot import terminal, with_guesses
 
@@ -700,6 +723,9 @@ def boot(
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
     chosen = machines_of([machine], set_)[0]
     files.check_writable(timeline)
+    files.check_writable(save)
+    if guesses and (save or restore):
+        raise InputError("--guesses: each is a boot of its own, without --save and --restore")
     if gdb is not None:
         note(f"waiting for gdb on port {gdb} of this computer")
     again = functools.partial(
@@ -718,9 +744,20 @@ def boot(
             gdb_port=gdb,
             symbols=symbols,
             console=console,
+            save=save,
+            save_at=int(save_at) if save_at and save_at.isdecimal() else save_at,
+            restore=restore,
         )
     interrupted = result.reason == "interrupted"
     notes = [*result.data["notes"], result.end]
+    if restored := result.data["restored"]:
+        notes.append(
+            f"restored at {restored['instructions']:,} instructions and {restored['cycles']:,} cycles, "
+            "which are part of all counts"
+        )
+    missed = save is not None and result.reason != "saved"
+    if missed:
+        notes.append(f"{save}: not written, as the run ended before --save-at")
     if guesses and not interrupted:
         with progress("Booting with other values of the guesses", "boots") as report:
             result = with_guesses(result, chosen, again, report)
@@ -731,7 +768,11 @@ def boot(
         table=lambda: result.table,
         view=lambda: views.boot(result),
         notes=notes,
-        status=Interrupted.exit_status if interrupted else 0 if result.succeeded else 1,
+        status=Interrupted.exit_status
+        if interrupted
+        else 0
+        if result.succeeded and not missed
+        else 1,
     ).emit(format, output)
 
 

@@ -7,6 +7,8 @@ pub struct BranchBuffer {
     entries: Vec<(u32, u8)>,
 }
 
+mmulab_state::state!(BranchBuffer { entries });
+
 impl BranchBuffer {
     /// An empty buffer; `entries` is a power of two.
     pub fn new(entries: u32) -> BranchBuffer {

@@ -37,6 +37,8 @@ pub enum Lack {
     Model,
 }
 
+mmulab_state::value_enum!(Lack { Core, Model });
+
 /// Different operations that are listed at the end of the run; of the rest, the number.
 const LISTED_OPERATIONS: usize = 32;
 
@@ -48,6 +50,8 @@ pub struct Ignored {
     /// How many uses of further kinds there were.
     pub further: u64,
 }
+
+mmulab_state::state!(Ignored { operations, further });
 
 impl Ignored {
     fn note(&mut self, access: CoprocessorAccess, pc: u32, lack: Lack) {
@@ -87,6 +91,14 @@ pub struct Cp15 {
     /// Operations that did nothing.
     pub ignored: Ignored,
 }
+
+mmulab_state::state!(Cp15 {
+    timer,
+    monitor,
+    tlb_data,
+    tlb_port,
+    ignored,
+} built { rows, memo, main_id, cache_type_class, bits, process_mask, write_coalesces });
 
 impl Cp15 {
     /// The coprocessor of a machine's core.

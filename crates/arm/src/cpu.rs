@@ -189,6 +189,24 @@ pub struct Cpu<K: CacheKind> {
     pub branch_buffer: Option<BranchBuffer>,
 }
 
+mmulab_state::state!([K: CacheKind] Cpu<K> {
+    registers,
+    flags,
+    control,
+    it,
+    it_of_instruction,
+    exclusive,
+    banked_13_14,
+    banked_fiq,
+    banked_user,
+    spsr,
+    accumulator,
+    vector,
+    cp15,
+    memory,
+    requests,
+} optional { branch_buffer } built { architecture, base_updated_on_abort, timing, core });
+
 impl<K: CacheKind> Cpu<K> {
     /// Address of the instruction that executes, or comes next.
     pub fn pc(&self) -> u32 {

@@ -38,6 +38,8 @@ pub struct TimerState {
     access: u32,
 }
 
+mmulab_state::state!(TimerState { frequency, access });
+
 impl TimerState {
     /// Whether user mode may use a register of c14 (B8.1.3 and B8.1.4); `opcode_1` and CRm name one of 64
     /// bits.

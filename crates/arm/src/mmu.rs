@@ -111,6 +111,29 @@ pub struct Registers {
     pub thread: [u32; 3],
 }
 
+mmulab_state::value!(Registers {
+    sctlr,
+    actlr,
+    ttbr,
+    dacr,
+    dfsr,
+    ifsr,
+    far,
+    fcse_pid,
+    context_id,
+    coprocessor_access,
+    cache_lockdown,
+    cache_debug,
+    ttbr1,
+    ttbcr,
+    ifar,
+    prrr,
+    nmrr,
+    vbar,
+    csselr,
+    thread,
+});
+
 /// What the attribute bits of descriptors mean depends on more than the bits.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTraits {
@@ -139,6 +162,9 @@ pub struct ArmMmu {
     pub(crate) core: &'static CoreDescription,
     pub(crate) caches: CacheTraits,
 }
+
+mmulab_state::state!(ArmMmu { registers } built { core, caches });
+mmulab_state::value_like_given!(ArmMmu);
 
 impl ArmMmu {
     /// The MMU out of reset.

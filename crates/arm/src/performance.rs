@@ -96,6 +96,20 @@ pub struct Monitor {
     cycles_seen: u64,
 }
 
+mmulab_state::state!(Monitor {
+    control,
+    enabled,
+    overflowed,
+    interrupting,
+    selected,
+    users,
+    types,
+    values,
+    cycles,
+    seen,
+    cycles_seen,
+});
+
 /// What an event has come to since reset.
 fn total<C: Core>(memory: &CoreMemory<C>, event: u8) -> u64 {
     let counters = &memory.statistics.counters;

@@ -73,6 +73,8 @@ pub struct Cache {
     set_index: SetIndex,
 }
 
+mmulab_state::state!(Cache { tags, dirty } built { line_shift, set_index });
+
 impl Cache {
     /// An empty cache. `random` is used by random replacement only.
     ///

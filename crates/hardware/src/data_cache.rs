@@ -7,11 +7,13 @@
 
 use std::ops::{Index, IndexMut};
 
+use mmulab_state::Value;
+
 use crate::cache::Cache;
 use crate::coherence::State;
 
 /// The words of a line.
-pub trait Line: Copy + Index<usize, Output = u32> + IndexMut<usize> + AsRef<[u32]> {
+pub trait Line: Copy + Index<usize, Output = u32> + IndexMut<usize> + AsRef<[u32]> + Value {
     /// How many, a power of two.
     const WORDS: usize;
     /// The same in bytes.
@@ -97,6 +99,10 @@ pub struct DataCache<L> {
     /// The slot where a line was seen last, by the address of its access; verified by the tag.
     hints: Box<[u16; HINTS]>,
 }
+
+mmulab_state::state!(
+    [L: Line] DataCache<L> { first, tags, physical, words, flags, hints } optional { second }
+);
 
 impl<L: Line> DataCache<L> {
     /// Empty caches, of lines of the size of `L`.

@@ -21,6 +21,8 @@ pub struct Account {
     pub cycles: u64,
 }
 
+mmulab_state::value!(Account { count, cycles });
+
 const MAXIMUM_CAUSES: usize = 64;
 
 /// Counts and cycles by cause, summed by phase.
@@ -36,6 +38,8 @@ pub struct Ledger<C> {
     phases: Vec<(String, [Account; MAXIMUM_CAUSES])>,
     causes: std::marker::PhantomData<C>,
 }
+
+mmulab_state::state!([C] Ledger<C> { accounts, cycles, phase, phases } built { causes });
 
 impl<C: Cause> Default for Ledger<C> {
     fn default() -> Self {

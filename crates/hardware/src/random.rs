@@ -7,6 +7,8 @@ pub struct Random {
     state: u64,
 }
 
+mmulab_state::state!(Random { state });
+
 impl Random {
     /// A generator whose sequence depends on `seed` alone.
     pub fn new(seed: u64) -> Self {

@@ -95,6 +95,17 @@ pub struct TagArray {
     random: Random,
 }
 
+mmulab_state::state!(TagArray {
+    tags,
+    protected_ways,
+    closed_ways,
+    occupied,
+    fingerprints,
+    hints,
+    order,
+    random,
+} anew { aimed_ways } built { ways, sets, hint_shift });
+
 #[derive(Clone, Debug)]
 enum Order {
     Random,
@@ -106,6 +117,8 @@ enum Order {
     TreePseudoLru(Uses),
 }
 
+mmulab_state::value_enum!(Order { Random, RoundRobin(pointers), Lru(uses), TreePseudoLru(uses) });
+
 /// When each slot was used last.
 #[derive(Clone, Debug)]
 struct Uses {
@@ -114,6 +127,8 @@ struct Uses {
     /// The clock at the last use of each slot; 0 is never.
     last_use: Box<[u64]>,
 }
+
+mmulab_state::value!(Uses { clock, last_use });
 
 impl Uses {
     fn new(slots: usize) -> Self {

@@ -1,5 +1,7 @@
 //! A translation lookaside buffer.
 
+use mmulab_state::Value;
+
 use crate::Random;
 use crate::tag_array::{GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray};
 
@@ -31,6 +33,8 @@ pub struct TlbEntry<P> {
     pub payload: P,
 }
 
+mmulab_state::value!([P: Value] TlbEntry<P> { virtual_address, page_shift, asid, global, payload });
+
 /// A TLB: entries of one or several page sizes, told apart by address-space identifier.
 ///
 /// Virtual addresses have at most 56 significant bits. Two levels are two of these: the driver
@@ -44,6 +48,8 @@ pub struct Tlb<P> {
     sizes: Box<[(u32, u32, u32)]>,
     set_index: SetIndex,
 }
+
+mmulab_state::state!([P: Value] Tlb<P> { tags, entries, sizes } built { set_index });
 
 /// The lookup key: page number, page size, address space and globality in one word.
 ///

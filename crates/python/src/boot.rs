@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use mmulab_arm::{CacheKind, CoherentCaches, VirtualCaches};
 use mmulab_machine::SystemMachine;
+use mmulab_state::SavedState;
+use mmulab_system::core::Core as _;
 use mmulab_system::timeline::Timeline;
-use mmulab_system::{File, Host, LoadError, Loaded, Request, Stop, Symbols};
+use mmulab_system::{File, Host, LoadError, Loaded, Request, SavePoint, Stop, Symbols};
 use pyo3::prelude::*;
 
 use crate::errors::{
@@ -88,12 +90,28 @@ impl Host for Console {
     }
 }
 
+/// Where a run is saved, unless its user ends it before.
+#[derive(FromPyObject)]
+pub(crate) enum SaveAt {
+    /// Once so many instructions have been executed.
+    Instructions(u64),
+    /// Once the guest has printed a text.
+    Text(String),
+}
+
+/// What a saved state says that it is of. All of the file is read, and damage found.
+#[pyfunction]
+pub(crate) fn saved_state_header(file: PathBuf) -> PyResult<String> {
+    let saved = SavedState::read(&file).map_err(IntoPython::into_python)?;
+    Ok(saved.header().to_owned())
+}
+
 /// Boots an image; gives the outcome as a dictionary. A `KeyboardInterrupt` ends the run and is
 /// part of the outcome.
 #[pyfunction]
 #[pyo3(signature = (
     image, machine, *, initrd, dtb, append, check, timeline, gdb_port, max_instructions, symbols,
-    console
+    console, save, save_at, save_header, restore
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are the options of the command")]
 pub(crate) fn boot<'py>(
@@ -109,6 +127,10 @@ pub(crate) fn boot<'py>(
     max_instructions: Option<u64>,
     symbols: Option<PathBuf>,
     console: Option<Py<PyAny>>,
+    save: Option<PathBuf>,
+    save_at: Option<SaveAt>,
+    save_header: String,
+    restore: Option<PathBuf>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mmulab_machine::Machine::System(machine) = &machine.0 else {
         return Err(not_for_boot(machine.0.name()));
@@ -131,7 +153,18 @@ pub(crate) fn boot<'py>(
         Ok((loaded, symbols, note))
     };
     let (loaded, symbols, note) = prepare().map_err(IntoPython::into_python)?;
-    let options = Options { check, timeline, gdb_port, max_instructions, console, note };
+    let options = Options {
+        check,
+        timeline,
+        gdb_port,
+        max_instructions,
+        console,
+        note,
+        save,
+        save_at,
+        save_header,
+        restore,
+    };
     // Coherence comes with caches of another kind, which the engine has compiled in.
     if machine.coherence.is_some() {
         run::<CoherentCaches>(python, machine, &loaded, symbols, options)
@@ -149,6 +182,12 @@ struct Options {
     console: Option<Py<PyAny>>,
     /// What is to be said of the image beside what the run itself notes.
     note: Option<String>,
+    /// The file for its state, and where it is saved: where the user ends the run if nothing is said.
+    save: Option<PathBuf>,
+    save_at: Option<SaveAt>,
+    save_header: String,
+    /// The file with the state that it begins with, instead of at power-on.
+    restore: Option<PathBuf>,
 }
 
 /// Runs what was loaded on cores with caches of a kind.
@@ -159,14 +198,26 @@ fn run<'py, K: CacheKind>(
     symbols: Option<Symbols>,
     options: Options,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Options { check, timeline, gdb_port, max_instructions, console, note } = options;
+    let Options { check, timeline, gdb_port, max_instructions, console, note, .. } = options;
     let mut system = mmulab_arm::system::<K>(machine)
         .map_err(|error| impossible_machine(&machine.name, &error))?;
     system.symbols = symbols;
-    system.load(loaded);
-    if check {
-        system.start_checking();
+    match &options.restore {
+        Some(path) => {
+            if check {
+                system.start_checking();
+            }
+            let mut restored = || system.restore_state(&SavedState::read(path)?);
+            restored().map_err(IntoPython::into_python)?;
+        }
+        None => {
+            system.load(loaded);
+            if check {
+                system.start_checking();
+            }
+        }
     }
+    let restored_at = (system.instructions(), system.cycles());
     if let Some(path) = &timeline {
         let clock_hz = machine.core.clock_hz;
         let drawn = Timeline::create(path, clock_hz, machine.cores as usize);
@@ -175,6 +226,11 @@ fn run<'py, K: CacheKind>(
     let real_time = match &console {
         Some(console) => console.getattr(python, "real_time")?.extract(python)?,
         None => false,
+    };
+    system.save_point = match &options.save_at {
+        Some(SaveAt::Instructions(instructions)) => SavePoint::Instructions(*instructions),
+        Some(SaveAt::Text(text)) => SavePoint::text(text),
+        None => SavePoint::Never,
     };
     let mut console =
         Console { object: console, stopped: None, ended: false, kept: Vec::new(), real_time };
@@ -199,5 +255,19 @@ fn run<'py, K: CacheKind>(
     }
     let mut outcome = system.outcome(stop, seconds);
     outcome.notes.extend(note);
-    Ok(pythonize::pythonize(python, &outcome)?)
+    let by_user = options.save_at.is_none() && stop == Stop::Interrupted;
+    if let Some(path) = &options.save
+        && (stop == Stop::SavePoint || by_user)
+    {
+        let (machine, header) = (&mut system, &options.save_header);
+        let saved = python.detach(move || machine.save_state(path, header));
+        saved.map_err(|error| cannot_write(path, &error))?;
+        let pc = system.location(system.core(0).memory().pc);
+        outcome.reason = Stop::SavePoint.word();
+        outcome.end = format!("saved at {pc}, {} instructions", outcome.instructions);
+    }
+    let outcome = pythonize::pythonize(python, &outcome)?;
+    let restored = options.restore.is_some().then_some(restored_at);
+    outcome.set_item("restored_at", restored)?;
+    Ok(outcome)
 }

@@ -53,6 +53,17 @@ impl IntoPython for LoadError {
     }
 }
 
+impl IntoPython for mmulab_state::FileError {
+    fn into_python(self) -> PyErr {
+        python::InputError::new_err(match self {
+            mmulab_state::FileError::System { path, error } => {
+                format!("{}: {}", path.display(), in_words(&error))
+            }
+            other => other.to_string(),
+        })
+    }
+}
+
 impl IntoPython for TraceError {
     fn into_python(self) -> PyErr {
         if let Some(interrupt) = interrupt() {

@@ -23,7 +23,7 @@ mod _engine {
     const PROGRAMS_MAX: usize = mmulab_trace::MOST_PROGRAMS;
 
     #[pymodule_export]
-    use crate::boot::boot;
+    use crate::boot::{boot, saved_state_header};
     #[pymodule_export]
     use crate::calibrate::{Computer, reported_tlbs};
     #[pymodule_export]

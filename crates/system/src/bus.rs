@@ -1,5 +1,7 @@
 //! What the cores share: memory, the board, and each other.
 
+use mmulab_state::{Damaged, Restorer, Saver, State, Value, restore_optional, save_optional};
+
 use crate::board::Board;
 use crate::cause::Cause;
 use crate::coherence::Level2;
@@ -37,6 +39,40 @@ pub struct Bus<C: Core> {
     pub(crate) level_2: Option<Level2<C>>,
     /// Who looks on, if anybody does.
     pub(crate) observers: Option<Box<Observers<C>>>,
+}
+
+/// Between time slices, when every core is in the list. Of those who look on the checker alone has a state; it is
+/// there when the bus is restored, or it is not, as when it was saved.
+impl<C: Core> State for Bus<C> {
+    fn save(&self, to: &mut Saver<'_>) {
+        let Bus { ram, zero_bank: _, board, cores, off, level_2, observers } = self;
+        ram.save(to);
+        board.save(to);
+        cores.iter().flatten().for_each(|core| core.save(to));
+        off.save(to);
+        save_optional(level_2, to);
+        let checker = observers.as_ref().and_then(|observers| observers.checker.as_ref());
+        checker.is_some().save(to);
+        if let Some(checker) = checker {
+            checker.save(to);
+        }
+    }
+
+    fn restore(&mut self, from: &mut Restorer<'_>) -> Result<(), Damaged> {
+        let Bus { ram, zero_bank: _, board, cores, off, level_2, observers } = self;
+        ram.restore(from)?;
+        board.restore(from)?;
+        cores.iter_mut().flatten().try_for_each(|core| core.restore(from))?;
+        off.restore(from)?;
+        restore_optional(level_2, from)?;
+        let checker = observers.as_mut().and_then(|observers| observers.checker.as_mut());
+        match (bool::load(from)?, checker) {
+            (true, Some(checker)) => checker.restore(from),
+            (false, None) => Ok(()),
+            (true, None) => Err(Damaged("was saved with the checker on")),
+            (false, Some(_)) => Err(Damaged("was saved with the checker off")),
+        }
+    }
 }
 
 impl<C: Core> Bus<C> {

@@ -55,6 +55,8 @@ pub struct Clock {
     beside: Option<u64>,
 }
 
+mmulab_state::state!(Clock { ledger, pending, deadline, turn_ends_at, beside });
+
 impl Clock {
     /// Cycles after which the run loop has to look up at the latest, so that no part of the packed
     /// word overflows: an instruction takes a cycle at least, and the last line's a few thousand at most.

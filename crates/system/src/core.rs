@@ -2,6 +2,7 @@
 
 use mmulab_hardware::Line;
 use mmulab_machine::Platform;
+use mmulab_state::{State, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::bus::Bus;
@@ -28,6 +29,8 @@ pub enum CacheAddress {
 /// How a page may be cached: what its table entry says, decoded once, when its TLB entry is filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryType(u8);
+
+mmulab_state::value!(tuple MemoryType);
 
 impl MemoryType {
     /// No cache holds it, and a store waits until memory has it.
@@ -174,6 +177,16 @@ pub struct Translation {
     pub global: bool,
 }
 
+mmulab_state::value!(Translation {
+    physical,
+    permissions,
+    domain,
+    attributes,
+    memory_type,
+    page_shift,
+    global,
+});
+
 impl Translation {
     /// The physical address of an address of the page.
     #[inline(always)]
@@ -270,6 +283,8 @@ pub enum Descriptor {
     Page(Translation),
 }
 
+mmulab_state::value_enum!(Descriptor { Invalid, Table(at), Page(page) });
+
 /// How an instruction set tells address spaces apart, and how reports name one.
 pub struct SpaceFormat {
     /// Names of the registers, as results have them.
@@ -284,6 +299,9 @@ pub struct Space {
     format: &'static SpaceFormat,
     values: [u32; MAX_SPACE_REGISTERS],
 }
+
+mmulab_state::state!(Space { values } built { format });
+mmulab_state::value_like_given!(Space);
 
 impl PartialEq for Space {
     fn eq(&self, other: &Space) -> bool {
@@ -350,7 +368,7 @@ pub struct MaintenanceNames {
 }
 
 /// The registers that rule translation, and the format of the tables.
-pub trait Mmu: Clone {
+pub trait Mmu: Clone + Value + 'static {
     /// The sizes of pages that TLB entries may have, as base-two logarithms, ascending.
     const PAGE_SHIFTS: &'static [u32];
     /// The status of an access to an address that is not a multiple of its size.
@@ -445,11 +463,14 @@ pub trait Decode {
     /// A decoded instruction.
     type Op: Copy;
     /// What an instruction delivers too late for the next one.
-    type Late: Copy;
+    type Late: Copy + Value;
 
     /// Stands for an instruction that was not decoded yet; executing it calls
     /// [`InstructionSide::decode`](crate::fetch::InstructionSide::decode) with `index`.
     fn undecoded(index: u32) -> Self::Op;
+
+    /// Whether this is a decoded instruction, and not what stands for one.
+    fn is_decoded(op: &Self::Op) -> bool;
 
     /// Decodes a word; `following` is the next one, where it is known.
     fn word(&mut self, word: u32, following: Option<u32>) -> Self::Op;
@@ -494,6 +515,8 @@ pub struct InterruptLines {
     pub fiq: bool,
 }
 
+mmulab_state::value!(InterruptLines { irq, fiq });
+
 /// An exception that was taken: its name and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
@@ -509,6 +532,8 @@ pub struct Taken {
     pub undefined: Option<bool>,
 }
 
+mmulab_state::value!(Taken { exception, vector, cause, link, undefined });
+
 /// What a core asks of the run loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requests {
@@ -522,6 +547,8 @@ pub struct Requests {
     pub entered_vector: Option<Taken>,
 }
 
+mmulab_state::value!(Requests { waiting, waiting_for_event, stop, entered_vector });
+
 impl Requests {
     /// Whether it waits for anything.
     pub fn is_waiting(&self) -> bool {
@@ -530,7 +557,7 @@ impl Requests {
 }
 
 /// A core of some instruction set.
-pub trait Core: Sized + 'static {
+pub trait Core: State + Sized + 'static {
     /// A line of the data cache: `[u32; WORDS]`.
     type DataLine: Line;
     /// A line of the instruction cache.

@@ -7,6 +7,7 @@
 //! executed as old code.
 
 use mmulab_hardware::{Cache, Line};
+use mmulab_state::{Damaged, Restorer, Saver, State, Value};
 
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
@@ -27,6 +28,8 @@ struct Page {
     physical: u32,
     memory_type: MemoryType,
 }
+
+mmulab_state::value!(Page { tag, physical, memory_type });
 
 const EMPTY_PAGE: Page = Page { tag: 0, physical: 0, memory_type: MemoryType::STRONGLY_ORDERED };
 
@@ -62,6 +65,85 @@ pub struct InstructionSide<C: Core> {
 
 /// Set in the index of a half-word, to tell it from that of a word.
 const NARROW_INDEX: u32 = 1 << 31;
+
+/// Decoded instructions refer to this program, and depend on words only: what is saved is which there are.
+impl<C: Core> State for InstructionSide<C> {
+    fn save(&self, to: &mut Saver<'_>) {
+        let Self {
+            cache,
+            decoder: _,
+            line_tags,
+            line_physical,
+            lines,
+            decoded,
+            pool_words,
+            pool_users,
+            pool_indices,
+            narrow,
+            narrow_ready,
+            hints,
+            pages,
+            page,
+            page_physical,
+            page_type,
+            late,
+            scratch: _,
+        } = self;
+        let parts: [&dyn State; 14] = [
+            cache,
+            line_tags,
+            line_physical,
+            lines,
+            pool_words,
+            pool_users,
+            pool_indices,
+            narrow_ready,
+            hints,
+            pages,
+            page,
+            page_physical,
+            page_type,
+            late,
+        ];
+        parts.iter().for_each(|part| part.save(to));
+        for op in decoded.iter().chain(narrow) {
+            C::Decoder::is_decoded(op).save(to);
+        }
+    }
+
+    fn restore(&mut self, from: &mut Restorer<'_>) -> Result<(), Damaged> {
+        let parts: [&mut dyn State; 14] = [
+            &mut self.cache,
+            &mut self.line_tags,
+            &mut self.line_physical,
+            &mut self.lines,
+            &mut self.pool_words,
+            &mut self.pool_users,
+            &mut self.pool_indices,
+            &mut self.narrow_ready,
+            &mut self.hints,
+            &mut self.pages,
+            &mut self.page,
+            &mut self.page_physical,
+            &mut self.page_type,
+            &mut self.late,
+        ];
+        parts.into_iter().try_for_each(|part| part.restore(from))?;
+        for index in 0..self.decoded.len() as u32 {
+            self.decoded[index as usize] = C::Decoder::undecoded(index);
+            if bool::load(from)? {
+                self.decode(index);
+            }
+        }
+        for index in 0..self.narrow.len() as u32 {
+            self.narrow[index as usize] = C::Decoder::undecoded(index | NARROW_INDEX);
+            if bool::load(from)? {
+                self.decode(index | NARROW_INDEX);
+            }
+        }
+        Ok(())
+    }
+}
 
 impl<C: Core> InstructionSide<C> {
     const WORDS: usize = C::FetchLine::WORDS;

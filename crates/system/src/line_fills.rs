@@ -25,6 +25,8 @@ struct Fill {
     ends_at: u64,
 }
 
+mmulab_state::value!(Fill { line, ends_at });
+
 /// The fills of one core.
 pub(crate) struct LineFills {
     places: Box<[Fill]>,
@@ -33,6 +35,8 @@ pub(crate) struct LineFills {
     /// When the value of each of these is there.
     ready_at: [u64; 16],
 }
+
+mmulab_state::state!(LineFills { places, late, ready_at });
 
 impl LineFills {
     pub(crate) fn new(places: u32) -> LineFills {

@@ -54,6 +54,8 @@ struct Page {
     memory_type: MemoryType,
 }
 
+mmulab_state::value!(Page { load_tag, store_tag, read_tag, write_tag, physical, memory_type });
+
 const EMPTY_PAGE: Page = Page {
     load_tag: NO_PAGE,
     store_tag: NO_PAGE,
@@ -91,8 +93,10 @@ pub struct CoreMemory<C: Core> {
     pub itlb: TranslationBuffer,
     /// The TLB of data.
     pub dtlb: Option<TranslationBuffer>,
-    /// The TLBs in front of these, by side, and what they cost and what empties them.
-    micro_tlbs: Option<([MicroTlb; 2], MicroTlbShape)>,
+    /// The TLBs in front of these, by side.
+    micro_tlbs: Option<[MicroTlb; 2]>,
+    micro_tlb_refill_cycles: u32,
+    register_writes_empty_micro_tlbs: bool,
     pub(crate) walk_cache: Option<WalkCache>,
 
     /// The instruction cache and what is decoded of it.
@@ -132,6 +136,47 @@ pub struct CoreMemory<C: Core> {
     /// was synchronised, and the PC of that write. The core may still use them.
     pub(crate) unsynchronised: Option<(C::Mmu, u32)>,
 }
+
+mmulab_state::state!([C: Core] CoreMemory<C> {
+    mmu,
+    clock,
+    statistics,
+    pc,
+    unmapped_fetch,
+    privileged,
+    context,
+    user_context,
+    privileged_context,
+    contexts,
+    next_context,
+    pages,
+    itlb,
+    fetch,
+    dcache,
+    write_buffer,
+    read_buffer,
+    line_fills,
+    clean_pointer,
+    monitor,
+    event,
+    watched,
+    counts_data_accesses,
+    fetch_known,
+    synchronisations,
+    unsynchronised,
+} optional { dtlb, micro_tlbs, walk_cache } built {
+    number,
+    micro_tlb_refill_cycles,
+    register_writes_empty_micro_tlbs,
+    timing,
+    line_operation_cycles,
+    whole_operation_cycles,
+    line_allocation_translates,
+    replacement,
+    coherence,
+    level_2_cycles,
+    observed,
+});
 
 fn cache_model(shape: &CacheShape, random: Random) -> Result<Cache, GeometryError> {
     let lines = shape.size_bytes / u64::from(shape.line_bytes);
@@ -194,7 +239,7 @@ impl<C: Core> CoreMemory<C> {
         let dtlb = platform.dtlb.as_ref();
         let micro_tlb = |shape: &MicroTlbShape| {
             let new = |stream| MicroTlb::new(shape, shifts, random(stream));
-            Ok::<_, GeometryError>(([new(5)?, new(6)?], shape.clone()))
+            Ok::<_, GeometryError>([new(5)?, new(6)?])
         };
         let micro_tlbs = platform.micro_tlb.as_ref().map(micro_tlb).transpose()?;
         let walk_cache = platform.walk_cache.as_ref().zip(mmu.level_shift(0));
@@ -218,6 +263,11 @@ impl<C: Core> CoreMemory<C> {
             itlb: TranslationBuffer::new(&platform.itlb, shifts, random(3))?,
             dtlb: dtlb.map(|shape| TranslationBuffer::new(shape, shifts, random(4))).transpose()?,
             micro_tlbs,
+            micro_tlb_refill_cycles: platform.micro_tlb.as_ref().map_or(0, |one| one.refill_cycles),
+            register_writes_empty_micro_tlbs: platform
+                .micro_tlb
+                .as_ref()
+                .is_some_and(|one| one.emptied_by_register_writes),
             walk_cache,
             fetch: InstructionSide::new(icache, decoder),
             dcache: DataCache::new(dcache, mini_dcache),
@@ -406,7 +456,7 @@ impl<C: Core> CoreMemory<C> {
     }
 
     /// Sends every access through the slow path, or no longer.
-    fn update_watched(&mut self) {
+    pub(crate) fn update_watched(&mut self) {
         let watched = self.observed || self.counts_data_accesses;
         if watched != self.watched {
             self.watched = watched;

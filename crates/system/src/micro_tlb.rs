@@ -22,6 +22,8 @@ pub(crate) struct MicroTlb {
     last: Slot,
 }
 
+mmulab_state::state!(MicroTlb { tlb, pages, last });
+
 impl MicroTlb {
     /// An empty one.
     pub(crate) fn new(

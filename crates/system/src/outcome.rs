@@ -99,7 +99,7 @@ pub struct Outcome {
     pub machine: String,
     /// Why it ended, in a sentence.
     pub end: String,
-    /// A word for why: exit, reboot, limit, interrupted, debugger, hang, deadlock, vector-loop,
+    /// A word for why: exit, reboot, limit, saved, interrupted, debugger, hang, deadlock, vector-loop,
     /// empty-vector, lost-fetch.
     pub reason: &'static str,
     /// The status that the guest gave; 0 for a reboot; none if it did not end by itself.
@@ -141,6 +141,7 @@ impl Stop {
             Stop::Exit(_) => "exit",
             Stop::Reboot => "reboot",
             Stop::Limit => "limit",
+            Stop::SavePoint => "saved",
             Stop::Interrupted => "interrupted",
             Stop::Hang => "hang",
             Stop::Deadlock => "deadlock",
@@ -169,6 +170,7 @@ impl<C: Core> System<C> {
             Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
             Stop::Reboot => "the guest rebooted".to_owned(),
             Stop::Limit => format!("the instruction limit was reached at {pc}"),
+            Stop::SavePoint => format!("the run was to be saved at {pc}"),
             Stop::Interrupted => format!("interrupted at {pc}"),
             Stop::Hang => {
                 format!("the guest hangs: a branch to itself at {pc} with interrupts masked")

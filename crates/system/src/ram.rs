@@ -8,6 +8,8 @@ pub struct Ram {
     words: Vec<u32>,
 }
 
+mmulab_state::state!(Ram {} sparse { words } built { base });
+
 impl Ram {
     /// Zeros.
     pub fn new(base: u32, bytes: u32) -> Ram {

@@ -17,6 +17,8 @@ struct Entry<L> {
     ready_at: u64,
 }
 
+mmulab_state::value!([L: Line] Entry<L> { line, words, valid, ready_at });
+
 /// The buffer; with no entries on the other cores.
 pub struct ReadBuffer<L> {
     entries: Vec<Entry<L>>,
@@ -25,6 +27,8 @@ pub struct ReadBuffer<L> {
     /// User mode may use it too.
     pub open_to_users: bool,
 }
+
+mmulab_state::state!([L: Line] ReadBuffer<L> { entries, memory_free_at, open_to_users });
 
 /// A fetch that is on its way.
 pub struct Fetched<L> {

@@ -50,6 +50,26 @@ pub struct Counters {
     pub exceptions: [u64; EXCEPTIONS],
 }
 
+mmulab_state::value!(Counters {
+    itlb_misses,
+    dtlb_misses,
+    micro_tlb_misses,
+    walk_cache_hits,
+    icache_misses,
+    dcache_misses,
+    write_backs,
+    data_accesses,
+    level_2_accesses,
+    level_2_misses,
+    space_switches,
+    tlb_flushes,
+    tlb_entry_flushes,
+    icache_flushes,
+    dcache_flushes,
+    line_operations,
+    exceptions,
+});
+
 /// Something for the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -78,6 +98,17 @@ pub struct Statistics {
     /// The loop over lines that is going on: its start and end so far.
     line_loop: Option<(u64, u64)>,
 }
+
+// A timeline is no state: who records one begins anew.
+mmulab_state::state!(Statistics {
+    counters,
+    mode,
+    mode_since,
+    mode_cycles,
+    space_since,
+    spaces,
+    current_space,
+} built { log, line_loop });
 
 impl Statistics {
     pub(crate) fn new(mode: u32, space: Space) -> Statistics {

@@ -17,6 +17,7 @@ use crate::memory::{CoreMemory, cache_of_lines};
 use crate::observer::{Observer, Observers, WatchHit};
 use crate::ram::Ram;
 use crate::run::{LOOK_AT_ALL, LOOK_AT_NOTHING, LOOK_AT_UNKNOWN, run_core};
+use crate::saving::SavePoint;
 use crate::symbols::Symbols;
 use crate::timeline::Timeline;
 
@@ -32,6 +33,8 @@ pub enum Stop {
     Reboot,
     /// The instruction limit was reached.
     Limit,
+    /// [`System::save_point`] was reached.
+    SavePoint,
     /// The user wants it to end.
     Interrupted,
     /// A branch to itself with all interrupts masked.
@@ -52,6 +55,20 @@ pub enum Stop {
     /// The debugger wants to look (breakpoint, step or watchpoint).
     Debugger,
 }
+
+mmulab_state::value_enum!(Stop {
+    Exit(status),
+    Reboot,
+    Limit,
+    SavePoint,
+    Interrupted,
+    Hang,
+    Deadlock,
+    VectorLoop(taken),
+    EmptyVector(taken),
+    LostFetch { address, physical },
+    Debugger,
+});
 
 /// What the world outside of the machine offers.
 pub trait Host {
@@ -121,6 +138,8 @@ pub struct System<C: Core> {
     pub debugging: Debugging,
     /// Names for addresses.
     pub symbols: Option<Symbols>,
+    /// Where the run ends to be saved, once.
+    pub save_point: SavePoint,
     /// The timeline being recorded.
     timeline: Option<Timeline>,
     /// The cores that have executed no instruction since the run began, a bit for each: they may start
@@ -128,6 +147,10 @@ pub struct System<C: Core> {
     fresh: u64,
     host_at: u64,
 }
+
+mmulab_state::state!(
+    [C: Core] System<C> { bus, host_at } built { platform, debugging, symbols, timeline, save_point, fresh }
+);
 
 /// The second level of a machine.
 fn level_2_model<C: Core>(shape: &mmulab_machine::Cache) -> Result<Level2<C>, GeometryError> {
@@ -160,6 +183,7 @@ impl<C: Core> System<C> {
             platform,
             debugging: Debugging::default(),
             symbols: None,
+            save_point: SavePoint::Never,
             timeline: None,
             fresh: u64::MAX,
             host_at: 0,
@@ -173,7 +197,7 @@ impl<C: Core> System<C> {
         self.bus.cores.iter().flatten().map(|core| &**core)
     }
 
-    fn cores_mut(&mut self) -> impl Iterator<Item = &mut C> {
+    pub(crate) fn cores_mut(&mut self) -> impl Iterator<Item = &mut C> {
         self.bus.cores.iter_mut().flatten().map(|core| &mut **core)
     }
 
@@ -281,7 +305,8 @@ impl<C: Core> System<C> {
         for core in self.cores_mut() {
             core.memory_mut().clock.flush_pending();
         }
-        if !self.bus.board.output.is_empty() {
+        // When the host is asked for input may depend on what waits for it.
+        if stop != Stop::SavePoint && !self.bus.board.output.is_empty() {
             host.output(&self.bus.board.output);
             self.bus.board.output.clear();
         }
@@ -291,6 +316,10 @@ impl<C: Core> System<C> {
     fn run_until_stop(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
         let mut executed = self.instructions();
         loop {
+            if self.save_point.is_reached(executed, &self.bus.board.output) {
+                self.save_point = SavePoint::Never;
+                return Stop::SavePoint;
+            }
             let Some(number) = self.next_core() else { return Stop::Deadlock };
             let Some(mut core) = self.bus.cores[number].take() else { continue };
             let left = limit.saturating_sub(executed);
@@ -505,6 +534,7 @@ impl<C: Core> System<C> {
         let board = &mut self.bus.board;
         if !board.output.is_empty() {
             host.output(&board.output);
+            self.save_point.take(&board.output);
             board.output.clear();
         }
         board.input.extend(host.input());
@@ -530,8 +560,11 @@ impl<C: Core> System<C> {
 
     /// Records a timeline from here on.
     pub fn start_timeline(&mut self, timeline: Timeline) {
+        let mut timeline = timeline;
         for core in self.cores_mut() {
-            core.memory_mut().statistics.start_log();
+            let memory = core.memory_mut();
+            memory.statistics.start_log();
+            timeline.begin(memory.number, memory.now(), &memory.statistics.counters);
         }
         self.timeline = Some(timeline);
     }

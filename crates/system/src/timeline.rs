@@ -117,6 +117,12 @@ impl Timeline {
         ));
     }
 
+    /// The points of a core's counters say what came after `now`.
+    pub(crate) fn begin(&mut self, core: usize, now: u64, counters: &Counters) {
+        let open = &mut self.open[core];
+        (open.counted_at, open.counted) = (now, *counters);
+    }
+
     /// Records what a core did.
     pub fn record<C: Core>(&mut self, core: usize, events: &[(u64, Event)]) {
         for &(at, event) in events {

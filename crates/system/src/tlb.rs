@@ -46,6 +46,10 @@ pub struct TranslationBuffer {
     victim: Option<(Slot, bool)>,
 }
 
+mmulab_state::state!(
+    TranslationBuffer { main, lock_next, preserved, unused, victim } optional { locked }
+);
+
 impl TranslationBuffer {
     /// An empty TLB.
     pub fn new(

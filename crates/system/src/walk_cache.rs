@@ -17,6 +17,8 @@ pub(crate) struct WalkCache {
     shift: u32,
 }
 
+mmulab_state::state!(WalkCache { links } built { shift });
+
 impl WalkCache {
     /// An empty one, of a format whose first level has descriptors for `1 << shift` bytes.
     pub(crate) fn new(

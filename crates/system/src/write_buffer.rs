@@ -32,6 +32,17 @@ pub struct Entry<L> {
     write_back: bool,
 }
 
+mmulab_state::value!([L: Line] Entry<L> {
+    line,
+    data,
+    mask,
+    words,
+    addresses,
+    block,
+    ready_at,
+    write_back,
+});
+
 /// The queue.
 pub struct WriteBuffer<L> {
     queue: VecDeque<Entry<L>>,
@@ -40,10 +51,21 @@ pub struct WriteBuffer<L> {
     write_backs: u32,
     /// When memory is free for the next transfer.
     memory_free_at: u64,
+    /// Whether a store joins an entry that an earlier instruction made.
+    coalesces: bool,
     shape: BufferShape,
     write_first_cycles: u64,
     write_next_cycles: u64,
 }
+
+mmulab_state::state!([L: Line] WriteBuffer<L> {
+    queue,
+    words,
+    stores,
+    write_backs,
+    memory_free_at,
+    coalesces,
+} built { shape, write_first_cycles, write_next_cycles });
 
 impl<L: Line> WriteBuffer<L> {
     /// An empty buffer.
@@ -56,6 +78,7 @@ impl<L: Line> WriteBuffer<L> {
             stores: 0,
             write_backs: 0,
             memory_free_at: 0,
+            coalesces: shape.write_coalesces,
             shape: shape.clone(),
             write_first_cycles: u64::from(memory.write_first_cycles),
             write_next_cycles: u64::from(memory.write_next_cycles),
@@ -117,11 +140,11 @@ impl<L: Line> WriteBuffer<L> {
 
     /// Whether a store joins an entry that an earlier instruction made, from now on.
     pub fn set_coalescing(&mut self, coalesces: bool) {
-        self.shape.write_coalesces = coalesces;
+        self.coalesces = coalesces;
     }
 
     fn can_join(&self, address: u32, joins: bool) -> bool {
-        (joins || self.shape.write_coalesces)
+        (joins || self.coalesces)
             && self
                 .queue
                 .back()

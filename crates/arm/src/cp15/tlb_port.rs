@@ -64,6 +64,8 @@ pub(crate) struct TlbPort {
     byte_count: u32,
 }
 
+mmulab_state::state!(TlbPort { data, space, next_slot, bytes, byte_count });
+
 impl TlbPort {
     /// The register of the state of a stream, which an exception handler that uses the interface itself
     /// saves and writes back: the next slot with the number of bytes in bits 31 to 16, the space, and the bytes.

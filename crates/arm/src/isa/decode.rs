@@ -134,6 +134,10 @@ impl<K: CacheKind> Decode for Decoder<K> {
         op
     }
 
+    fn is_decoded(op: &Op<K>) -> bool {
+        op.length != 0
+    }
+
     fn word(&mut self, word: u32, following: Option<u32>) -> Op<K> {
         self.with_stall(word, following, State::Arm)
     }

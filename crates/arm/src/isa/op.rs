@@ -93,6 +93,8 @@ pub struct Late {
     cycles: u8,
 }
 
+mmulab_state::value!(Late { registers, cycles });
+
 impl Late {
     /// Nothing is late.
     pub const NONE: Late = Late { registers: 0xff, cycles: 0 };
@@ -180,6 +182,8 @@ impl PackedOperands {
 /// register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoprocessorAccess(u32);
+
+mmulab_state::value!(tuple CoprocessorAccess);
 
 impl CoprocessorAccess {
     const READ: u32 = 1 << 20;

@@ -27,6 +27,8 @@ pub struct VectorRegisters {
     pub enabled: bool,
 }
 
+mmulab_state::state!(VectorRegisters { d, fpscr, enabled });
+
 impl VectorRegisters {
     /// Registers after reset.
     pub fn new() -> VectorRegisters {

@@ -32,12 +32,16 @@ struct Comparator {
     due: u64,
 }
 
+mmulab_state::value!(Comparator { compare, control, due });
+
 /// The timers of all cores.
 pub struct GenericTimers {
     clock_hz: u64,
     hz: u64,
     timers: Vec<[Comparator; 2]>,
 }
+
+mmulab_state::state!(GenericTimers { timers } built { clock_hz, hz });
 
 impl GenericTimers {
     /// Timers after reset, with a counter of `hz`.

@@ -40,6 +40,8 @@ struct Bits {
     shared: [u32; WORDS],
 }
 
+mmulab_state::value!(Bits { private, shared });
+
 impl Bits {
     fn word(&self, core: usize, word: usize) -> u32 {
         if word == 0 { self.private[core] } else { self.shared[word] }
@@ -69,6 +71,8 @@ struct Interface {
     /// The group priorities that are active, a bit each, of group 0 and of group 1.
     active: [[u32; 4]; 2],
 }
+
+mmulab_state::value!(Interface { control, priority_mask, binary_point, binary_point_1, active });
 
 impl Interface {
     /// The highest active priority.
@@ -105,6 +109,23 @@ pub struct Gic {
     /// Something changed since `outputs` was right.
     changed: bool,
 }
+
+mmulab_state::state!(Gic {
+    control,
+    group_1,
+    enabled,
+    latched,
+    active,
+    level,
+    edge,
+    private_priorities,
+    priorities,
+    targets,
+    sources,
+    interfaces,
+    outputs,
+    changed,
+} built { cores });
 
 impl Gic {
     /// The controller after reset.

@@ -18,6 +18,8 @@ pub enum Mark {
     End(u32),
 }
 
+mmulab_state::value_enum!(Mark { Phase(number), Event(number), Begin(number), End(number) });
+
 /// The device's registers.
 pub struct Instrumentation {
     clock_hz: u64,
@@ -38,6 +40,17 @@ pub struct Instrumentation {
     pub marks: Vec<(u64, usize, Mark)>,
     spelled: String,
 }
+
+mmulab_state::state!(Instrumentation {
+    latch,
+    phase,
+    phase_changed,
+    exit,
+    phase_names,
+    event_names,
+    marks,
+    spelled,
+} built { clock_hz, cores });
 
 fn name(names: &mut Vec<(u32, String)>, number: u32, name: String) {
     match names.iter_mut().find(|(known, _)| *known == number) {

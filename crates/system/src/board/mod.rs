@@ -13,6 +13,7 @@ mod virt;
 use std::collections::VecDeque;
 
 use mmulab_machine::BoardKind;
+use mmulab_state::{Damaged, Restorer, Saver, State};
 
 use crate::core::InterruptLines;
 pub use generic_timer::{GenericTimers, Timer};
@@ -55,6 +56,22 @@ enum Devices {
     Virt(Box<Virt>),
 }
 
+impl State for Devices {
+    fn save(&self, to: &mut Saver<'_>) {
+        match self {
+            Devices::Versatile(devices) => devices.save(to),
+            Devices::Virt(devices) => devices.save(to),
+        }
+    }
+
+    fn restore(&mut self, from: &mut Restorer<'_>) -> Result<(), Damaged> {
+        match self {
+            Devices::Versatile(devices) => devices.restore(from),
+            Devices::Virt(devices) => devices.restore(from),
+        }
+    }
+}
+
 /// The board.
 pub struct Board {
     /// Core clock, which all device time derives from.
@@ -79,6 +96,19 @@ pub struct Board {
     /// The guest rebooted.
     pub rebooted: bool,
 }
+
+mmulab_state::state!(Board {
+    now,
+    core,
+    devices,
+    instrumentation,
+    output,
+    input,
+    unassigned,
+    command_line,
+    exit,
+    rebooted,
+} built { clock_hz });
 
 impl Board {
     /// A board after reset.

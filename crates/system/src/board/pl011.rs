@@ -30,6 +30,20 @@ pub struct Pl011 {
     low_power: u32,
 }
 
+mmulab_state::state!(Pl011 {
+    received,
+    receive_status,
+    line_control,
+    control,
+    integer_divisor,
+    fraction_divisor,
+    fifo_levels,
+    mask,
+    raw,
+    dma,
+    low_power,
+});
+
 impl Pl011 {
     /// The UART after reset (table 3-1): transmitter and receiver enabled, both FIFO levels at a half.
     pub fn new() -> Pl011 {

@@ -17,6 +17,8 @@ struct Counter {
     raised: bool,
 }
 
+mmulab_state::value!(Counter { control, load, value, since, raised });
+
 impl Counter {
     /// A counter after reset (3.2).
     fn new() -> Counter {
@@ -105,6 +107,8 @@ pub struct Sp804 {
     counters: [Counter; 2],
     clock_hz: u64,
 }
+
+mmulab_state::state!(Sp804 { counters } built { clock_hz });
 
 impl Sp804 {
     /// Timers after reset.

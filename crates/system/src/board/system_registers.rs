@@ -11,6 +11,10 @@ pub struct SystemRegisters {
     sticky_flags: u32,
 }
 
+mmulab_state::state!(
+    SystemRegisters { leds, lock, flags, sticky_flags } built { clock_hz }
+);
+
 impl SystemRegisters {
     /// Registers after reset.
     pub fn new(clock_hz: u64) -> SystemRegisters {

@@ -20,6 +20,8 @@ pub struct Versatile {
     system: SystemRegisters,
 }
 
+mmulab_state::state!(Versatile { uart, timers, vic, system });
+
 impl Versatile {
     pub fn new(clock_hz: u64) -> Versatile {
         Versatile {

@@ -21,6 +21,18 @@ pub struct Vic {
     in_service: Vec<u32>,
 }
 
+mmulab_state::state!(Vic {
+    lines,
+    soft,
+    enabled,
+    fast,
+    protection,
+    default_vector,
+    vectors,
+    controls,
+    in_service,
+});
+
 impl Vic {
     /// The core that its outputs are wired to.
     pub const PROCESSOR: usize = 0;

@@ -25,6 +25,8 @@ pub struct Virt {
     gic: Gic,
 }
 
+mmulab_state::state!(Virt { uart, timers, gic });
+
 impl Virt {
     pub fn new(clock_hz: u64, timer_hz: u64, cores: usize) -> Virt {
         Virt {

@@ -40,6 +40,8 @@ struct Underway {
     reach: u32,
 }
 
+mmulab_state::value!(Underway { by, reach });
+
 /// How far the maintenance after a store has come.
 #[derive(Clone, Debug, Default)]
 struct Progress {
@@ -56,6 +58,16 @@ struct Progress {
     unsynchronised: Vec<(usize, u64)>,
     last: Option<Origin>,
 }
+
+mmulab_state::value!(Progress {
+    ordered_on,
+    not_ordered,
+    underway,
+    complete,
+    is_complete,
+    unsynchronised,
+    last,
+});
 
 impl Progress {
     fn invalidated(&mut self, writer: usize, by: Origin, reach: u32) {
@@ -131,6 +143,18 @@ pub(super) struct Change {
     pub(super) rewritten: Option<Origin>,
 }
 
+mmulab_state::value!(Change {
+    old,
+    origin,
+    permissions_only,
+    address,
+    shift,
+    asid,
+    walkers,
+    progress,
+    rewritten,
+});
+
 impl Change {
     fn is_global(&self) -> bool {
         matches!(self.old, Descriptor::Page(page) if page.global)
@@ -179,6 +203,8 @@ struct CodeLine {
     progress: Progress,
 }
 
+mmulab_state::value!(CodeLine { writer, held, progress });
+
 /// A core that has begun maintenance and not waited for its completion: what it has stored since, and who has
 /// loaded any of it.
 #[derive(Default)]
@@ -187,11 +213,15 @@ struct Unfinished {
     told: u32,
 }
 
+mmulab_state::value!(Unfinished { words, told });
+
 /// A use of an old entry, which is no error if the invalidation comes.
 struct Deferred {
     descriptor: u32,
     report: Report,
 }
+
+mmulab_state::value!(Deferred { descriptor, report });
 
 /// All changes that are not over.
 #[derive(Default)]
@@ -205,6 +235,8 @@ pub(super) struct Changes {
     /// What left the list: flags of memory may be cleared.
     pub(super) ended: Vec<Descriptor>,
 }
+
+mmulab_state::state!(Changes { changes, code, unfinished, deferred, permitted, ended });
 
 fn all_cores<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>) -> u32 {
     let others = bus.peers().filter(|peer| bus.is_on(peer.number));

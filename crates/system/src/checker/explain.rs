@@ -31,6 +31,18 @@ pub(super) enum Newer {
     Unknown,
 }
 
+mmulab_state::value_enum!(Newer {
+    Memory,
+    SecondLevel,
+    DirtyLine(address),
+    DirtyElsewhere(core, address),
+    Buffer,
+    BufferElsewhere(core),
+    Dropped(pc),
+    Overwritten(address),
+    Unknown,
+});
+
 /// A dirty line with the newest value of a word: its tag.
 fn dirty_line<C: Core>(core: &CoreMemory<C>, physical: u32, newest: u32) -> Option<u32> {
     let word = C::DataLine::word(physical);

@@ -16,6 +16,8 @@ struct Page {
     physical: u32,
 }
 
+mmulab_state::value!(Page { epoch, key, physical });
+
 /// An instruction cache line whose words were all the newest.
 #[derive(Clone, Copy, Default)]
 struct FetchLine {
@@ -23,6 +25,8 @@ struct FetchLine {
     /// Its address and the context of the page that it was fetched by.
     key: u64,
 }
+
+mmulab_state::value!(FetchLine { epoch, key });
 
 /// A slot of some core's data cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,14 @@ pub(super) struct Known {
     /// Whether a known line of instructions is of this piece.
     code: Vec<bool>,
 }
+
+mmulab_state::state!(Known {
+    epoch,
+    fetch_epoch,
+    pages,
+    data_lines,
+    fetch_lines,
+} sparse { holders, code } built { base });
 
 impl Known {
     /// Nothing, of a RAM of this many words from `base` on.

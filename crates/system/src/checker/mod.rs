@@ -95,6 +95,17 @@ pub struct Checker {
     pub reports: Vec<Report>,
 }
 
+mmulab_state::state!(Checker {
+    tables,
+    changes,
+    known,
+    table_registers,
+    lost,
+    stale_walks,
+    causes,
+    reports,
+} anew { writer_cores } sparse { words, writers } built { base });
+
 impl Checker {
     /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty.
     pub fn new(ram: &Ram, cores: usize) -> Checker {
@@ -210,6 +221,8 @@ struct Origin {
     pc: u32,
     core: usize,
 }
+
+mmulab_state::value!(Origin { pc, core });
 
 fn new_report<C: Core>(core: &CoreMemory<C>, kind: Kind, used: &Use, physical: u32) -> Report {
     Report {

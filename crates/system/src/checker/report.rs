@@ -34,6 +34,21 @@ pub enum Kind {
     TableReused,
 }
 
+mmulab_state::value_enum!(Kind {
+    StaleTlbEntry,
+    SpuriousFault,
+    DataHomonym,
+    StaleDataLine,
+    StaleReadBuffer,
+    StaleMemory,
+    InstructionHomonym,
+    StaleInstruction,
+    StaleWalk,
+    MissingBarrier,
+    BreakBeforeMake,
+    TableReused,
+});
+
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -48,6 +63,8 @@ pub enum AccessKind {
     Walk,
 }
 
+mmulab_state::value_enum!(AccessKind { Fetch, Load, Store, Walk });
+
 /// Uses of TLB entries older than the tables while their invalidation was under way, which the
 /// architecture permits on several cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,6 +78,8 @@ pub struct Permitted {
     /// Longest time from a use to the end of the invalidation, by the clock of the core that ended it.
     pub longest_cycles: u64,
 }
+
+mmulab_state::value!(Permitted { since, since_location, uses, longest_cycles });
 
 /// One finding, kept once for each cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -99,6 +118,25 @@ pub struct Report {
     /// All of it in words.
     pub text: String,
 }
+
+mmulab_state::value!(Report {
+    kind,
+    access,
+    core,
+    pc,
+    pc_location,
+    address,
+    physical,
+    space,
+    stale,
+    since,
+    since_core,
+    since_location,
+    missing,
+    cycle,
+    times,
+    text,
+});
 
 impl Report {
     /// The report with the symbols of its addresses.

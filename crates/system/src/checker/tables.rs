@@ -17,7 +17,7 @@ pub(super) const UNLINKED: u8 = 4;
 pub(super) const UNMAPPED: u8 = 8;
 
 /// What is known of a block of memory that holds descriptors.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Block {
     flags: u8,
     /// The address-space identifier that it was last walked with.
@@ -30,6 +30,8 @@ struct Block {
     written_at: u64,
 }
 
+mmulab_state::value!(Block { flags, asid, first_address, link, written_at });
+
 /// What is known of all memory.
 pub(super) struct Tables {
     base: u32,
@@ -37,6 +39,8 @@ pub(super) struct Tables {
     /// For each core a bit for each word of memory: a walk read it as a descriptor since it was last written.
     walked: Vec<Vec<u32>>,
 }
+
+mmulab_state::state!(Tables { walked } sparse { blocks } built { base });
 
 impl Tables {
     /// Of a RAM of this many words from `base` on, none known.

@@ -124,11 +124,11 @@ impl<C: Core> CoreMemory<C> {
         side: Side,
     ) -> Result<Translation, Fault> {
         let asid = self.mmu.asid();
-        if let Some((micro, shape)) = &mut self.micro_tlbs {
+        if let Some(micro) = &mut self.micro_tlbs {
             if let Some(entry) = micro[side as usize].lookup(address, asid) {
                 return Ok(entry.payload);
             }
-            let cycles = shape.refill_cycles.into();
+            let cycles = self.micro_tlb_refill_cycles.into();
             self.clock.charge(Cause::MicroTlb, cycles);
             self.statistics.counters.micro_tlb_misses += 1;
         }
@@ -144,7 +144,7 @@ impl<C: Core> CoreMemory<C> {
                 translation
             }
         };
-        if let Some((micro, _)) = &mut self.micro_tlbs {
+        if let Some(micro) = &mut self.micro_tlbs {
             let left = micro[side as usize].insert(entry_of(address, asid, translation));
             self.invalidate_fast_path_at(left, side);
         }
@@ -155,18 +155,18 @@ impl<C: Core> CoreMemory<C> {
     pub fn peek_entry(&self, address: u32, side: Side) -> Option<&Entry> {
         let asid = self.mmu.asid();
         let micro = self.micro_tlbs.as_ref();
-        let held = micro.and_then(|(micro, _)| micro[side as usize].peek(address, asid));
+        let held = micro.and_then(|micro| micro[side as usize].peek(address, asid));
         held.or_else(|| self.tlb(side).peek(address, asid))
     }
 
     /// The entries of the micro TLBs, by [`Side`]; without any, none.
     pub fn micro_entries(&self, side: Side) -> impl Iterator<Item = &Entry> {
-        self.micro_tlbs.iter().flat_map(move |(micro, _)| micro[side as usize].entries())
+        self.micro_tlbs.iter().flat_map(move |micro| micro[side as usize].entries())
     }
 
     /// The fast path of a side has a page at this place because of the entry that was used last.
     pub(crate) fn note_page(&mut self, place: usize, side: Side) {
-        if let Some((micro, _)) = &mut self.micro_tlbs {
+        if let Some(micro) = &mut self.micro_tlbs {
             micro[side as usize].note_page(place);
         }
     }
@@ -182,7 +182,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// Empties the micro TLBs. Returns whether there are any.
     pub(crate) fn empty_micro_tlbs(&mut self) -> bool {
-        let Some((micro, _)) = &mut self.micro_tlbs else { return false };
+        let Some(micro) = &mut self.micro_tlbs else { return false };
         for side in micro {
             side.invalidate_all();
         }
@@ -192,7 +192,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// A register will be written that the entries of micro TLBs depend on.
     pub fn change_micro_tlb_registers(&mut self) {
-        if self.micro_tlbs.as_ref().is_some_and(|(_, shape)| shape.emptied_by_register_writes) {
+        if self.register_writes_empty_micro_tlbs {
             self.empty_micro_tlbs();
         }
     }

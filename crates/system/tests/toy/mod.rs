@@ -88,6 +88,8 @@ pub struct ToyMmu {
     walks_through_data_cache: bool,
 }
 
+mmulab_state::value!(ToyMmu { registers, walks_through_data_cache });
+
 static SPACE: SpaceFormat = SpaceFormat {
     names: &["table", "asid"],
     describe: |registers| match registers {
@@ -203,6 +205,10 @@ impl Decode for ToyDecoder {
         ToyOp { code: UNDECODED, word: index, cost: Cost::NONE }
     }
 
+    fn is_decoded(op: &ToyOp) -> bool {
+        op.code != UNDECODED
+    }
+
     fn word(&mut self, word: u32, _: Option<u32>) -> ToyOp {
         ToyOp { code: word >> 24, word, cost: Cost::issue(1) }
     }
@@ -231,6 +237,10 @@ pub struct Toy<const COHERENT: bool = false> {
     fault_status: u32,
     return_to: u32,
 }
+
+mmulab_state::state!(
+    [const COHERENT: bool] Toy<COHERENT> { registers, memory, requests, fault_status, return_to }
+);
 
 impl<const COHERENT: bool> Toy<COHERENT> {
     fn refuse(&mut self, fault: Fault) -> Flow {
