@@ -69,10 +69,44 @@ def test_results_name_the_schedule(trace: Path) -> None:
     assert len(digests) == 2
 
 
+def test_programs_on_cores_of_their_own_share_the_last_cache_alone(trace: Path) -> None:
+    def walks(cores: int, *, one_queue: bool = False) -> int:
+        [row] = api.replay(
+            [trace, trace],
+            "x86-64",
+            time_slice_instructions=20_000,
+            cores=cores,
+            one_queue=one_queue,
+            guesses=False,
+        )
+        return row.cause_count("uhandler")
+
+    [alone] = api.replay(trace, "x86-64", guesses=False)
+    assert walks(2) == 2 * alone.cause_count("uhandler"), "each has a core, and no one disturbs it"
+    assert walks(1) >= walks(2)
+    # With one queue and as many cores as programs each time slice may be on the other core.
+    assert walks(2, one_queue=True) >= walks(2)
+
+
+def test_cores_and_the_queue_are_named_by_results(trace: Path) -> None:
+    arguments = ["replay", trace, trace, "--schedule", "one-queue", "--cores", "2", "-m", "zen5"]
+    finished = mmulab(*arguments, "--no-guesses")
+    assert finished.status == 0, finished.errors
+    [row] = json.loads(finished.output)
+    schedule = row["provenance"]["schedule"]
+    assert (schedule["kind"], schedule["cores"]) == ("one-queue", 2)
+    assert row["trace"].endswith("(one-queue, 10000000 instructions, 2 cores)")
+    finished = mmulab(*arguments, "--no-guesses", "--set", "multicore.first_shared_level=1")
+    assert finished.status == 2
+    assert "multicore.first_shared_level: is not between 2 and 4" in finished.error_line
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (["--time-slice-instructions", "5"], "add --schedule"),
+        (["--cores", "2"], "--cores is for programs that take turns; add --schedule"),
+        ([*SCHEDULE, "--cores", "0"], "--cores"),
         ([*SCHEDULE, "-m", "ultrix"], "needs organisation radix, as x86-64 or zen5 have it"),
         ([*SCHEDULE, "-m", "sifive-u74"], "organisation.address_spaces: is missing"),
         ([*SCHEDULE, "-m", "zen5", "--region", "main"], "a region is one of one program"),

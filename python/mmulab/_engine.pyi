@@ -69,6 +69,8 @@ def replay(
     machines: list[tuple[Machine, list[Machine]]],
     *,
     time_slice_instructions: int | None,
+    cores: int,
+    one_queue: bool,
     seed: int,
     threads: int,
     skip: int,

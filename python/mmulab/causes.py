@@ -48,6 +48,8 @@ CAUSES = [
     Cause("hpte-MEM", "translation", "entries of a hypervisor's tables from memory"),
     Cause("tlb-prefetch", "translation", "walks for the next page, which nothing waits for"),
     Cause("overlapped-walk", "translation", "walks beside others: what is waited for beyond these"),
+    Cause("shootdown", "translation", "a core that unmapped pages waited for the others"),
+    Cause("shootdown-interrupt", "translation", "interrupts of cores that ran what was unmapped"),
     Cause("handler-L2", "translation", "handler code fetched from the second level"),
     Cause("handler-L3", "translation", "handler code fetched from the third level"),
     Cause("handler-MEM", "translation", "handler code fetched from memory"),

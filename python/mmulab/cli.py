@@ -56,6 +56,7 @@ from mmulab.command import (
     trace_path,
 )
 from mmulab.errors import InputError, Interrupted
+from mmulab.limits import MAX_CORES
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import Format, beside_a_program, note, progress
 from mmulab.papers import PAPERS
@@ -227,7 +228,10 @@ def replay(
     set_: SetOption = None,
     schedule: Annotated[
         replaying.Schedule | None,
-        typer.Option("--schedule", help="Let several programs take turns on one core."),
+        typer.Option(
+            "--schedule",
+            help="Let several programs take turns: each on its core, or one-queue: on whichever is free.",
+        ),
     ] = None,
     time_slice: Annotated[
         int | None,
@@ -237,6 +241,17 @@ def replay(
             metavar="N",
             help="Instructions of a turn, with --schedule.",
             show_default=f"{replaying.TIME_SLICE_INSTRUCTIONS:,}",
+        ),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(
+            "--cores",
+            min=1,
+            max=MAX_CORES,
+            metavar="N",
+            help="Cores of each machine, with --schedule.",
+            show_default="1",
         ),
     ] = None,
     seed: SeedOption = 1,
@@ -260,6 +275,9 @@ def replay(
     With --schedule each name without an option is a trace, and machines are given by -m. Every program
     has an address space of its own; organisation.address_spaces of a machine is how many its TLBs keep
     apart: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
+
+    With --cores N threads and programs are spread over N cores, which share what the machine's multicore
+    says; what one unmaps is shot down on the others.
     """
     traces: Path | list[Path] = trace
     names = [*(machine or []), *(more or [])]
@@ -270,8 +288,9 @@ def replay(
                     f"{name}: a trace stands where a machine does; the trace comes first, and several take "
                     "turns with --schedule round-robin"
                 )
-        if time_slice is not None:
-            raise InputError("--time-slice-instructions is for several programs; add --schedule")
+        for option, value in (("--time-slice-instructions", time_slice), ("--cores", cores)):
+            if value is not None:
+                raise InputError(f"{option} is for programs that take turns; add --schedule")
         machines = machines_of(names or machine_names("replay"), set_)
     else:
         for name in more or []:
@@ -285,6 +304,8 @@ def replay(
             traces,
             machines,
             time_slice_instructions=time_slice,
+            cores=cores or 1,
+            one_queue=schedule is replaying.Schedule.one_queue,
             seed=seed,
             threads=threads,
             skip=skip,

@@ -8,6 +8,8 @@ MAX_COUNT = 2**64 - 1
 """Seeds and counts are 64-bit words."""
 MAX_THREADS = 1024
 """More threads than any computer has cores for are a slip."""
+MAX_CORES = 128
+"""Cores of a machine for replay; each has caches and TLBs of its own."""
 
 
 def whole_number(name: str, value: int, low: int = 0, high: int = MAX_COUNT) -> int:

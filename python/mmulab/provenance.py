@@ -37,19 +37,23 @@ def file_provenance(file: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
-def schedule_provenance(traces: Sequence[Path], time_slice_instructions: int) -> dict[str, Any]:
+def schedule_provenance(
+    traces: Sequence[Path], kind: str, time_slice_instructions: int, cores: int
+) -> dict[str, Any]:
     """What identifies programs that take turns: the `schedule`, and as `trace` all of it under one name
     and one SHA-256. Raises `TraceError` where a trace cannot be read."""
     sources = [trace_provenance(trace) for trace in traces]
     schedule = {
-        "kind": "round-robin",
+        "kind": kind,
         "time_slice_instructions": time_slice_instructions,
+        "cores": cores,
         "traces": sources,
     }
     sizes = [source["bytes"] for source in sources]
     name = " + ".join(source["name"] for source in sources)
+    on_cores = f", {cores} cores" if cores > 1 else ""
     trace = {
-        "name": f"{name} (round-robin, {time_slice_instructions} instructions)",
+        "name": f"{name} ({kind}, {time_slice_instructions} instructions{on_cores})",
         "bytes": None if None in sizes else sum(sizes),
         "sha256": hashlib.sha256(json.dumps(schedule).encode()).hexdigest(),
     }

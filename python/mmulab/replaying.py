@@ -12,7 +12,7 @@ from typing import Any
 from mmulab import _engine
 from mmulab.curves import MissCurves
 from mmulab.errors import InputError
-from mmulab.limits import MAX_THREADS, whole_number
+from mmulab.limits import MAX_CORES, MAX_THREADS, whole_number
 from mmulab.machine import Machine, machine_names
 from mmulab.provenance import (
     machine_labels,
@@ -28,9 +28,12 @@ MachineLike = str | os.PathLike[str] | Machine
 
 
 class Schedule(enum.Enum):
-    """How programs take turns on a core."""
+    """How programs take turns on cores."""
 
     round_robin = "round-robin"
+    """Each thread has a core of its own, where it takes turns with others."""
+    one_queue = "one-queue"
+    """All wait in one queue for the core that is free next, so that programs migrate."""
 
 
 TIME_SLICE_INSTRUCTIONS = 10_000_000
@@ -46,6 +49,8 @@ def replay(
     machines: MachineLike | Iterable[MachineLike],
     *,
     time_slice_instructions: int | None = None,
+    cores: int = 1,
+    one_queue: bool = False,
     seed: int = 1,
     threads: int = 0,
     skip: int = 0,
@@ -73,13 +78,18 @@ def replay(
     space and frames of its own. A machine's `organisation.address_spaces` is how many of these its TLBs
     and walk caches tell apart. `programs` in a result's data is what each program did and cost.
 
+    With several `cores`, which execute 10,000 instructions in turn, each thread of a program has a core of
+    its own, the one with the fewest threads when it first runs; with `one_queue` programs wait for whichever
+    core is free next. A machine's `multicore` is what cores share and what a shootdown costs. Cycles are
+    those of all cores together.
+
     Raises `MachineError`, `TraceError`, `InputError` where the program never comes to the region;
     `KeyboardInterrupt` stops the engine.
     """
     check_part(seed, skip, warm_up, limit)
     whole_number("threads", threads, 0, MAX_THREADS)
     traces = [Path(trace)] if isinstance(trace, str | os.PathLike) else [Path(one) for one in trace]
-    check_schedule(traces, time_slice_instructions, region)
+    check_schedule(traces, time_slice_instructions, region, cores=cores, one_queue=one_queue)
     loaded = load_machines(machines)
     alternatives = [machine.alternatives() if guesses else [] for machine in loaded]
     start = time.perf_counter()
@@ -90,6 +100,8 @@ def replay(
             for machine, others in zip(loaded, alternatives, strict=True)
         ],
         time_slice_instructions=time_slice_instructions,
+        cores=cores,
+        one_queue=one_queue,
         seed=seed,
         threads=threads,
         skip=skip,
@@ -105,7 +117,8 @@ def replay(
     if time_slice_instructions is None:
         schedule, source = {}, trace_provenance(traces[0])
     else:
-        schedule = schedule_provenance(traces, time_slice_instructions)
+        kind = (Schedule.one_queue if one_queue else Schedule.round_robin).value
+        schedule = schedule_provenance(traces, kind, time_slice_instructions, cores)
         source = schedule["trace"]
     rows = []
     for (own, others), machine, label, changed in zip(
@@ -130,10 +143,19 @@ def replay(
 
 
 def check_schedule(
-    traces: list[Path], time_slice_instructions: int | None, region: str | None
+    traces: list[Path],
+    time_slice_instructions: int | None,
+    region: str | None,
+    *,
+    cores: int,
+    one_queue: bool,
 ) -> None:
-    """Raises `InputError` where traces cannot take turns, `ValueError` for an impossible time slice."""
+    """Raises `InputError` where traces cannot take turns, `ValueError` for an impossible time slice or number
+    of cores."""
+    whole_number("cores", cores, 1, MAX_CORES)
     if time_slice_instructions is None:
+        if cores > 1 or one_queue:
+            raise InputError("several cores, or one queue, need a time slice")
         if len(traces) != 1:
             raise InputError(
                 f"{len(traces)} traces without a time slice; one is replayed by itself"
@@ -192,7 +214,7 @@ def miss_curves(
 
 
 def schedule_machines() -> list[str]:
-    """The shipped machines that say how many address spaces their TLBs tell apart."""
+    """The shipped machines that say how many address spaces their TLBs tell apart; they say what cores share, too."""
     return [
         name
         for name in machine_names("replay")

@@ -58,6 +58,9 @@ pub struct ReplayMachine {
     /// Third-level cache; with `split = true` its sizes are those of each side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l3: Option<Cache>,
+    /// What several cores share, and how one tells the others that a translation is gone. Needed to replay programs on several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multicore: Option<Multicore>,
     /// Main memory.
     pub memory: Memory,
     /// What interrupts cost, and how many the operating system causes of its own accord.
@@ -153,6 +156,7 @@ impl ReplayMachine {
         }
         self.check_caches()?;
         self.check_tlbs()?;
+        self.check_multicore()?;
         self.organisation.check()?;
         if self.interrupts.costs_cycles.is_empty() {
             return Err(ConfigurationError::new(
@@ -227,6 +231,36 @@ impl ReplayMachine {
                 (true, Some(split)) => unified = !split,
                 (false, None) => {}
             }
+        }
+        Ok(())
+    }
+
+    fn check_multicore(&self) -> Result<(), ConfigurationError> {
+        let Some(multicore) = &self.multicore else { return Ok(()) };
+        if !matches!(self.organisation, Organisation::Radix(_)) {
+            return Err(ConfigurationError::new(
+                "multicore",
+                format!(
+                    "is only for organisation radix; {} has one core",
+                    self.organisation.kind()
+                ),
+            ));
+        }
+        let levels = self.cache_levels().len();
+        if !(2..=levels + 1).contains(&(multicore.first_shared_level as usize)) {
+            return Err(ConfigurationError::new(
+                "multicore.first_shared_level",
+                format!(
+                    "is not between 2 and {}; the first level is each core's own, and behind level {levels} is memory",
+                    levels + 1
+                ),
+            ));
+        }
+        if multicore.shootdown == Shootdown::Broadcast && multicore.shootdown_interrupt_cycles > 0 {
+            return Err(ConfigurationError::new(
+                "multicore.shootdown_interrupt_cycles",
+                "must be 0 where shootdown is \"broadcast\"; no core is interrupted",
+            ));
         }
         Ok(())
     }
@@ -327,6 +361,32 @@ impl ReplayMachine {
 pub struct Core {
     /// Instructions issued per cycle when nothing stalls.
     pub instructions_per_cycle: u32,
+}
+
+/// What several cores share, and how one tells the others that a translation is gone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Multicore {
+    /// The first level of caches that all cores share, as they do those below it: 2, 3, or one more than there are levels
+    /// if they share memory alone.
+    pub first_shared_level: u32,
+    /// How other cores learn that pages are no longer mapped.
+    pub shootdown: Shootdown,
+    /// Cycles that the core which takes a mapping away waits for the others.
+    pub shootdown_cycles: u32,
+    /// Cycles that each core spends which is interrupted for that.
+    pub shootdown_interrupt_cycles: u32,
+}
+
+/// How other cores learn that pages are no longer mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shootdown {
+    /// By an interrupt to each core that runs the address space. One that ran it before drops all of its translations when it
+    /// runs it again. Linux on x86 (`flush_tlb_func` and `choose_new_asid` in arch/x86/mm/tlb.c) and on RISC-V.
+    Interrupt,
+    /// By an instruction whose effect is broadcast to all cores (Arm ARM DDI 0487, D8.16: TLBI with IS), followed by a barrier.
+    Broadcast,
 }
 
 /// Main memory.

@@ -6,18 +6,21 @@ use std::sync::Mutex;
 
 use mmulab_machine::ReplayMachine;
 use mmulab_replay::{Options, ReplayError};
-use mmulab_trace::{RoundRobin, Slice, Source};
+use mmulab_trace::{Cores, RoundRobin, Slice, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, not_for_replay};
 use crate::machine::Machine;
 use crate::watch::{Watch, open_options};
 
+/// What a core executes before the next one goes on: some microseconds, so that what they share sees them side by side.
+const TURN_INSTRUCTIONS: u64 = 10_000;
+
 /// Replays a trace on machines, each with alternatives to it; gives one dictionary a machine, and a
 /// list of them for its alternatives. With a time slice the traces take turns; without one there is one trace.
 #[pyfunction]
 #[pyo3(signature = (
-    traces, machines, *, time_slice_instructions, seed, threads, skip, warm_up, limit, region, partial, progress
+    traces, machines, *, time_slice_instructions, cores, one_queue, seed, threads, skip, warm_up, limit, region, partial, progress
 ))]
 #[expect(clippy::too_many_arguments, reason = "named in Python")]
 pub(crate) fn replay<'py>(
@@ -25,6 +28,8 @@ pub(crate) fn replay<'py>(
     traces: Vec<PathBuf>,
     machines: Vec<(PyRef<'py, Machine>, Vec<PyRef<'py, Machine>>)>,
     time_slice_instructions: Option<u64>,
+    cores: usize,
+    one_queue: bool,
     seed: u64,
     threads: usize,
     skip: u64,
@@ -41,7 +46,10 @@ pub(crate) fn replay<'py>(
             Ok((own, replay_machines(alternatives)?))
         })
         .collect::<PyResult<Vec<_>>>()?;
-    let part = Part { traces, time_slice_instructions, skip, warm_up, limit, region, partial };
+    let schedule = time_slice_instructions.map(|slice| {
+        (slice, Cores { count: cores, one_queue, turn_instructions: TURN_INSTRUCTIONS })
+    });
+    let part = Part { traces, schedule, skip, warm_up, limit, region, partial };
     let threads = NonZeroUsize::new(threads);
     let outcomes = part.run(python, seed, threads, progress, |source, options| {
         mmulab_replay::replay_with_alternatives(source, &machines, options)
@@ -66,8 +74,8 @@ pub(crate) fn profile<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let machine = replay_machine(&machine)?;
-    let (traces, time_slice_instructions) = (vec![trace], None);
-    let part = Part { traces, time_slice_instructions, skip, warm_up, limit, region, partial };
+    let (traces, schedule) = (vec![trace], None);
+    let part = Part { traces, schedule, skip, warm_up, limit, region, partial };
     let profile = part.run(python, seed, None, progress, |source, options| {
         mmulab_replay::profile(source, &machine, options)
     })?;
@@ -77,8 +85,8 @@ pub(crate) fn profile<'py>(
 /// The part of a trace, or of several that take turns, that is to be replayed.
 struct Part {
     traces: Vec<PathBuf>,
-    /// `None` for the one trace.
-    time_slice_instructions: Option<u64>,
+    /// Instructions of a time slice, and the cores; `None` for the one trace.
+    schedule: Option<(u64, Cores)>,
     skip: u64,
     warm_up: u64,
     limit: Option<u64>,
@@ -120,8 +128,8 @@ impl Part {
         let opened = self.traces.iter().map(|trace| mmulab_trace::open_with(trace, &options));
         let mut sources = opened.collect::<Result<Vec<_>, _>>()?;
         let total: Option<u64> = sources.iter().map(|source| length_of(&**source)).sum();
-        let source: Box<dyn Source> = match self.time_slice_instructions {
-            Some(slice) => Box::new(RoundRobin::new(sources, slice)),
+        let source: Box<dyn Source> = match self.schedule {
+            Some((slice, cores)) => Box::new(RoundRobin::new(sources, slice, cores)),
             None => sources.remove(0),
         };
         let count = self.limit.map(|limit| limit.saturating_add(self.warm_up));

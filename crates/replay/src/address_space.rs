@@ -88,7 +88,7 @@ impl AddressSpace {
         let (start, length_bytes, name) = match event {
             Event::Map { address, length_bytes, name, .. } => (*address, *length_bytes, Some(name)),
             Event::Unmap { address, length_bytes } => (*address, *length_bytes, None),
-            Event::Thread(_) | Event::Mark { .. } | Event::AddressSpace(_) => {
+            Event::Thread(_) | Event::Mark { .. } | Event::AddressSpace(_) | Event::Core(_) => {
                 return Change::default();
             }
         };

@@ -61,6 +61,10 @@ pub enum Cause {
     TlbPrefetch,
     /// A walk ran beside others: what the program waited for beyond these.
     OverlappedWalk,
+    /// A core that took a mapping away waited for the others.
+    Shootdown,
+    /// A core was interrupted because another took a mapping away.
+    ShootdownInterrupt,
     /// Handler code was not in the first level.
     HandlerL2,
     /// Handler code was not in the second level, and there is a third.
@@ -84,7 +88,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    const NAMES: [&'static str; 35] = [
+    const NAMES: [&'static str; 37] = [
         "issue",
         "L1i-miss",
         "L2i-miss",
@@ -110,6 +114,8 @@ impl Cause {
         "hpte-MEM",
         "tlb-prefetch",
         "overlapped-walk",
+        "shootdown",
+        "shootdown-interrupt",
         "handler-L2",
         "handler-L3",
         "handler-MEM",
@@ -146,7 +152,8 @@ impl Cause {
         (Cause::L1iMiss as u8..=Cause::L3dMiss as u8).contains(&(self as u8))
     }
 
-    /// Whether this cause is part of VMCPI: finding translations, without interrupts.
+    /// Whether this cause is part of VMCPI: finding translations, and telling other cores which are gone, without the
+    /// interrupts that enter a handler.
     pub fn is_vmcpi(self) -> bool {
         (Cause::Uhandler as u8..=Cause::Stlb as u8).contains(&(self as u8))
     }
@@ -179,6 +186,8 @@ impl mmulab_hardware::Cause for Cause {
         Cause::HpteMem,
         Cause::TlbPrefetch,
         Cause::OverlappedWalk,
+        Cause::Shootdown,
+        Cause::ShootdownInterrupt,
         Cause::HandlerL2,
         Cause::HandlerL3,
         Cause::HandlerMem,

@@ -65,6 +65,10 @@ fn without_costs(machine: &ReplayMachine) -> ReplayMachine {
     machine.interrupts.large_page_fault_cycles = None;
     machine.interrupts.file_page_fault_cycles = None;
     machine.interrupts.promotion_cycles = None;
+    if let Some(multicore) = &mut machine.multicore {
+        multicore.shootdown_cycles = 0;
+        multicore.shootdown_interrupt_cycles = 0;
+    }
     for cache in [&mut machine.l2, &mut machine.l3].into_iter().flatten() {
         cache.latency_cycles = 0;
     }
@@ -143,6 +147,10 @@ fn cost_of_one(cause: Cause, machine: &ReplayMachine) -> Option<u64> {
     match cause {
         Cause::Interrupt => machine.interrupts.costs_cycles.first().copied().map(u64::from),
         Cause::Stlb => machine.stlb.as_ref().map(|stlb| u64::from(stlb.latency_cycles)),
+        Cause::Shootdown => machine.multicore.as_ref().map(|cores| cores.shootdown_cycles.into()),
+        Cause::ShootdownInterrupt => {
+            machine.multicore.as_ref().map(|cores| cores.shootdown_interrupt_cycles.into())
+        }
         _ if cause.page_fault_cycles(machine).is_some() => cause.page_fault_cycles(machine),
         _ => {
             let levels = machine.cache_levels().len();

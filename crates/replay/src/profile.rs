@@ -45,7 +45,7 @@ fn profile_to_end(
     let Options { seed, warm_up, region, .. } = options;
     let source = &mut Counting::new(source, warm_up, region)?;
     let subjects = [Subject::new(machine.clone())];
-    let mut driven = build(&subjects, seed)?;
+    let mut driven = build(&subjects, seed, 1)?;
     let mut regions = Regions::default();
     let mut symbols = ProgramSymbols::default();
     let mut paths = Paths::default();

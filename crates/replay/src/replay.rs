@@ -123,7 +123,9 @@ pub fn replay_with_alternatives(
     for (machine, alternatives) in machines {
         let own = subjects.len();
         subjects.push(Subject::new(machine.clone()));
-        let found = alternatives.iter().map(|other| add_to_subjects(&mut subjects, own, other));
+        let found = alternatives
+            .iter()
+            .map(|other| add_to_subjects(&mut subjects, own, other, source.cores()));
         places.push((own, found.collect::<Vec<_>>()));
     }
     let outcomes = replay_subjects(source, &subjects, options)?;
@@ -144,8 +146,10 @@ pub(crate) fn replay_in_total(
     options: Options<'_>,
 ) -> Result<Vec<Outcome>, ReplayError> {
     let mut subjects: Vec<Subject> = Vec::new();
-    let places = machines.iter().map(|machine| add_to_subjects(&mut subjects, 0, machine));
-    let places: Vec<_> = places.collect();
+    let places: Vec<_> = machines
+        .iter()
+        .map(|machine| add_to_subjects(&mut subjects, 0, machine, source.cores()))
+        .collect();
     let outcomes = replay_subjects(source, &subjects, options)?;
     Ok(places.into_iter().map(|(subject, at)| outcomes[subject][at].clone().in_total()).collect())
 }
@@ -156,8 +160,10 @@ fn add_to_subjects(
     subjects: &mut Vec<Subject>,
     first: usize,
     machine: &ReplayMachine,
+    cores: usize,
 ) -> (usize, usize) {
-    let found = (first..subjects.len()).find_map(|at| Some((at, subjects[at].cover(machine)?)));
+    let found =
+        (first..subjects.len()).find_map(|at| Some((at, subjects[at].cover(machine, cores)?)));
     found.unwrap_or_else(|| {
         subjects.push(Subject::new(machine.clone()));
         (subjects.len() - 1, 0)
@@ -179,12 +185,13 @@ impl Subject {
         Self { machine, followers: Vec::new(), others: Vec::new() }
     }
 
-    /// Takes `machine` too, if it can be found out beside the own one; its place among the outcomes.
-    fn cover(&mut self, machine: &ReplayMachine) -> Option<usize> {
+    /// Takes `machine` too, if it can be found out beside the own one, both with so many `cores`; its place among the
+    /// outcomes.
+    fn cover(&mut self, machine: &ReplayMachine, cores: usize) -> Option<usize> {
         let mut driven = std::iter::once(&self.machine).chain(&self.followers);
         let does_the_same = match driven.position(|driven| do_the_same(driven, machine)) {
             Some(place) => place,
-            None if are_same_to_first_level(&self.machine, machine) => {
+            None if cores == 1 && are_same_to_first_level(&self.machine, machine) => {
                 self.followers.push(machine.clone());
                 self.followers.len()
             }
@@ -480,7 +487,7 @@ fn replay_in_pool(
             .iter()
             .try_for_each(|subject| check_tells_address_spaces_apart(&subject.machine))?;
     }
-    let mut driven = build(machines, seed)?;
+    let mut driven = build(machines, seed, source.source().cores())?;
     let mut program_costs = ProgramCosts::new(programs, machines.len());
     let mut regions = Regions::default();
     let mut current = Batch::default();
@@ -505,13 +512,18 @@ fn replay_in_pool(
     Ok(program_costs.give(driven.finish(machines, &regions)))
 }
 
-pub(crate) fn build(machines: &[Subject], seed: u64) -> Result<Machines, ReplayError> {
+/// All machines at the start of a program, each with so many `cores`.
+pub(crate) fn build(
+    machines: &[Subject],
+    seed: u64,
+    cores: usize,
+) -> Result<Machines, ReplayError> {
     let mut driven = Machines::default();
     let mut sizes = Vec::new();
     for (index, Subject { machine, followers, .. }) in machines.iter().enumerate() {
         let refuse = |reason| ReplayError::Machine { machine: machine.name.clone(), reason };
         let Some(bytes) = user_space_bytes(&machine.organisation) else {
-            let engine = RadixEngine::new(machine, followers, seed).map_err(refuse)?;
+            let engine = RadixEngine::new(machine, followers, seed, cores).map_err(refuse)?;
             driven.flat.engines.push((index, Box::new(Measured::new(engine))));
             continue;
         };

@@ -7,10 +7,12 @@ mod common;
 mod slow;
 mod slow_replay;
 
+use std::collections::{BTreeMap, VecDeque};
+
 use common::random::{Random, program, small};
-use mmulab_machine::{Organisation, ReplayMachine};
+use mmulab_machine::{Organisation, ReplayMachine, Shootdown};
 use mmulab_replay::{CodeCost, Options, Outcome, ReplayError, replay};
-use mmulab_trace::{Event, RoundRobin, Source};
+use mmulab_trace::{Access, AccessKind, Block, Cores, Event, RoundRobin, Source};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use slow_replay::{Counts, Slow, counts_of};
@@ -40,51 +42,166 @@ struct Share {
     cycles: u64,
 }
 
-/// Runs the programs in turn on the slow model; the counts, and the share of each.
+/// The cores of the slow machine.
+struct SlowCores {
+    running: Slow,
+    number: usize,
+    /// By number, but for the one that runs.
+    others: Vec<Option<Slow>>,
+}
+
+impl SlowCores {
+    fn new(machine: &ReplayMachine, seed: u64, count: usize) -> Self {
+        let core = |number: usize| Slow::new(machine, seed + ((number as u64) << 32));
+        let others = (0..count).map(|number| (number > 0).then(|| core(number))).collect();
+        Self { running: core(0), number: 0, others }
+    }
+
+    fn switch_to(&mut self, number: usize) {
+        if let Some(next) = self.others[number].take() {
+            self.others[self.number] = Some(self.running.go_on_as(next));
+            self.number = number;
+        }
+    }
+
+    fn note(&mut self, machine: &ReplayMachine, event: &Event, space: u32) {
+        for gone in self.running.note(event) {
+            let others = self.others.iter_mut().flatten();
+            let interrupted = others.filter_map(|core| core.learn_of(&gone, space).then_some(()));
+            let interrupted = interrupted.count();
+            let Some(costs) = machine.multicore.as_ref().filter(|_| self.others.len() > 1) else {
+                continue;
+            };
+            if interrupted > 0 || costs.shootdown == Shootdown::Broadcast {
+                self.running.counts.add("shootdown", costs.shootdown_cycles.into());
+            }
+            for _ in 0..interrupted {
+                let cycles = costs.shootdown_interrupt_cycles.into();
+                self.running.counts.add("shootdown-interrupt", cycles);
+            }
+        }
+    }
+}
+
+/// A program of the slow schedule.
+#[derive(Clone)]
+struct SlowProgram {
+    place: usize,
+    /// By thread.
+    homes: BTreeMap<u32, usize>,
+    home: usize,
+}
+
+/// Runs the programs in turn on the slow model, block by block; the counts, and the share of each.
 fn slowly(
     machine: &ReplayMachine,
     programs: &[Random],
     slice: u64,
     seed: u64,
+    cores: Cores,
 ) -> (Counts, Vec<Share>) {
-    let mut slow = Slow::new(machine, seed);
-    let mut places = vec![0; programs.len()];
+    let mut slow = SlowCores::new(machine, seed, cores.count);
     let mut shares = vec![Share::default(); programs.len()];
-    while places.iter().zip(programs).any(|(&place, program)| place < program.executed.len()) {
-        for (number, program) in programs.iter().enumerate() {
-            if places[number] == program.executed.len() {
+    let mut threads = vec![0; cores.count];
+    let mut queues = vec![VecDeque::new(); cores.count];
+    let queue_of = |core: usize| if cores.one_queue { 0 } else { core };
+    let mut give = || {
+        let least = *threads.iter().min().unwrap();
+        let core = threads.iter().position(|&count| count == least).unwrap();
+        threads[core] += 1;
+        core
+    };
+    let mut states = Vec::new();
+    for number in 0..programs.len() {
+        let home = give();
+        queues[queue_of(home)].push_back(number);
+        states.push(SlowProgram { place: 0, homes: BTreeMap::new(), home });
+    }
+    // Of each core: the program that runs, and instructions left of its slice.
+    let mut runs: Vec<Option<(usize, i64)>> = vec![None; cores.count];
+    let mut core = 0;
+    let mut turn = i128::from(cores.turn_instructions);
+    loop {
+        let is_idle = runs.iter().all(Option::is_none) && queues.iter().all(VecDeque::is_empty);
+        if is_idle {
+            break;
+        }
+        if runs[core].is_none() {
+            runs[core] = queues[queue_of(core)].pop_front().map(|program| (program, slice as i64));
+        }
+        let (Some((number, left)), 1..) = (runs[core], turn) else {
+            if runs[core].is_some_and(|(_, left)| left == slice as i64) && turn <= 0 {
+                // It has not begun, and waits on.
+                let (number, _) = runs[core].take().unwrap();
+                queues[queue_of(core)].push_front(number);
+            }
+            core = (core + 1) % cores.count;
+            turn = i128::from(cores.turn_instructions);
+            continue;
+        };
+        let (program, state) = (&programs[number], &mut states[number]);
+        if state.place == program.executed.len() {
+            runs[core] = None;
+            continue;
+        }
+        let due = program.events.iter().filter(|(at, _)| *at == state.place);
+        if !cores.one_queue {
+            // A thread that executes nothing needs no core.
+            let mut last = due.clone().filter_map(|(_, event)| match event {
+                Event::Thread(thread) => Some(*thread),
+                _ => None,
+            });
+            if let Some(thread) = last.next_back() {
+                if state.homes.is_empty() {
+                    state.homes.insert(thread, state.home);
+                }
+                state.home = *state.homes.entry(thread).or_insert_with(&mut give);
+            }
+            if state.home != core {
+                queues[state.home].push_back(number);
+                runs[core] = None;
                 continue;
             }
-            let (cycles, walks) = (slow.counts.cycles(), slow.counts.walks());
-            slow.note(&Event::AddressSpace(number as u32));
-            let mut left = slice as i64;
-            while left > 0 && places[number] < program.executed.len() {
-                let place = places[number];
-                for (_, event) in program.events.iter().filter(|(at, _)| *at == place) {
-                    slow.note(&placed_event(event, number));
-                }
-                let (block, addresses) = &program.executed[place];
-                let mut block = program.blocks[*block].clone();
-                block.address = placed(block.address, number);
-                let addresses: Vec<u64> =
-                    addresses.iter().map(|&address| placed(address, number)).collect();
-                slow.execute_block(&block, &addresses);
-                left -= block.instruction_sizes_bytes.len() as i64;
-                shares[number].instructions += block.instruction_sizes_bytes.len() as u64;
-                places[number] += 1;
-            }
-            shares[number].walks += slow.counts.walks() - walks;
-            shares[number].cycles += slow.counts.cycles() - cycles;
+        }
+        slow.switch_to(core);
+        let counts = &slow.running.counts;
+        let (cycles, walks) = (counts.cycles(), counts.walks());
+        slow.note(machine, &Event::AddressSpace(number as u32), number as u32);
+        for (_, event) in due {
+            slow.note(machine, &placed_event(event, number), number as u32);
+        }
+        let (block, addresses) = &program.executed[state.place];
+        let mut block = program.blocks[*block].clone();
+        block.address = placed(block.address, number);
+        let addresses: Vec<u64> =
+            addresses.iter().map(|&address| placed(address, number)).collect();
+        slow.running.execute_block(&block, &addresses);
+        state.place += 1;
+        let instructions = block.instruction_sizes_bytes.len();
+        shares[number].instructions += instructions as u64;
+        shares[number].walks += slow.running.counts.walks() - walks;
+        shares[number].cycles += slow.running.counts.cycles() - cycles;
+        turn -= instructions as i128;
+        let left = left - instructions as i64;
+        runs[core] = (left > 0).then_some((number, left));
+        if left <= 0 {
+            queues[queue_of(state.home)].push_back(number);
         }
     }
-    slow.finish();
-    (slow.counts, shares)
+    slow.running.finish();
+    (slow.running.counts, shares)
 }
 
-fn run(machine: &ReplayMachine, programs: &[Random], slice: u64, seed: u64) -> Outcome {
+fn run(
+    machine: &ReplayMachine,
+    programs: &[Random],
+    slice: u64,
+    seed: u64,
+    cores: Cores,
+) -> Outcome {
     let sources =
         programs.iter().map(|program| Box::new(program.source()) as Box<dyn Source>).collect();
-    let mut schedule = RoundRobin::new(sources, slice);
+    let mut schedule = RoundRobin::new(sources, slice, cores);
     let options = Options { seed, ..Options::default() };
     replay(&mut schedule, std::slice::from_ref(machine), options).unwrap().remove(0)
 }
@@ -102,6 +219,28 @@ fn with_spaces(mut machine: ReplayMachine, count: u32) -> ReplayMachine {
     machine
 }
 
+/// One core half of the time.
+fn cores() -> impl Strategy<Value = Cores> {
+    let several = (2usize..5, any::<bool>(), prop_oneof![1u64..20, 1u64..1000]);
+    let several = several.prop_map(|(count, one_queue, turn_instructions)| Cores {
+        count,
+        one_queue,
+        turn_instructions,
+    });
+    prop_oneof![Just(Cores::ONE), several]
+}
+
+/// A program in which one thread goes on after the other.
+fn threaded() -> impl Strategy<Value = Random> {
+    let threads = prop::collection::vec((0usize..400, 1u32..5), 0..12);
+    (program(), threads).prop_map(|(mut program, threads)| {
+        let threads = threads.into_iter().map(|(at, thread)| (at, Event::Thread(thread)));
+        program.events.extend(threads);
+        program.events.sort_by_key(|(at, _)| *at);
+        program
+    })
+}
+
 macro_rules! machines {
     ($($test:ident: $name:literal,)*) => {
         proptest! {
@@ -110,14 +249,20 @@ macro_rules! machines {
                 #[test]
                 fn $test(
                     machine in small($name),
-                    programs in prop::collection::vec(program(), 1..5),
+                    programs in prop::collection::vec(threaded(), 1..5),
                     spaces in 1u32..5,
                     slice in prop_oneof![1u64..20, 1u64..1000],
                     seed in 0u64..1000,
+                    (cores, first_shared_level, is_broadcast) in (cores(), 2u32..5, any::<bool>()),
                 ) {
-                    let machine = with_spaces(machine, spaces);
-                    let outcome = run(&machine, &programs, slice, seed);
-                    let (mut counts, shares) = slowly(&machine, &programs, slice, seed);
+                    let mut machine = with_spaces(machine, spaces);
+                    let multicore = machine.multicore.as_mut().unwrap();
+                    multicore.first_shared_level = first_shared_level;
+                    if is_broadcast {
+                        multicore.shootdown = Shootdown::Broadcast;
+                    }
+                    let outcome = run(&machine, &programs, slice, seed, cores);
+                    let (mut counts, shares) = slowly(&machine, &programs, slice, seed, cores);
                     // Pages of several programs may have one address, and are not told.
                     prop_assert!(outcome.pages.is_empty());
                     counts.pages.clear();
@@ -143,7 +288,7 @@ fn machines_that_do_not_say_what_a_switch_does_are_refused() {
         if let Organisation::Radix(table) = &mut machine.organisation {
             table.address_spaces = None;
         }
-        let mut schedule = RoundRobin::new(vec![Box::new(one.source())], 100);
+        let mut schedule = RoundRobin::new(vec![Box::new(one.source())], 100, Cores::ONE);
         let error = replay(&mut schedule, &[machine], Options::default()).unwrap_err();
         assert!(matches!(&error, ReplayError::Machine { .. }), "{error}");
     }
@@ -157,7 +302,7 @@ fn one_program_in_turns_is_that_program() {
     let mut alone =
         replay(&mut one.source(), std::slice::from_ref(&machine), Options::default()).unwrap();
     alone[0].pages.clear();
-    let mut outcome = run(&machine, &[one], 10, 0);
+    let mut outcome = run(&machine, &[one], 10, 0, Cores::ONE);
     assert_eq!(outcome.programs.len(), 1);
     outcome.programs.clear();
     assert_eq!(outcome, alone[0]);
@@ -171,8 +316,70 @@ fn identifiers_save_walks() {
         (0..3).map(|_| program().new_tree(&mut runner).unwrap().current()).collect();
     let walks = |count| {
         let machine = with_spaces(common::machine("x86-64", &[]), count);
-        run(&machine, &programs, 50, 0).cause("uhandler").count
+        run(&machine, &programs, 50, 0, Cores::ONE).cause("uhandler").count
     };
     assert!(walks(1) > walks(3), "{} and {}", walks(1), walks(3));
     assert_eq!(walks(3), walks(4));
+}
+
+/// A block that loads one word.
+fn load() -> Block {
+    let access = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![access] }
+}
+
+/// A program that loads from these pages of its heap in turn.
+fn loads(pages: &[u64], events: &[(usize, Event)]) -> Random {
+    let map = |address, length_bytes, name: &str| {
+        (0, Event::Map { address, length_bytes, executable: false, name: name.to_owned() })
+    };
+    let mut all = vec![map(0x40_0000, 4096, "/bin/program"), map(0x1000_0000, 1 << 16, "[heap]")];
+    all.extend_from_slice(events);
+    let executed = pages.iter().map(|page| (0, vec![0x1000_0000 + (page << 12)])).collect();
+    Random { blocks: vec![load()], executed, events: all }
+}
+
+/// Shootdowns, interrupts for them, and walks on two cores.
+fn shootdowns(shootdown: Shootdown, programs: &[Random], slice: u64) -> [u64; 3] {
+    let mut machine = with_spaces(common::machine("x86-64", &[]), 6);
+    let multicore = machine.multicore.as_mut().unwrap();
+    multicore.shootdown = shootdown;
+    let cores = Cores { count: 2, one_queue: false, turn_instructions: 1 };
+    let outcome = run(&machine, programs, slice, 0, cores);
+    ["shootdown", "shootdown-interrupt", "uhandler"].map(|cause| outcome.cause(cause).count)
+}
+
+#[test]
+fn what_one_thread_unmaps_is_gone_from_the_core_of_another() {
+    let unmap = Event::Unmap { address: 0x1000_1000, length_bytes: 4096 };
+    let [first, second, again] = [1, 2, 1].map(Event::Thread);
+    // The second thread's core knows page 1; the first one unmaps it.
+    let events = [(0, first), (1, second.clone()), (2, again), (2, unmap), (3, second)];
+    let program = loads(&[1, 1, 0, 1], &events);
+    // Both cores walk for the code and for page 1, the first one for page 0, and the second one once more for page 1.
+    let programs = [program];
+    assert_eq!(shootdowns(Shootdown::Interrupt, &programs, 1000), [1, 1, 6]);
+    assert_eq!(shootdowns(Shootdown::Broadcast, &programs, 1000), [1, 0, 6]);
+    let untouched = Event::Unmap { address: 0x1000_9000, length_bytes: 4096 };
+    let program = loads(&[1, 1, 0, 1], &[events[0].clone(), events[1].clone(), (2, untouched)]);
+    assert_eq!(shootdowns(Shootdown::Interrupt, &[program], 1000)[..2], [0, 0]);
+}
+
+/// A core that runs another address space is left alone, and drops all of the first when that returns.
+#[test]
+fn a_core_that_runs_another_program_learns_late() {
+    let unmap = Event::Unmap { address: 0x1000_1000, length_bytes: 4096 };
+    let [first, second, again] = [1, 2, 1].map(Event::Thread);
+    let events = [(0, first), (1, second.clone()), (2, again), (6, unmap), (7, second)];
+    // The other program has the first core, which then gets the second thread, too.
+    let other = loads(&[4; 40], &[]);
+    let program = loads(&[1, 1, 0, 0, 0, 0, 0, 2], &events);
+    let kept = loads(&[1, 1, 0, 0, 0, 0, 0, 1], &[&events[..3], &events[4..]].concat());
+    let [shootdown, interrupts, _] =
+        shootdowns(Shootdown::Interrupt, &[other.clone(), program.clone()], 1);
+    assert_eq!([shootdown, interrupts], [0, 0]);
+    let walks = |how, program: &Random| shootdowns(how, &[other.clone(), program.clone()], 1)[2];
+    // Page 2 instead of page 1 is one walk more; the code of the program is walked for again where all was dropped.
+    assert_eq!(walks(Shootdown::Broadcast, &program), walks(Shootdown::Broadcast, &kept) + 1);
+    assert_eq!(walks(Shootdown::Interrupt, &program), walks(Shootdown::Broadcast, &program) + 1);
 }

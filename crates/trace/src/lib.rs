@@ -22,7 +22,7 @@ pub use calls::{Calls, Change, Frame};
 pub use mmt::{Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Termination, Totals};
 pub use open::{OpenOptions, open, open_with};
 pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};
-pub use schedule::{MOST_PROGRAMS, RoundRobin};
+pub use schedule::{Cores, MOST_PROGRAMS, RoundRobin};
 pub use slice::Slice;
 pub use source::{Batch, CROSSING_BYTES, Event, LineCrossing, Source, TraceError};
 pub use text::dump;

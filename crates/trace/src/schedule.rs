@@ -1,4 +1,6 @@
-//! Several traces as one: programs that take turns on a core.
+//! Several traces as one: programs that take turns on one core or several.
+
+use std::collections::{HashMap, VecDeque};
 
 use crate::{Batch, BlockId, BlockTable, Event, LineCrossing, Source, TraceError};
 
@@ -10,20 +12,61 @@ const SPACE_BITS: u32 = 7;
 /// How many programs a schedule may have.
 pub const MOST_PROGRAMS: usize = 1 << SPACE_BITS;
 
+/// How programs share cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// How many there are, at least 1.
+    pub count: usize,
+    /// Whether programs wait in one queue for whichever core is free, so that they migrate. Otherwise each thread has a core
+    /// of its own, that with the fewest threads when it was first seen, and programs wait for that.
+    pub one_queue: bool,
+    /// How many instructions a core executes before the next one goes on, at least 1. Cores work side by side; a trace has
+    /// one order, and this is how fine it is.
+    pub turn_instructions: u64,
+}
+
+impl Cores {
+    /// A single core.
+    pub const ONE: Self = Self { count: 1, one_queue: true, turn_instructions: u64::MAX };
+}
+
 /// Programs that run in turn, each for a time slice, until all have ended.
 ///
 /// Each has an address space of its own: the number of the program, from 0, stands above its
 /// addresses. A time slice ends between two blocks, at the first place where at least so many instructions are
-/// executed; before the first block of the next program stands [`Event::AddressSpace`]. Each batch is of one program.
+/// executed; then the program waits behind all others that wait. Before the first block of the next program stands
+/// [`Event::AddressSpace`], and where another core goes on [`Event::Core`] before that. Each batch is of one program.
+///
+/// A program's threads take turns as they did when it was recorded, each on its core.
 pub struct RoundRobin {
     programs: Vec<Program>,
     slice_instructions: u64,
-    running: usize,
-    /// Whose batch was delivered last.
+    cores: Vec<Core>,
+    /// Programs that wait: for each core, or for all.
+    queues: Vec<VecDeque<usize>>,
+    turn_instructions: u64,
+    /// The core whose turn it is, and the instructions left of the turn.
+    core: usize,
+    turn_left: u64,
+    /// Whose batch was delivered last, and on which core.
     delivered: usize,
-    /// Instructions left of the time slice; `None` before its first block.
-    left: Option<u64>,
+    delivered_on: usize,
     table: BlockTable,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Core {
+    running: Option<Running>,
+    /// Threads that were given to it.
+    threads: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Running {
+    program: usize,
+    /// Instructions left of the time slice.
+    left: u64,
+    has_begun: bool,
 }
 
 struct Program {
@@ -33,7 +76,11 @@ struct Program {
     /// What the source delivered last, and how much of it has been delivered.
     inner: Batch,
     done: Done,
-    has_ended: bool,
+    /// The core of each of its threads, by their numbers in the trace.
+    homes: HashMap<u32, usize>,
+    /// The thread that was the last to go on, and its core.
+    thread: Option<u32>,
+    home: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -46,23 +93,42 @@ struct Done {
 
 const NONE: BlockId = BlockId::MAX;
 
+fn thread_of(event: &Event) -> Option<u32> {
+    if let Event::Thread(thread) = event { Some(*thread) } else { None }
+}
+
 impl RoundRobin {
     /// A schedule of `sources`, at most [`MOST_PROGRAMS`], with time slices of `slice_instructions`, at least 1.
-    pub fn new(sources: Vec<Box<dyn Source>>, slice_instructions: u64) -> Self {
+    pub fn new(sources: Vec<Box<dyn Source>>, slice_instructions: u64, cores: Cores) -> Self {
+        let Cores { count, one_queue, turn_instructions } = cores;
         assert!(sources.len() <= MOST_PROGRAMS && slice_instructions > 0);
-        let program = |source| Program {
-            source,
-            numbers: Vec::new(),
-            inner: Batch::default(),
-            done: Done::default(),
-            has_ended: false,
+        assert!(count > 0 && turn_instructions > 0);
+        let mut queues = vec![VecDeque::new(); if one_queue { 1 } else { count }];
+        let mut cores = vec![Core::default(); count];
+        let mut program = |(number, source)| {
+            let home = give_core(&mut cores);
+            let waits_for = home % queues.len();
+            queues[waits_for].push_back(number);
+            Program {
+                source,
+                numbers: Vec::new(),
+                inner: Batch::default(),
+                done: Done::default(),
+                homes: HashMap::new(),
+                thread: None,
+                home,
+            }
         };
         Self {
-            programs: sources.into_iter().map(program).collect(),
+            programs: sources.into_iter().enumerate().map(&mut program).collect(),
             slice_instructions,
-            running: 0,
+            cores,
+            queues,
+            turn_instructions,
+            core: 0,
+            turn_left: turn_instructions,
             delivered: 0,
-            left: None,
+            delivered_on: 0,
             table: BlockTable::default(),
         }
     }
@@ -78,26 +144,76 @@ impl RoundRobin {
         address & ((1 << SPACE_SHIFT) - 1)
     }
 
-    /// The next program that has not ended, which may be the same.
-    fn switch(&mut self) -> bool {
-        let count = self.programs.len();
-        let next = (1..=count)
-            .map(|step| (self.running + step) % count)
-            .find(|&number| !self.programs[number].has_ended);
-        self.left = None;
-        next.inspect(|&next| self.running = next).is_some()
+    /// What goes on next on the core whose turn it is, or on the next one that has something; `None` when all have ended.
+    fn next_running(&mut self) -> Option<Running> {
+        for _ in 0..=self.cores.len() {
+            if self.turn_left > 0 {
+                let queue = self.core % self.queues.len();
+                let running = self.cores[self.core].running.or_else(|| {
+                    let program = self.queues[queue].pop_front()?;
+                    Some(Running { program, left: self.slice_instructions, has_begun: false })
+                });
+                if running.is_some() {
+                    return running;
+                }
+            }
+            self.core = (self.core + 1) % self.cores.len();
+            self.turn_left = self.turn_instructions;
+        }
+        None
+    }
+
+    /// A program waits for its core again, or for any.
+    fn wait(&mut self, program: usize) {
+        let queue = self.programs[program].home % self.queues.len();
+        self.queues[queue].push_back(program);
     }
 }
 
+/// The core that has the fewest threads gets one more.
+fn give_core(cores: &mut [Core]) -> usize {
+    let fewest = (0..cores.len()).min_by_key(|&core| cores[core].threads).unwrap_or(0);
+    cores[fewest].threads += 1;
+    fewest
+}
+
 impl Program {
-    /// Moves blocks from `inner` to `batch` until a time slice has `left` no more instructions.
-    fn take(&mut self, space: u64, table: &mut BlockTable, left: &mut u64, batch: &mut Batch) {
-        let Self { source, numbers, inner, done, .. } = self;
+    /// Learns which thread goes on, and which core it has.
+    fn find_home(&mut self, cores: &mut [Core]) {
+        let events = &self.inner.events[self.done.events..];
+        let due = events.iter().take_while(|(at, _)| *at <= self.done.blocks);
+        let threads = due.filter_map(|(_, event)| thread_of(event));
+        if let Some(thread) = threads.last().or(self.thread) {
+            // The first thread has the core that the program was given.
+            let home = if self.homes.is_empty() { Some(self.home) } else { None };
+            let given = self.homes.entry(thread);
+            self.home = *given.or_insert_with(|| home.unwrap_or_else(|| give_core(cores)));
+        }
+    }
+
+    /// Moves blocks from `inner` to `batch` until these have so many instructions, or another thread goes on where
+    /// threads have cores; the number of their instructions.
+    fn take(
+        &mut self,
+        space: u64,
+        table: &mut BlockTable,
+        threads_have_cores: bool,
+        instructions: u64,
+        batch: &mut Batch,
+    ) -> u64 {
+        let Self { source, numbers, inner, done, thread, .. } = self;
+        let next_thread = inner.events[done.events..]
+            .iter()
+            .find(|(at, event)| *at > done.blocks && thread_of(event).is_some())
+            .filter(|_| threads_have_cores)
+            .map_or(usize::MAX, |(at, _)| *at);
         let blocks = source.table().blocks();
         numbers.resize(blocks.len(), NONE);
         let here = |address: u64| RoundRobin::own_address(address) | space;
         let mut end = *done;
-        while *left > 0
+        let mut executed = 0;
+        while executed < instructions
+            && end.blocks < next_thread
             && let Some(&id) = inner.blocks.get(end.blocks)
         {
             let block = &blocks[id as usize];
@@ -108,7 +224,7 @@ impl Program {
                 *number = table.push(own);
             }
             batch.blocks.push(*number);
-            *left = left.saturating_sub(block.instruction_sizes_bytes.len() as u64);
+            executed += block.instruction_sizes_bytes.len() as u64;
             end.blocks += 1;
             end.addresses += block.accesses.len();
         }
@@ -135,11 +251,13 @@ impl Program {
                     *length_bytes = (*length_bytes).min((1 << SPACE_SHIFT) - own);
                     *address = here(*address);
                 }
-                Event::Thread(_) | Event::Mark { .. } | Event::AddressSpace(_) => {}
+                Event::Thread(number) => *thread = Some(*number),
+                Event::Mark { .. } | Event::AddressSpace(_) | Event::Core(_) => {}
             }
             batch.events.push((at - done.blocks, event));
         }
         *done = end;
+        executed
     }
 }
 
@@ -150,33 +268,48 @@ impl Source for RoundRobin {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.clear();
-        loop {
-            let running = self.running;
-            let Some(program) = self.programs.get_mut(running) else { return Ok(false) };
-            if !program.has_ended && program.done.blocks == program.inner.blocks.len() {
+        let threads_have_cores = self.queues.len() > 1;
+        while let Some(mut running) = self.next_running() {
+            let number = running.program;
+            self.cores[self.core].running = None;
+            let program = &mut self.programs[number];
+            if program.done.blocks == program.inner.blocks.len() {
                 program.done = Done::default();
-                program.has_ended = !program.source.next_batch(&mut program.inner)?;
-            }
-            if program.has_ended {
-                if !self.switch() {
-                    return Ok(false);
+                if !program.source.next_batch(&mut program.inner)? {
+                    continue;
                 }
-                continue;
             }
-            if self.left.is_none() {
-                batch.events.push((0, Event::AddressSpace(running as u32)));
+            if threads_have_cores {
+                program.find_home(&mut self.cores);
+                if program.home != self.core {
+                    self.wait(number);
+                    continue;
+                }
             }
-            let left = self.left.get_or_insert(self.slice_instructions);
-            let space = (running as u64) << SPACE_SHIFT;
-            program.take(space, &mut self.table, left, batch);
-            self.delivered = running;
-            if *left == 0 {
-                self.switch();
-            } else if batch.blocks.is_empty() && batch.events.is_empty() {
-                continue;
+            let is_on_other_core = self.core != self.delivered_on;
+            if is_on_other_core {
+                batch.events.push((0, Event::Core(self.core as u32)));
             }
-            return Ok(true);
+            if is_on_other_core || !running.has_begun {
+                batch.events.push((0, Event::AddressSpace(number as u32)));
+            }
+            running.has_begun = true;
+            let most = running.left.min(self.turn_left);
+            let space = (number as u64) << SPACE_SHIFT;
+            let executed = program.take(space, &mut self.table, threads_have_cores, most, batch);
+            running.left = running.left.saturating_sub(executed);
+            self.turn_left = self.turn_left.saturating_sub(executed);
+            (self.delivered, self.delivered_on) = (number, self.core);
+            if running.left == 0 {
+                self.wait(number);
+            } else {
+                self.cores[self.core].running = Some(running);
+            }
+            if !batch.blocks.is_empty() || !batch.events.is_empty() {
+                return Ok(true);
+            }
         }
+        Ok(false)
     }
 
     fn programs(&self) -> usize {
@@ -185,5 +318,9 @@ impl Source for RoundRobin {
 
     fn program(&self) -> usize {
         self.delivered
+    }
+
+    fn cores(&self) -> usize {
+        self.cores.len()
     }
 }

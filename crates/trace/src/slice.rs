@@ -119,6 +119,7 @@ impl Slice {
 fn keep(before: &mut Vec<Event>, event: Event) {
     match &event {
         Event::Thread(_) => before.retain(|one| !matches!(one, Event::Thread(_))),
+        Event::Core(_) => before.retain(|one| !matches!(one, Event::Core(_))),
         Event::AddressSpace(_) => before.retain(|one| !matches!(one, Event::AddressSpace(_))),
         Event::Mark { name, begins: false } => {
             let begun = Event::Mark { name: name.clone(), begins: true };
@@ -175,6 +176,10 @@ impl Source for Slice {
 
     fn program(&self) -> usize {
         self.source.program()
+    }
+
+    fn cores(&self) -> usize {
+        self.source.cores()
     }
 
     fn command(&self) -> &[String] {

@@ -29,6 +29,8 @@ pub enum Event {
     },
     /// From here on, blocks belong to the program with this number, of several that take turns.
     AddressSpace(u32),
+    /// From here on, blocks are executed on this core, of several. What runs on it follows as [`Event::AddressSpace`].
+    Core(u32),
     /// The program said that a region of interest begins or ends here, for all of its threads.
     Mark {
         /// What it calls the region.
@@ -242,6 +244,11 @@ pub trait Source: Send {
     /// The number of the program to which the batch that was delivered last belongs.
     fn program(&self) -> usize {
         0
+    }
+
+    /// How many cores the programs run on.
+    fn cores(&self) -> usize {
+        1
     }
 
     /// What the trace says of itself; nothing where the only way to know is to read it all.

@@ -77,6 +77,7 @@ fn put_event(event: &Event, text: &mut String) {
             writeln!(text, "-- unmap {address:08x},{length_bytes}")
         }
         Event::AddressSpace(number) => writeln!(text, "-- program {number}"),
+        Event::Core(number) => writeln!(text, "-- core {number}"),
         Event::Mark { name, begins } => {
             let what = if *begins { "begins" } else { "ends" };
             writeln!(text, "-- region {what} {}", name.escape_debug())

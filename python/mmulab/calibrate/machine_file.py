@@ -49,6 +49,13 @@ _FIXED: dict[str, dict[str, Value]] = {
     "l1d": {"latency_cycles": _FREE},
     "l2": {},
     "l3": {},
+    "multicore": {
+        "shootdown": Value(
+            "interrupt", "as Linux does on x86; AArch64 has broadcast, without interrupts"
+        ),
+        "shootdown_cycles": Value(4000, "guess: not measured", (1500, 10_000)),
+        "shootdown_interrupt_cycles": Value(1500, "guess: not measured", (500, 4000)),
+    },
     "memory": {"placement": Value("random", "guess: as after some time of use", ("first-touch",))},
     "interrupts": {"costs_cycles": Value("[10, 50, 200]", "those of the 1998 study")},
 }
@@ -64,7 +71,13 @@ _CACHE = {
 
 def machine_file(measured: Measurements, reported: Reported, findings: Findings) -> str:
     """The text of a machine's file, each value with how it was found."""
-    found = {**findings.values, **_page_faults(findings)}
+    has_third_level = any(path.startswith("l3.") for path in findings.values)
+    shared = Value(3 if has_third_level else 2, "the last level, as most processors have it")
+    found = {
+        **findings.values,
+        **_page_faults(findings),
+        "multicore.first_shared_level": shared,
+    }
     return "\n".join(
         [
             *_head(measured, reported, findings),

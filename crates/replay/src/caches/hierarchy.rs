@@ -290,6 +290,42 @@ impl Hierarchy {
         self.caches[self.path[Side::Data as usize][0]].is_write_back
     }
 
+    /// Leaves the first `own` caches, which a core does not share with others.
+    pub(crate) fn drop_shared(&mut self, own: usize) {
+        self.caches.truncate(own);
+    }
+
+    /// Takes the shared caches of `other`, all but the first `own`, in place of those that it lacks.
+    pub(crate) fn take_shared(&mut self, own: usize, other: &mut Self) {
+        self.caches.extend(other.caches.drain(own..));
+    }
+
+    /// What each cache did, together with those of other cores; hits of the first level follow from the `references` of
+    /// each side.
+    pub(crate) fn counters_with<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Self>,
+        references: [u64; 2],
+    ) -> Vec<CacheCounters> {
+        let mut counters = self.counters_of_followed();
+        for other in others {
+            for (own, other) in counters.iter_mut().zip(&other.caches) {
+                own.hits += other.hits;
+                own.misses += other.misses;
+                own.store_misses = own.store_misses.map(|misses| misses + other.store_misses);
+                own.write_backs += other.write_backs;
+            }
+        }
+        for (index, counter) in counters.iter_mut().enumerate() {
+            let sides = (0..2).filter(|&side| self.path[side][0] == index);
+            let references: Option<u64> = sides.map(|side| references[side]).reduce(|a, b| a + b);
+            if let Some(references) = references {
+                counter.hits = references.wrapping_sub(counter.misses);
+            }
+        }
+        counters
+    }
+
     /// The first level of a side, for hits that are known without a look-up.
     #[inline(always)]
     pub(crate) fn first_level(&mut self, side: Side) -> &mut Cache {
@@ -330,15 +366,7 @@ impl Caches for Hierarchy {
     }
 
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters> {
-        let mut counters = self.counters_of_followed();
-        for (index, counter) in counters.iter_mut().enumerate() {
-            let sides = (0..2).filter(|&side| self.path[side][0] == index);
-            let references: Option<u64> = sides.map(|side| references[side]).reduce(|a, b| a + b);
-            if let Some(references) = references {
-                counter.hits = references.wrapping_sub(counter.misses);
-            }
-        }
-        counters
+        self.counters_with(std::iter::empty(), references)
     }
 }
 

@@ -4,15 +4,18 @@
 //! upper-level table entries, and table entries that live in the physical cache hierarchy with
 //! everything else. This organisation keeps the program's 64-bit addresses.
 
+mod cores;
 mod identifiers;
 mod overlap;
 mod tlb_level;
 mod walker;
 
+use std::ops::RangeInclusive;
+
 use mmulab_hardware::{GeometryError, Ledger, Random};
 use mmulab_machine as machine;
 use mmulab_machine::{Radix, ReplayMachine, WalkStart};
-use mmulab_trace::{Event, LineCrossing, RoundRobin};
+use mmulab_trace::{Event, LineCrossing};
 
 use super::TlbCounters;
 use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
@@ -22,9 +25,8 @@ use crate::cause::{Cause, Role, Tier};
 use crate::engine::{Counts, EngineResult};
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
-use identifiers::Identifiers;
-use overlap::Walkers;
-use tlb_level::{TlbLevel, Translation};
+use cores::{Core, FirstLevel, OtherCores};
+use tlb_level::Translation;
 use walker::{Walker, no_such_pages};
 
 /// The causes of [`Cause::page_fault_cycles`], in their order.
@@ -58,19 +60,6 @@ impl Numbered for Page {
     }
 }
 
-/// One side's first level, with the translation that it gave last.
-///
-/// Asking again for the page that was asked for last changes no replacement state, so it need not be
-/// asked.
-#[derive(Clone, Debug)]
-struct FirstLevel {
-    tlb: TlbLevel,
-    last_page: u64,
-    last: Translation,
-    /// Where hits of the first level touch nothing else, so that they can be known.
-    known: Option<KnownHits>,
-}
-
 /// A 64-bit machine being driven by a program.
 ///
 /// The order of events is that of the 32-bit machines: for each instruction, its page is translated
@@ -78,21 +67,15 @@ struct FirstLevel {
 #[derive(Clone, Debug)]
 pub struct RadixEngine {
     table: Radix,
-    sides: [FirstLevel; 2],
-    second: TlbLevel,
+    /// The core that runs.
+    core: Core,
+    other_cores: Option<OtherCores>,
     second_latency_cycles: u64,
     walker: Walker,
-    /// Where walks overlap.
-    walkers: Option<Walkers>,
     address_space: AddressSpace,
-    identifiers: Identifiers,
     /// Of faults for small, large and file pages, and of a promotion.
     page_fault_cycles: [u64; 4],
-    caches: Hierarchy,
     fetches_each_instruction: bool,
-    /// The line that was fetched last. Nothing but fetches uses a split first level's instruction
-    /// side, so fetching the line again would change nothing.
-    fetched_line: Option<u64>,
     ledger: Ledger<Cause>,
     /// What was spent beside the program, which nothing waits for.
     beside: Ledger<Cause>,
@@ -110,15 +93,16 @@ pub struct RadixEngine {
 }
 
 impl RadixEngine {
-    /// The machine at the start of a program, its caches and TLBs empty. It drives `followers` too, which differ from it
-    /// in caches below the first level and in costs alone.
+    /// The machine at the start of a program, its caches and TLBs empty, with so many `cores`. It drives `followers` too,
+    /// which differ from it in caches below the first level and in costs alone; these have one core.
     ///
     /// # Errors
-    /// A part of it is impossible.
+    /// A part of it is impossible, or it does not say what several cores share.
     pub fn new(
         machine: &ReplayMachine,
         followers: &[ReplayMachine],
         seed: u64,
+        cores: usize,
     ) -> Result<Self, GeometryError> {
         let machine::Organisation::Radix(table) = &machine.organisation else {
             return Err(GeometryError("organisation: is not radix".to_owned()));
@@ -131,66 +115,34 @@ impl RadixEngine {
             return Err(no_such_pages("organisation.pages", table.index_bits, wanted));
         }
         let smallest = walker.host_page_shift().map_or(smallest, |shift| shift.min(smallest));
-        let side = |arrays: &[(&str, &Option<machine::Tlb>)], stream| {
-            TlbLevel::new(arrays, seed, stream).map(|tlb| FirstLevel {
-                tlb,
-                last_page: u64::MAX,
-                last: Translation { shift: SMALL_SHIFT, frame: 0, slot: None },
-                known: None,
-            })
+        // Each core draws from streams of its own.
+        let core = |number: usize| {
+            let seed = seed.wrapping_add((number as u64) << 32);
+            Core::new(machine, &table, Hierarchy::new(machine, seed)?, smallest, seed)
         };
-        let mut caches = Hierarchy::new(machine, seed)?;
+        let mut first = core(0)?;
         for (number, follower) in followers.iter().enumerate() {
-            caches.add_follower(number, machine, follower, seed)?;
+            first.caches.add_follower(number, machine, follower, seed)?;
         }
-        let mut sides = [
-            side(&[("itlb", &machine.itlb), ("itlb_large", &machine.itlb_large)], 100)?,
-            side(
-                &[
-                    ("dtlb", &machine.dtlb),
-                    ("dtlb_large", &machine.dtlb_large),
-                    ("dtlb_huge", &machine.dtlb_huge),
-                ],
-                110,
-            )?,
-        ];
-        let walkers = table.overlap().map(|(count, window)| Walkers::new(count, window));
-        let passes_over_known_hits = walkers.is_none()
-            && !caches.first_level_is_unified()
-            && caches.first_level_keeps_stores();
-        if passes_over_known_hits {
-            for (first, side) in sides.iter_mut().zip([Side::Instruction, Side::Data]) {
-                first.tlb.main = first.tlb.array_for(smallest).map_or(0, |(_, number)| number);
-                let Some(array) = first.tlb.arrays.get_mut(first.tlb.main) else { continue };
-                let cache = caches.first_level(side);
-                first.known = KnownHits::new(cache.slots(), array.tlb.slots(), cache.line_shift());
-            }
-        }
+        let other_cores =
+            (cores > 1).then(|| OtherCores::new(machine, cores - 1, core)).transpose()?;
         Ok(Self {
-            sides,
-            second: TlbLevel::new(
-                &[("stlb", &machine.stlb), ("stlb_huge", &machine.stlb_huge)],
-                seed,
-                120,
-            )?,
+            fetches_each_instruction: first.caches.first_level_is_unified(),
+            core: first,
+            other_cores,
             second_latency_cycles: machine
                 .stlb
                 .as_ref()
                 .map_or(0, |stlb| u64::from(stlb.latency_cycles)),
             walker,
-            walkers,
             address_space: AddressSpace::new(
                 table.pages,
                 machine.memory.fragmentation_percent.unwrap_or(0),
                 // Streams from 140 on belong to the operating system.
                 Random::stream(seed, 140),
             ),
-            identifiers: Identifiers::new(table.address_spaces.unwrap_or(1)),
             page_fault_cycles: PAGE_FAULTS
                 .map(|cause| cause.page_fault_cycles(machine).unwrap_or(0)),
-            fetches_each_instruction: caches.first_level_is_unified(),
-            fetched_line: None,
-            caches,
             ledger: Ledger::new(),
             beside: Ledger::new(),
             instructions: 0,
@@ -206,43 +158,38 @@ impl RadixEngine {
         })
     }
 
-    /// A mapping event. What is unmapped leaves the TLBs. Nothing of a block whose pages
+    /// An event of the program. What is unmapped leaves the TLBs of all cores. Nothing of a block whose pages
     /// change their size stays in a TLB or a walk cache; it gets new frames and its table entries
     /// stay.
     fn note(&mut self, event: &Event) {
-        if let Event::AddressSpace(space) = event {
-            if let Some(gone) = self.identifiers.switch_to(*space) {
-                let is_gone = |address| RoundRobin::space(address) == gone;
-                self.invalidate_pages(is_gone);
-                self.walker.invalidate(u32::MAX, is_gone);
+        match event {
+            Event::AddressSpace(space) => return self.core.switch_to(*space),
+            Event::Core(number) => {
+                if let Some(others) = &mut self.other_cores {
+                    others.switch_to(*number as usize, &mut self.core);
+                }
+                return;
             }
-            return;
+            _ => {}
         }
         let Change { unmapped, resized } = self.address_space.note(event);
         if let Some(unmapped) = unmapped {
-            self.invalidate_pages(|address| unmapped.contains(&address));
+            self.invalidate(&(unmapped.start..=unmapped.end - 1), false);
         }
         for (block, is_large) in resized {
-            let is_within = |address: u64| address >> LARGE_SHIFT == block >> LARGE_SHIFT;
-            self.invalidate_pages(is_within);
-            self.walker.invalidate(LARGE_SHIFT, is_within);
+            self.invalidate(&(block..=block | ((1 << LARGE_SHIFT) - 1)), true);
             if is_large {
                 self.charge_page_faults(Cause::Promotion, 1);
             }
         }
     }
 
-    /// Pages whose first address is `within` something leave the TLBs.
-    fn invalidate_pages(&mut self, is_within: impl Fn(u64) -> bool) {
-        for side in &mut self.sides {
-            side.tlb.invalidate(&is_within);
-            side.last_page = u64::MAX;
-            if let Some(known) = &mut side.known {
-                known.invalidate(&is_within);
-            }
+    /// Pages leave the TLBs of all cores, and with `tables` what walk caches know of tables below these.
+    fn invalidate(&mut self, pages: &RangeInclusive<u64>, tables: bool) {
+        self.core.invalidate(pages, tables);
+        if let Some(others) = &mut self.other_cores {
+            others.shoot_down(pages, tables, &mut self.ledger);
         }
-        self.second.invalidate(&is_within);
-        self.fetched_line = None;
     }
 
     fn charge_page_faults(&mut self, cause: Cause, count: u64) {
@@ -257,7 +204,7 @@ impl RadixEngine {
 
     /// Whether all references of a block, of which none spans lines, are known to hit the first level.
     pub fn is_block_known(&self, block: &StaticBlock<u64>, addresses: &[u64]) -> bool {
-        let shift = self.caches.line_shift(Side::Instruction);
+        let shift = self.core.caches.line_shift(Side::Instruction);
         (block.first >> shift..=block.last >> shift)
             .all(|line| self.is_known(Side::Instruction, line << shift))
             && addresses.iter().all(|&address| self.is_known(Side::Data, address))
@@ -271,7 +218,7 @@ impl RadixEngine {
     /// Runs a slice of the program.
     pub fn run(&mut self, slice: BatchSlice<'_, u64>) {
         self.data_references += slice.addresses.len() as u64;
-        if self.sides.iter().all(|side| side.known.is_some()) {
+        if self.core.sides.iter().all(|side| side.known.is_some()) {
             return self.run_between_fetch_misses(slice);
         }
         let mut addresses = slice.addresses;
@@ -305,7 +252,7 @@ impl RadixEngine {
         let BatchSlice { program, blocks, addresses, mut events, .. } = slice;
         let mut crossings = std::mem::take(&mut self.crossings);
         let mut stores = std::mem::take(&mut self.stores);
-        slice.find_crossings(self.caches.line_shift(Side::Data), &mut crossings);
+        slice.find_crossings(self.core.caches.line_shift(Side::Data), &mut crossings);
         let mut crossings_left = &crossings[..];
         stores.resize(addresses.len() + STORES_PADDING, 0);
         let (mut fetched, mut made) = (0, 0);
@@ -341,7 +288,8 @@ impl RadixEngine {
                 if self.is_known(Side::Instruction, block.first) {
                     continue;
                 }
-                self.fetched_line = Some(block.first >> self.caches.line_shift(Side::Instruction));
+                self.core.fetched_line =
+                    Some(block.first >> self.core.caches.line_shift(Side::Instruction));
             } else if crossings_left.first().is_none_or(|s| s.access as usize >= made + own.len())
                 && self.run_fetches_first(program, block, own)
             {
@@ -369,7 +317,7 @@ impl RadixEngine {
         let passed = known.fetch(state, program, blocks, stores);
         self.instructions += passed.instructions;
         // The line that was fetched last is another one now, and a known one need not be remembered.
-        self.fetched_line = None;
+        self.core.fetched_line = None;
         passed
     }
 
@@ -388,11 +336,11 @@ impl RadixEngine {
         if !is_one_page || !addresses.iter().all(|&address| self.is_known(Side::Data, address)) {
             return false;
         }
-        let shift = self.caches.line_shift(Side::Instruction);
+        let shift = self.core.caches.line_shift(Side::Instruction);
         for line in block.first >> shift..=block.last >> shift {
             self.reference(Role::Fetch, block.first.max(line << shift), false);
         }
-        self.fetched_line = None;
+        self.core.fetched_line = None;
         self.instructions += u64::from(block.instructions);
         self.load_and_store(addresses, program.stores(block));
         true
@@ -419,9 +367,9 @@ impl RadixEngine {
     /// What is known to hit the first level of a side, and what such hits change.
     #[inline(always)]
     fn known_hits(&mut self, side: Side) -> Option<(&KnownHits, HitState<'_>)> {
-        let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
+        let FirstLevel { tlb, known, .. } = &mut self.core.sides[side as usize];
         let pages = tlb.arrays[tlb.main].tlb.recency();
-        let (lines, dirty) = self.caches.first_level(side).hit_state();
+        let (lines, dirty) = self.core.caches.first_level(side).hit_state();
         Some((known.as_ref()?, HitState { pages, lines, dirty }))
     }
 
@@ -432,7 +380,7 @@ impl RadixEngine {
         block: &StaticBlock<u64>,
         addresses: &[u64],
     ) {
-        let shift = self.caches.line_shift(Side::Instruction);
+        let shift = self.core.caches.line_shift(Side::Instruction);
         let sizes = &slice.program.instruction_sizes[block.first_instruction as usize..]
             [..block.instructions as usize];
         let accesses = &slice.program.accesses[block.first_access as usize..];
@@ -442,9 +390,9 @@ impl RadixEngine {
         for (number, &size) in sizes.iter().enumerate() {
             let last = address.wrapping_add(u64::from(size.max(1)) - 1).max(address);
             for line in address >> shift..=last >> shift {
-                if self.fetched_line != Some(line) {
+                if self.core.fetched_line != Some(line) {
                     self.reference(Role::Fetch, address.max(line << shift), false);
-                    self.fetched_line = Some(line);
+                    self.core.fetched_line = Some(line);
                 }
             }
             address = last.wrapping_add(1);
@@ -454,7 +402,7 @@ impl RadixEngine {
                 self.access(data, access.last_byte, is_store != 0);
             }
             if self.fetches_each_instruction {
-                self.fetched_line = None;
+                self.core.fetched_line = None;
             }
             self.instructions += 1;
         }
@@ -462,7 +410,7 @@ impl RadixEngine {
 
     #[inline]
     fn access(&mut self, address: u64, last_byte: u16, is_store: bool) {
-        let shift = self.caches.line_shift(Side::Data);
+        let shift = self.core.caches.line_shift(Side::Data);
         let last = address.wrapping_add(u64::from(last_byte)).max(address);
         for line in address >> shift..=last >> shift {
             self.reference(Role::Data, address.max(line << shift), is_store);
@@ -470,16 +418,19 @@ impl RadixEngine {
     }
 
     fn is_known(&self, side: Side, address: u64) -> bool {
-        self.sides[side as usize].known.as_ref().is_some_and(|known| known.find(address).is_some())
+        self.core.sides[side as usize]
+            .known
+            .as_ref()
+            .is_some_and(|known| known.find(address).is_some())
     }
 
     /// Translates a reference of the program and looks its line up.
     #[inline]
     fn reference(&mut self, role: Role, address: u64, is_store: bool) {
         let side = role.side();
-        let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
+        let FirstLevel { tlb, known, .. } = &mut self.core.sides[side as usize];
         if let Some(slots) = known.as_ref().and_then(|known| known.find(address)) {
-            let cache = self.caches.first_level(side);
+            let cache = self.core.caches.first_level(side);
             cache.touch(slots.line.into());
             cache.mark_dirty(slots.line.into(), is_store.into());
             tlb.arrays[tlb.main].tlb.touch(slots.page.into());
@@ -493,8 +444,8 @@ impl RadixEngine {
     fn look_up(&mut self, role: Role, address: u64, is_store: bool) {
         let side = role.side();
         let (at, page_slot) = self.translate(side, address);
-        let slot = self.caches.reference_slot(role, at, is_store, 0, &mut self.ledger);
-        if let (Some(known), Some(slot)) = (&mut self.sides[side as usize].known, slot) {
+        let slot = self.core.caches.reference_slot(role, at, is_store, 0, &mut self.ledger);
+        if let (Some(known), Some(slot)) = (&mut self.core.sides[side as usize].known, slot) {
             known.note_line(slot, address);
             if let Some(page_slot) = page_slot {
                 known.learn(address, slot, page_slot);
@@ -505,17 +456,17 @@ impl RadixEngine {
     /// Where `address` is, and the slot of the first-level TLB that knows it.
     #[inline]
     fn translate(&mut self, side: Side, address: u64) -> (Location, Option<u32>) {
-        let first = &mut self.sides[side as usize];
+        let first = &mut self.core.sides[side as usize];
         if first.known.is_some() || address >> first.last.shift != first.last_page {
             let translation = match first.tlb.lookup(address) {
                 Some(translation) => translation,
                 None => self.translate_slowly(side, address),
             };
-            let first = &mut self.sides[side as usize];
+            let first = &mut self.core.sides[side as usize];
             first.last = translation;
             first.last_page = address >> translation.shift;
         }
-        let last = self.sides[side as usize].last;
+        let last = self.core.sides[side as usize].last;
         let offset = address & ((1 << last.shift) - 1);
         let at = Location { virtual_address: address, physical_address: last.frame | offset };
         (at, last.slot)
@@ -524,12 +475,12 @@ impl RadixEngine {
     #[cold]
     fn translate_slowly(&mut self, side: Side, address: u64) -> Translation {
         let before = self.ledger.cycles();
-        if !self.second.arrays.is_empty() {
+        if !self.core.second.arrays.is_empty() {
             self.ledger.charge(Cause::Stlb, self.second_latency_cycles);
         }
         let page_shift = self.address_space.page_shift(address);
         let mut sought = Sought::SecondLevelHit;
-        let translation = match self.second.lookup(address) {
+        let translation = match self.core.second.lookup(address) {
             Some(translation) => translation,
             None => {
                 let translation = self.walk(address, page_shift);
@@ -537,7 +488,7 @@ impl RadixEngine {
                     Side::Instruction => Sought::WalkForFetch,
                     Side::Data => Sought::WalkForData,
                 };
-                self.second.insert(address, translation);
+                self.core.second.insert(address, translation);
                 if self.table.prefetch_next_page == Some(true) {
                     self.prefetch_page_after(address, page_shift);
                 }
@@ -557,7 +508,7 @@ impl RadixEngine {
             };
             self.charge_page_faults(cause, count);
         }
-        let FirstLevel { tlb, known, .. } = &mut self.sides[side as usize];
+        let FirstLevel { tlb, known, .. } = &mut self.core.sides[side as usize];
         let entry = tlb.insert(address, translation);
         if let (Some(known), Some(slot)) = (known, entry.slot) {
             known.note_page(slot, address, entry.shift);
@@ -568,7 +519,8 @@ impl RadixEngine {
     /// Walks the tables, and the program waits.
     fn walk(&mut self, address: u64, page_shift: u32) -> Translation {
         let instruction = self.instructions;
-        let is_beside = self.walkers.as_ref().is_some_and(|walkers| walkers.overlaps(instruction));
+        let is_beside =
+            self.core.walkers.as_ref().is_some_and(|walkers| walkers.overlaps(instruction));
         let before = if is_beside { &self.beside } else { &self.ledger }.cycles();
         let (translation, steps) = self.load_entries(address, page_shift, !is_beside);
         let ledger = if is_beside { &mut self.beside } else { &mut self.ledger };
@@ -577,7 +529,7 @@ impl RadixEngine {
         ledger.charge(Cause::Uhandler, overhead_cycles + cycles(steps.own));
         ledger.charge_many(Cause::HostWalk, steps.host_walks, cycles(steps.host));
         let cycles = ledger.cycles() - before;
-        if let Some(walkers) = &mut self.walkers {
+        if let Some(walkers) = &mut self.core.walkers {
             let waited_cycles = walkers.wait(instruction, cycles);
             if is_beside {
                 self.ledger.charge(Cause::OverlappedWalk, waited_cycles);
@@ -593,11 +545,11 @@ impl RadixEngine {
     /// level does not know, and puts it there. Nothing waits for it.
     fn prefetch_page_after(&mut self, address: u64, page_shift: u32) {
         let next = ((address >> page_shift) + 1) << page_shift;
-        if self.address_space.maps(next, page_shift) && !self.second.knows(next) {
-            self.caches.set_followers_beside(true);
+        if self.address_space.maps(next, page_shift) && !self.core.second.knows(next) {
+            self.core.caches.set_followers_beside(true);
             let (translation, _) = self.load_entries(next, page_shift, false);
-            self.caches.set_followers_beside(false);
-            self.second.insert(next, translation);
+            self.core.caches.set_followers_beside(false);
+            self.core.second.insert(next, translation);
             self.ledger.charge(Cause::TlbPrefetch, 0);
         }
     }
@@ -609,23 +561,25 @@ impl RadixEngine {
         page_shift: u32,
         is_waited_for: bool,
     ) -> (Translation, WalkSteps) {
-        let Self { table, walker, caches, sides, ledger, beside, .. } = self;
+        let Self { table, walker, core, ledger, beside, .. } = self;
+        let Core { caches, sides, walk_caches, .. } = core;
         let ledger = if is_waited_for { ledger } else { beside };
         let entry_level = match table.walk_starts_at {
             WalkStart::L1d => 0,
             WalkStart::L2 => 1.min(caches.levels() - 1),
         };
         let mut steps = WalkSteps::default();
-        let (translation, host_walks) = walker.walk(address, page_shift, &mut |tier, entry| {
-            *if tier == Tier::Host { &mut steps.host } else { &mut steps.own } += 1;
-            let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
-            let slot = caches.reference_slot(Role::Pte(tier), at, false, entry_level, ledger);
-            if let (Some(known), Some(slot), 0) =
-                (&mut sides[Side::Data as usize].known, slot, entry_level)
-            {
-                known.note_line(slot, at.virtual_address);
-            }
-        });
+        let (translation, host_walks) =
+            walker.walk(walk_caches, address, page_shift, &mut |tier, entry| {
+                *if tier == Tier::Host { &mut steps.host } else { &mut steps.own } += 1;
+                let at = Location { virtual_address: DIRECT_MAP | entry, physical_address: entry };
+                let slot = caches.reference_slot(Role::Pte(tier), at, false, entry_level, ledger);
+                if let (Some(known), Some(slot), 0) =
+                    (&mut sides[Side::Data as usize].known, slot, entry_level)
+                {
+                    known.note_line(slot, at.virtual_address);
+                }
+            });
         steps.host_walks = host_walks;
         self.walk_loads += if entry_level == 0 { steps.own + steps.host } else { 0 };
         (translation, steps)
@@ -646,7 +600,8 @@ struct WalkSteps {
 impl Counts<Page> for RadixEngine {
     fn counters(&self) -> EngineResult<Page> {
         let references = [self.instructions, self.data_references];
-        let [instruction, data] = &self.sides;
+        let others = || self.other_cores.iter().flat_map(OtherCores::iter);
+        let all = || std::iter::once(&self.core).chain(others());
         let counters = |name: &str, hits, misses| TlbCounters {
             name: name.to_owned(),
             hits,
@@ -654,19 +609,25 @@ impl Counts<Page> for RadixEngine {
             nested_hits: 0,
             nested_misses: 0,
         };
-        let first = |name, side: &FirstLevel, references: u64| {
-            counters(name, references.wrapping_sub(side.tlb.misses), side.tlb.misses)
+        let first = |(name, side): (_, Side)| {
+            let misses = all().map(|core| core.sides[side as usize].tlb.misses).sum();
+            counters(name, references[side as usize].wrapping_sub(misses), misses)
         };
-        let mut tlbs =
-            vec![first("itlb", instruction, references[0]), first("dtlb", data, references[1])];
-        if !self.second.arrays.is_empty() {
-            tlbs.push(counters("stlb", self.second.hits, self.second.misses));
+        let mut tlbs: Vec<TlbCounters> =
+            [("itlb", Side::Instruction), ("dtlb", Side::Data)].map(first).into();
+        if !self.core.second.arrays.is_empty() {
+            let hits = all().map(|core| core.second.hits).sum();
+            let misses = all().map(|core| core.second.misses).sum();
+            tlbs.push(counters("stlb", hits, misses));
         }
+        let [fetches, data] = references;
+        let others = others().map(|core| &core.caches);
+        let caches = self.core.caches.counters_with(others, [fetches, data + self.walk_loads]);
         EngineResult {
             instructions: self.instructions,
             ledger: self.ledger.clone(),
             tlbs,
-            caches: self.caches.counters([references[0], references[1] + self.walk_loads]),
+            caches,
             chains: None,
             tlb_walks: Some(self.walks),
             walk_steps: self.walk_steps,
@@ -678,7 +639,7 @@ impl Counts<Page> for RadixEngine {
     fn follower_counters(&self, own: &EngineResult<Page>) -> Vec<EngineResult<Page>> {
         let counted = Counted { ledger: own.ledger.clone(), caches: own.caches.clone() };
         let result = |Counted { ledger, caches }| EngineResult { ledger, caches, ..own.clone() };
-        self.caches.followers_counted(counted).into_iter().map(result).collect()
+        self.core.caches.followers_counted(counted).into_iter().map(result).collect()
     }
 
     fn attribution(&mut self) -> &mut Attribution<Page> {

@@ -38,7 +38,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, cause: &'static str, cycles: u64) {
+    /// One event more.
+    pub fn add(&mut self, cause: &'static str, cycles: u64) {
         let account = self.causes.entry(cause).or_default();
         account.0 += 1;
         account.1 += cycles;
@@ -167,6 +168,14 @@ impl SlowTlb {
     }
 }
 
+/// What an event takes from TLBs.
+pub enum Gone {
+    /// Pages that begin within so many bytes from an address.
+    Pages(u64, u64),
+    /// All of a block of 2 MiB, tables included.
+    Block(u64),
+}
+
 /// The machine.
 pub struct Slow {
     machine: ReplayMachine,
@@ -186,6 +195,10 @@ pub struct Slow {
     host_tables: HashMap<(u32, u64), u64>,
     /// Address spaces in the order in which they got their identifier.
     with_identifier: VecDeque<u32>,
+    /// Those of which something has gone since they ran here.
+    outdated: HashSet<u32>,
+    /// The address space that runs.
+    space: Option<u32>,
     remapping: Remapping,
     frames: Frames,
     has_physical: bool,
@@ -315,6 +328,8 @@ impl Slow {
             fragmentation: Random::stream(seed, 140),
             touched: HashSet::new(),
             with_identifier: VecDeque::new(),
+            outdated: HashSet::new(),
+            space: None,
             instructions: 0,
             executed: 0,
             window: (0, Vec::new()),
@@ -330,18 +345,74 @@ impl Slow {
         }
     }
 
-    /// A mapping event happens. Mappings begin and end on pages here.
-    pub fn note(&mut self, event: &Event) {
+    /// Another core of the same machine goes on, with all that cores share; this one.
+    #[allow(dead_code)] // Not every test has several.
+    pub fn go_on_as(&mut self, mut other: Slow) -> Slow {
+        std::mem::swap(self, &mut other);
+        let level = self.machine.multicore.as_ref().unwrap().first_shared_level as usize - 1;
+        let first = (0..2).filter_map(|side| self.paths[side].get(level)).min();
+        let first = first.copied().unwrap_or(self.caches.len());
+        self.caches[first..].swap_with_slice(&mut other.caches[first..]);
+        std::mem::swap(&mut self.counts, &mut other.counts);
+        std::mem::swap(&mut self.frames, &mut other.frames);
+        std::mem::swap(&mut self.tables, &mut other.tables);
+        std::mem::swap(&mut self.host_frames, &mut other.host_frames);
+        std::mem::swap(&mut self.host_tables, &mut other.host_tables);
+        std::mem::swap(&mut self.mapped, &mut other.mapped);
+        std::mem::swap(&mut self.large, &mut other.large);
+        std::mem::swap(&mut self.fragmentation, &mut other.fragmentation);
+        std::mem::swap(&mut self.touched, &mut other.touched);
+        std::mem::swap(&mut self.instructions, &mut other.instructions);
+        std::mem::swap(&mut self.executed, &mut other.executed);
+        other
+    }
+
+    /// What an event on another core does here; whether this one is interrupted for it.
+    #[allow(dead_code)]
+    pub fn learn_of(&mut self, gone: &Gone, space: u32) -> bool {
+        use machine::Shootdown;
+        let how = self.machine.multicore.as_ref().unwrap().shootdown;
+        if how == Shootdown::Broadcast || self.space == Some(space) {
+            self.forget(gone);
+        } else if self.with_identifier.contains(&space) {
+            self.outdated.insert(space);
+        }
+        how == Shootdown::Interrupt && self.space == Some(space)
+    }
+
+    fn forget(&mut self, gone: &Gone) {
+        let tlbs = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
+        match *gone {
+            Gone::Pages(first, length) => {
+                for tlb in tlbs {
+                    tlb.drop_where(|(page, _)| page >= first && page - first < length);
+                }
+            }
+            Gone::Block(block) => {
+                for tlb in tlbs.chain(self.walk_caches.values_mut()) {
+                    // What maps a part of the block, and what maps just that block.
+                    tlb.drop_where(|(page, size)| size <= 1 << 21 && page >> 21 == block);
+                }
+            }
+        }
+    }
+
+    /// A mapping event happens; what is gone by it. Mappings begin and end on pages here.
+    pub fn note(&mut self, event: &Event) -> Vec<Gone> {
         let (address, length, name) = match event {
             Event::Map { address, length_bytes, name, .. } => {
                 (*address, *length_bytes, name.as_str())
             }
             Event::Unmap { address, length_bytes } => (*address, *length_bytes, "/nothing"),
-            Event::AddressSpace(space) => return self.switch_to(*space),
-            Event::Thread(_) | Event::Mark { .. } => return,
+            Event::AddressSpace(space) => {
+                self.switch_to(*space);
+                return Vec::new();
+            }
+            Event::Thread(_) | Event::Mark { .. } | Event::Core(_) => return Vec::new(),
         };
-        let Organisation::Radix(table) = &self.machine.organisation else { return };
+        let Organisation::Radix(table) = &self.machine.organisation else { return Vec::new() };
         let daemon = table.pages == Pages::Mixed;
+        let mut gone = Vec::new();
         let mut was_touched = false;
         for page in address / PAGE..(address + length) / PAGE {
             if name == "/nothing" {
@@ -352,21 +423,17 @@ impl Slow {
             was_touched |= self.touched.remove(&page);
         }
         // What was never touched is in no TLB.
-        let tlbs = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
-        tlbs.filter(|_| was_touched).for_each(|tlb| {
-            tlb.drop_where(|(page, _)| (address..address + length).contains(&page))
-        });
-        let blocks: Vec<u64> = self.large.keys().copied().collect();
+        if was_touched {
+            gone.push(Gone::Pages(address, length));
+        }
+        let mut blocks: Vec<u64> = self.large.keys().copied().collect();
+        blocks.sort();
         for block in blocks {
             let (was_large, can_be) = self.large[&block];
             let is_large = can_be && (was_large || daemon) && self.is_anonymous_block(block);
             self.large.insert(block, (is_large, can_be));
             if is_large != was_large {
-                let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
-                for tlb in all.chain(self.walk_caches.values_mut()) {
-                    // What maps a part of the block, and what maps just that block.
-                    tlb.drop_where(|(page, size)| size <= 1 << 21 && page >> 21 == block);
-                }
+                gone.push(Gone::Block(block));
             }
             if is_large && !was_large {
                 self.touched.extend(block * 512..(block + 1) * 512);
@@ -374,21 +441,33 @@ impl Slow {
                 self.counts.add("promotion", u64::from(cycles));
             }
         }
+        gone.iter().for_each(|gone| self.forget(gone));
+        gone
     }
 
     /// Another program runs. The oldest identifier goes to it where it has none.
     fn switch_to(&mut self, space: u32) {
         let Organisation::Radix(table) = &self.machine.organisation else { return };
+        let most = table.address_spaces.unwrap() as usize;
+        self.space = Some(space);
+        if self.outdated.remove(&space) {
+            self.drop_all_of(space);
+        }
         if self.with_identifier.contains(&space) {
             return;
         }
         self.with_identifier.push_back(space);
-        if self.with_identifier.len() > table.address_spaces.unwrap() as usize {
-            let gone = u64::from(self.with_identifier.pop_front().unwrap());
-            let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
-            for tlb in all.chain(self.walk_caches.values_mut()) {
-                tlb.drop_where(|(page, _)| page >> 49 == gone);
-            }
+        if self.with_identifier.len() > most {
+            let gone = self.with_identifier.pop_front().unwrap();
+            self.outdated.remove(&gone);
+            self.drop_all_of(gone);
+        }
+    }
+
+    fn drop_all_of(&mut self, space: u32) {
+        let all = self.itlb.iter_mut().chain(&mut self.dtlb).chain(&mut self.stlb);
+        for tlb in all.chain(self.walk_caches.values_mut()) {
+            tlb.drop_where(|(page, _)| page >> 49 == u64::from(space));
         }
     }
 

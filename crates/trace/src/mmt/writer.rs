@@ -258,7 +258,7 @@ impl MmtWriter {
     }
 
     fn put_event(&mut self, event: &Event) -> Result<(), TraceError> {
-        if matches!(event, Event::AddressSpace(_)) {
+        if matches!(event, Event::AddressSpace(_) | Event::Core(_)) {
             return Err(self.beyond_format("several programs"));
         }
         if name_of(event).len() > MAX_NAME_BYTES {
@@ -342,7 +342,7 @@ fn most_event_bytes(event: &Event) -> usize {
 fn name_of(event: &Event) -> &str {
     match event {
         Event::Map { name, .. } | Event::Mark { name, .. } => name,
-        Event::Thread(_) | Event::Unmap { .. } | Event::AddressSpace(_) => "",
+        Event::Thread(_) | Event::Unmap { .. } | Event::AddressSpace(_) | Event::Core(_) => "",
     }
 }
 
@@ -366,7 +366,7 @@ fn put_event(stream: &mut Vec<u8>, step: usize, event: &Event) {
             put_varint(stream, *address);
             put_varint(stream, *length_bytes);
         }
-        Event::AddressSpace(_) => unreachable!("refused before"),
+        Event::AddressSpace(_) | Event::Core(_) => unreachable!("refused before"),
         Event::Mark { name, begins } => {
             stream.push(4 + u8::from(*begins));
             put_varint(stream, name.len() as u64);

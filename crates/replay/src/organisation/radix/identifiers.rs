@@ -7,22 +7,40 @@
 /// identifier a switch therefore drops all that the other left: Intel SDM 3A, 4.10.4.1, MOV to CR3.
 #[derive(Clone, Debug)]
 pub(super) struct Identifiers {
-    spaces: Vec<Option<u32>>,
+    given: Vec<Option<Given>>,
     next: usize,
+}
+
+/// To which address space an identifier was given, and whether some of its translations should be gone.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    space: u32,
+    is_outdated: bool,
 }
 
 impl Identifiers {
     pub(super) fn new(count: u32) -> Self {
-        Self { spaces: vec![None; count.max(1) as usize], next: 0 }
+        Self { given: vec![None; count.max(1) as usize], next: 0 }
     }
 
-    /// Switches to an address space; the one whose translations are dropped for that.
+    /// Switches to an address space; the one whose translations are dropped for that, which may be the same.
     pub(super) fn switch_to(&mut self, space: u32) -> Option<u32> {
-        if self.spaces.contains(&Some(space)) {
-            return None;
+        if let Some(own) = self.of(space) {
+            return std::mem::take(&mut own.is_outdated).then_some(space);
         }
-        let gone = self.spaces[self.next].replace(space);
-        self.next = (self.next + 1) % self.spaces.len();
-        gone
+        let gone = self.given[self.next].replace(Given { space, is_outdated: false });
+        self.next = (self.next + 1) % self.given.len();
+        gone.map(|gone| gone.space)
+    }
+
+    /// Translations of an address space that does not run here are no longer right: all are dropped when it does.
+    pub(super) fn outdate(&mut self, space: u32) {
+        if let Some(own) = self.of(space) {
+            own.is_outdated = true;
+        }
+    }
+
+    fn of(&mut self, space: u32) -> Option<&mut Given> {
+        self.given.iter_mut().flatten().find(|given| given.space == space)
     }
 }
