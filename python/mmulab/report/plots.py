@@ -6,6 +6,7 @@ serves light and dark. Each mark's description becomes a tooltip.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import vl_convert
 
 from mmulab.causes import BY_NAME, CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
-from mmulab.report.phone import narrowed
+from mmulab.report.phone import LEGEND_COLUMNS, PAGE_WIDTH, narrowed
 from mmulab.results import ReplayResults
 
 INK = "#1f2328"
@@ -94,8 +95,16 @@ def svg(chart: alt.TopLevelMixin) -> str:
 def svg_and_narrow(chart: alt.TopLevelMixin) -> tuple[str, str | None]:
     """A chart of a paper, and the same for a phone where it can be laid out for one."""
     styled = _styled(chart)
-    narrow = narrowed(styled)
-    return _drawn(styled), _drawn(narrow) if narrow else None
+    narrow = None
+    for columns in LEGEND_COLUMNS:
+        laid_out = narrowed(styled, columns)
+        if laid_out is None:
+            break
+        narrow = _drawn(laid_out)
+        width = re.search(r' width="([\d.]+)"', narrow)
+        if width and float(width[1]) <= PAGE_WIDTH:
+            break
+    return _drawn(styled), narrow
 
 
 def _styled(chart: alt.TopLevelMixin) -> dict[str, Any]:
