@@ -10,12 +10,15 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+import mmulab
+
+BRANCH_TO_ITSELF = 0xEAFFFFFE
 FOLDER = Path(__file__).resolve().parents[1] / "guests" / "linux"
 
 
 def load(name: str) -> ModuleType:
     """A script of the guest, with those beside it that it needs; other guests' have the same names."""
-    path, beside = sys.path[:], ("run", "measure")
+    path, beside = sys.path[:], ("run", "measure", "layouts")
     others = {module: sys.modules.pop(module, None) for module in beside}
     try:
         spec = importlib.util.spec_from_file_location(f"linux_{name}", FOLDER / f"{name}.py")
@@ -26,11 +29,13 @@ def load(name: str) -> ModuleType:
     finally:
         sys.path[:] = path
         for module_name in beside:
-            del sys.modules[module_name]
+            sys.modules.pop(module_name, None)
         sys.modules.update({name: other for name, other in others.items() if other})
 
 
 layouts = load("layouts")
+lmbench = load("lmbench")
+switch_costs = load("switch_costs")
 linux = layouts.run
 
 
@@ -59,6 +64,30 @@ def test_an_interval_is_that_of_student_and_that_of_a_ratio_has_the_errors_of_bo
     assert layouts.more([3, 4, 5], [1, 2, 3]) == "+100.0% \u00b1 277.6"
 
 
+@pytest.mark.parametrize("machine", sorted(linux.WITH_SPACES))
+def test_every_cause_of_cycles_of_a_switch_has_one_column(machine, tmp_path):
+    image = tmp_path / "image"
+    image.write_bytes(BRANCH_TO_ITSELF.to_bytes(4, "little"))
+    causes = mmulab.boot(image, machine, max_instructions=1).data["causes"]
+    told = [name for names in switch_costs.COLUMNS.values() for name in names]
+    assert sorted([*told, "idle"]) == sorted(causes)
+
+
+def test_lmbenchs_results_have_the_names_of_ours():
+    """The console as the package of Debian 12 prints to it."""
+    console = (
+        'Pipe latency: 34.3126 microseconds\r\n\r\n"size=0k ovr=7.11\r\n2 10.95\r\n24 22.14\r\n'
+        "Process fork+/bin/sh -c: 20292.0000 microseconds\r\nPipe bandwidth: 30.61 MB/sec\r\n"
+    )
+    assert lmbench.results(console) == {
+        "pipe, us": 34.3126,
+        "ctx 0 KB 2 processes, us": 10.95,
+        "ctx 0 KB 24 processes, us": 22.14,
+        "sh, us": 20292,
+        "bw_pipe, MB/s": 30.61,
+    }
+
+
 def test_a_guest_that_fails_is_told_in_one_line():
     console = "[    0.1] Run /init\r\n\r\nlat ctx: 2 to 96 processes\r\nmmulab: exit status 2\r\n"
     result = SimpleNamespace(end="the guest ended with status 2", console=console)
@@ -78,6 +107,7 @@ def test_what_is_not_built_is_told_with_the_command_that_builds_it(tmp_path, mon
         "kernel-spaces-test": "make linux-spaces-test",
         "kernel-plain-v4": "make -C guests/linux OUT=$PWD/build/linux plain",
         "initrd-v4.cpio": "make linux",
+        "initrd-lmbench.cpio": "make -C guests/linux OUT=$PWD/build/linux lmbench",
         "initrd-selftests.cpio": "make -C guests/linux OUT=$PWD/build/linux selftests",
     }.items():
         with pytest.raises(SystemExit) as ended:

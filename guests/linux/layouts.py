@@ -111,12 +111,6 @@ def link_layout(folder, image, layout):
     link(run.built(folder), image, f"{folder} {layout}")
 
 
-def folder_of(machine, kernel):
-    """The name of the folder with the kernel."""
-    folder = run.WITH_SPACES[machine]
-    return folder.replace("spaces", "plain") if kernel == measure.UNMODIFIED else folder
-
-
 def sample(machine, kernel, layout, image):
     """The results of one kernel in one layout, as rows."""
     programs = [*BENCHMARKS, SHARED_TEXT] if kernel == SHARED else BENCHMARKS
@@ -127,7 +121,7 @@ def sample(machine, kernel, layout, image):
         f"export LAT_HOPS={measure.HOPS} LAT_STACK={environment}; {marked}",
         image=image,
         spaces=None if kernel == measure.UNMODIFIED else kernel,
-        kernel_folder=folder_of(machine, kernel),
+        kernel_folder=measure.folder_of(machine, kernel),
     )
     if not result.succeeded:
         raise run.failure(f"{machine}, {kernel}, layout {layout}", result)
@@ -175,7 +169,7 @@ def measure_layout(machine, layout, samples):
         for kernel in measure.KERNELS:
             if samples.has(machine, kernel, str(layout)):
                 continue
-            folder = folder_of(machine, kernel)
+            folder = measure.folder_of(machine, kernel)
             image = Path(name) / folder
             if not image.exists():
                 link_layout(folder, image, layout)

@@ -30,16 +30,21 @@ SET = (
 RESULT = re.compile(r"^lat (.+?): (-?[\d.]+) (us|MB/s)", re.M)
 
 
+def folder_of(machine, kernel):
+    """The name of the folder with the kernel."""
+    folder = run.WITH_SPACES[machine]
+    return folder.replace("spaces", "plain") if kernel == UNMODIFIED else folder
+
+
 def measure(machine, kernel, benchmarks, repeat=1, settings=()):
     """The median of each result by its name and unit."""
     once = " && ".join(f"lat {benchmark}" for benchmark in benchmarks)
     every = " ".join(str(number) for number in range(repeat))
-    plain = kernel == UNMODIFIED
     result = run.ours(
         machine,
         f"export LAT_HOPS={HOPS}; for i in {every}; do {once} || exit 1; done",
-        spaces=None if plain else kernel,
-        kernel_folder=run.WITH_SPACES[machine].replace("spaces", "plain") if plain else None,
+        spaces=None if kernel == UNMODIFIED else kernel,
+        kernel_folder=folder_of(machine, kernel),
         settings=settings,
     )
     if not result.succeeded:

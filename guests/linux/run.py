@@ -68,6 +68,7 @@ MADE_BY = {
     "kernel-plain": "make -C guests/linux OUT=$PWD/build/linux plain",
     "kernel-smp": "make linux-smp",
     "virt.dtb": "make linux-smp",
+    "initrd-lmbench": "make -C guests/linux OUT=$PWD/build/linux lmbench",
     "initrd-selftests": "make -C guests/linux OUT=$PWD/build/linux selftests",
     "": "make linux",
 }

@@ -36,7 +36,7 @@ COLUMNS = {
     "maintenance": ("dcache-operation", "icache-operation", "tlb-operation", "drain"),
     "I-cache refill": ("icache-miss",),
     "D-cache refill": ("dcache-miss",),
-    "walks": ("itlb-walk", "dtlb-walk"),
+    "walks": ("itlb-walk", "dtlb-walk", "micro-tlb"),
     "write buffer, uncached": ("write-buffer", "write-allocate", "uncached"),
 }
 
