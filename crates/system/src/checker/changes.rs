@@ -42,13 +42,22 @@ struct Underway {
 
 mmulab_state::value!(Underway { by, reach });
 
+/// Notes maintenance beside that of other cores, together with what the core did before.
+fn note_underway(all: &mut Vec<Underway>, by: Origin, reach: u32) {
+    let before = all.iter().position(|underway| underway.by.core == by.core);
+    let before = before.map_or(0, |at| all.swap_remove(at).reach);
+    all.push(Underway { by, reach: reach | before });
+}
+
 /// How far the maintenance after a store has come.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     /// Cores that have executed a DSB since.
     ordered_on: u32,
-    /// An invalidation that no DSB separates from the store.
-    not_ordered: Option<Origin>,
+    /// The cores that an invalidation has reached which a DSB separates from the store.
+    ordered_reach: u32,
+    /// Invalidations that none does, with the cores that no other has reached.
+    not_ordered: Vec<Underway>,
     /// At most one of each core.
     underway: Vec<Underway>,
     /// Cores of which it is complete, and whether these are all.
@@ -61,6 +70,7 @@ struct Progress {
 
 mmulab_state::value!(Progress {
     ordered_on,
+    ordered_reach,
     not_ordered,
     underway,
     complete,
@@ -71,11 +81,16 @@ mmulab_state::value!(Progress {
 
 impl Progress {
     fn invalidated(&mut self, writer: usize, by: Origin, reach: u32) {
-        let ordered = self.ordered_on & (1 << writer | 1 << by.core) != 0;
-        self.not_ordered = (!ordered).then_some(by);
-        let before = self.underway.iter().position(|underway| underway.by.core == by.core);
-        let before = before.map_or(0, |at| self.underway.swap_remove(at).reach);
-        self.underway.push(Underway { by, reach: reach | before });
+        if self.ordered_on & (1 << writer | 1 << by.core) != 0 {
+            self.ordered_reach |= reach;
+        } else {
+            note_underway(&mut self.not_ordered, by, reach);
+        }
+        for invalidation in &mut self.not_ordered {
+            invalidation.reach &= !self.ordered_reach;
+        }
+        self.not_ordered.retain(|invalidation| invalidation.reach != 0);
+        note_underway(&mut self.underway, by, reach);
         self.last = Some(by);
     }
 
@@ -96,8 +111,9 @@ impl Progress {
         synchronisations: u64,
         told: impl Fn(usize) -> bool,
     ) -> Option<Unsafe> {
-        if let Some(by) = self.not_ordered {
-            return Some(Unsafe::Unordered(by));
+        let reaches = |invalidation: &&Underway| invalidation.reach >> core & 1 != 0;
+        if let Some(invalidation) = self.not_ordered.iter().find(reaches) {
+            return Some(Unsafe::Unordered(invalidation.by));
         }
         if !self.underway.is_empty() {
             let known = self.underway.iter().find(|underway| told(underway.by.core));
@@ -516,7 +532,7 @@ impl Changes {
                 .any(|&(waiting, count)| synchronisations(waiting) == Some(count));
             let over = progress.is_complete
                 && progress.underway.is_empty()
-                && progress.not_ordered.is_none()
+                && progress.not_ordered.is_empty()
                 && !waits;
             if over {
                 ended.push(change.old);
@@ -542,5 +558,38 @@ mod tests {
         assert!(progress.completed(0));
         assert_eq!(progress.complete, !0);
         assert!(!progress.completed(0));
+    }
+
+    /// Whether an access of a core is told that an invalidation was not ordered, and by which PC.
+    fn unordered_on(progress: &mut Progress, core: usize) -> Option<u32> {
+        match progress.judge(core, 0, |_| false) {
+            Some(Unsafe::Unordered(by)) => Some(by.pc),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn an_ordered_invalidation_makes_good_what_it_reaches_and_nothing_else() {
+        let mut progress = Progress::default();
+        // Core 0 stores; core 1 invalidates for itself, with no DSB on either.
+        progress.invalidated(0, Origin { pc: 4, core: 1 }, 1 << 1);
+        assert_eq!(unordered_on(&mut progress, 1), Some(4));
+        assert_eq!(unordered_on(&mut progress, 2), None, "it was not reached");
+        // Core 2 does it in the right order, for itself.
+        progress.completed(2);
+        progress.invalidated(0, Origin { pc: 8, core: 2 }, 1 << 2);
+        assert_eq!(unordered_on(&mut progress, 1), Some(4), "core 1 has had no other");
+        // And for all.
+        progress.invalidated(0, Origin { pc: 12, core: 2 }, !0);
+        assert_eq!(unordered_on(&mut progress, 1), None);
+    }
+
+    #[test]
+    fn one_that_is_not_ordered_takes_nothing_back() {
+        let mut progress = Progress::default();
+        progress.completed(2);
+        progress.invalidated(0, Origin { pc: 8, core: 2 }, !0);
+        progress.invalidated(0, Origin { pc: 4, core: 1 }, !0);
+        assert_eq!([0, 1, 2].map(|core| unordered_on(&mut progress, core)), [None; 3]);
     }
 }
