@@ -53,7 +53,7 @@ impl Guest {
     /// One or a few instructions of some kind.
     fn step(&mut self) {
         let (rd, rn, rm, base) = (self.below(7), self.below(7), self.below(7), self.base());
-        match self.below(24) {
+        match self.below(30) {
             0..=5 => {
                 let (operation, shift, flags) = (self.below(8), self.below(32), self.below(2));
                 let condition = if self.below(2) == 0 { ALWAYS } else { self.below(14) << 28 };
@@ -92,7 +92,61 @@ impl Guest {
                 let (n, m, opcode_2) = operations[self.below(operations.len() as u32) as usize];
                 self.put(&[0xe080_7007 | base << 16, support::mcr(0, 7, n, m, opcode_2)]);
             }
-            16 => self.put(&[0xef00_0000]),              // SVC
+            16 => self.put(&[0xef00_0000]), // SVC
+            24 => {
+                // MOV rd, r13 or r14; ADD r13, r13, rn: registers that modes have of their own.
+                let own = 13 + self.below(2);
+                self.put(&[0xe1a0_0000 | rd << 12 | own, 0xe08d_d000 | rn]);
+            }
+            25 => {
+                // D0 from two registers, added, and back, FPSCR; the XScale's accumulator.
+                let more = [
+                    &[0xec41_0b10, 0xee30_0b01, 0xeeb0_1b40][..],
+                    &[0xec53_2b10, 0xeef1_4a10],
+                    &[0xeee1_5a10, 0xee00_6a90],
+                    &[0xec41_0000, 0xee20_1012],
+                    &[0xec51_0000],
+                ];
+                let chosen = self.below(more.len() as u32) as usize;
+                self.put(more[chosen]);
+            }
+            26..=27 => {
+                // A register of the performance monitor, of the timers or of the TLB's memory.
+                let registers = [
+                    (0, 9, 12, 0),
+                    (0, 9, 12, 1),
+                    (0, 9, 12, 3),
+                    (0, 9, 12, 5),
+                    (0, 9, 13, 0),
+                    (0, 9, 13, 1),
+                    (0, 9, 13, 2),
+                    (0, 9, 14, 0),
+                    (0, 9, 14, 1),
+                    (0, 14, 0, 0),
+                    (0, 14, 1, 0),
+                    (3, 15, 4, 2),
+                    (3, 15, 0, 0),
+                    (3, 15, 0, 1),
+                ];
+                let (opcode_1, n, m, opcode_2) = registers[self.below(14) as usize];
+                let written = support::mcr(opcode_1, rn, n, m, opcode_2);
+                let read = support::mrc(opcode_1, rd, n, m, opcode_2);
+                let access = if self.below(2) == 0 { written } else { read };
+                self.put(&[access]);
+            }
+            28 => {
+                // Lockdown, or the read buffer: of a small number, or of an address.
+                self.offset();
+                let operand = if self.below(2) == 0 {
+                    0xe200_7003 | rn << 16
+                } else {
+                    0xe080_7007 | base << 16
+                };
+                let (n, m) =
+                    [(9, 0), (9, 1), (9, 2), (10, 0), (10, 4), (10, 8)][self.below(6) as usize];
+                let opcode_2 = self.below(2);
+                self.put(&[operand, support::mcr(0, 7, n, m, opcode_2)]);
+            }
             17 => self.put(&[0xe3a0_7606, 0xe597_0000]), // a load from 6 MB, where nothing is mapped
             18 => {
                 // MSR cpsr_c: another mode, interrupts masked.
@@ -111,13 +165,15 @@ impl Guest {
             }
             21 => self.put(&[0xe3a0_0003, 0xe1a0_1008, 0xef12_3456]), // prints a character
             22 => {
-                let more = [
-                    &[0xe198_0f9f, 0xe188_1f92][..], // LDREX r0, [r8]; STREX r1, r2, [r8]
-                    &[0xf5d8_f040],                  // PLD [r8, #64]
-                    &[0xe320_f004, 0xe320_f002],     // SEV; WFE
-                    &[0xe320_f004],                  // SEV
-                    &[0xe200_7003, 0xee0d_7f30],     // address space R0 & 3
-                    &[0xee20_1012],                  // MIA acc0, r2, r1 (XScale)
+                let more: [&[u32]; 7] = [
+                    // LDREX r0, [r8] and additions; STREX r1, r2, [r8].
+                    &[0xe198_0f9f, 0xe083_3004, 0xe083_3004, 0xe083_3004, 0xe083_3004, 0xe083_3004],
+                    &[0xe188_1f92],
+                    &[0xf5d8_f040],              // PLD [r8, #64]
+                    &[0xe320_f004, 0xe320_f002], // SEV; WFE
+                    &[0xe320_f004],              // SEV
+                    &[0xe200_7003, 0xee0d_7f30], // address space R0 & 3
+                    &[0xee20_1012],              // MIA acc0, r2, r1 (XScale)
                 ];
                 let chosen = self.below(more.len() as u32) as usize;
                 self.put(more[chosen]);
@@ -133,6 +189,9 @@ impl Guest {
     fn new(seed: u64, has_thumb: bool) -> Guest {
         let mut guest = Guest { random: Random::new(seed), has_thumb, words: Vec::new() };
         // The bases of data, and the instrumentation device, in the registers that FIQ mode has of its own, too.
+        // Coprocessors and VFP are on; MVN r7, #0; MOV r7, #1 << 30; VMSR fpexc, r7.
+        guest.put(&[0xe3e0_7000, support::mcr(0, 7, 1, 0, 2), support::mcr(0, 7, 15, 1, 0)]);
+        guest.put(&[0xe3a0_7101, 0xeee8_7a10]);
         let bases = [0xe3a0_8602, 0xe3a0_9603, 0xe3a0_a604, 0xe3a0_b605];
         let device = [0xe3a0_c201, 0xe38c_c601, 0xe38c_caff];
         for mode in [0x11, 0x13] {
@@ -176,6 +235,7 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
         put_word(&mut system, 4 * vector, word);
     }
     let v7 = machine.coherence.is_some();
+    let xscale = machine.name == "ixp425";
     let cached = if v7 { 0x1_1c0e } else { 0xc1e };
     let uncached = if v7 { 0x1c02 } else { 0xc12 };
     for (megabyte, physical, kind) in [
@@ -183,7 +243,18 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
         (2, base + 0x20_0000, cached),
         (3, base + 0x30_0000, cached),
         (4, base + 0x20_0000, cached),
-        (5, base + 0x30_0000, uncached),
+        // In the mini data cache of the SA-1100 and the XScale, and uncached or written through elsewhere.
+        (
+            5,
+            base + 0x30_0000,
+            if v7 {
+                uncached
+            } else if xscale {
+                0x1c1a
+            } else {
+                0xc1a
+            },
+        ),
         (0x101, 0x1010_0000, uncached),
     ] {
         put_word(&mut system, TABLE + 4 * megabyte, physical | kind);
@@ -201,7 +272,8 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
         let registers = &mut cpu.memory.mmu.registers;
         (registers.ttbr, registers.dacr) =
             ((base + TABLE) | if v7 { 0x4a } else { 0 }, 0x5555_5555);
-        registers.sctlr |= 0x1005;
+        // The XScale's branch target buffer, too.
+        registers.sctlr |= 0x1805;
         cpu.memory.renew_pages();
     }
     if checked {
