@@ -108,6 +108,9 @@ class Model:
     def fault_cycles(self, pages: str, count: int, samples: int) -> list[float]:
         return self._noisy(1000.0 if pages == "4K" else 100_000.0, samples)
 
+    def shootdown_cycles(self, samples: int) -> tuple[list[float], list[float]]:
+        return self._noisy(5000.0, samples), self._noisy(2000.0, samples)
+
     def _noisy(self, cycles: float, samples: int) -> list[float]:
         # Most samples are right to 2 %; every tenth is slower by up to three times.
         return [
@@ -163,6 +166,29 @@ def test_what_a_model_has_is_found(l1, l2, dtlb, stlb_sets, shared, seed):
     assert found["itlb.entries"].value == pytest.approx(64, rel=0.25)
 
 
+def test_measured_shootdowns_stand_in_the_file_and_guesses_where_there_are_none(
+    monkeypatch, tmp_path
+):
+    def multicore() -> dict[str, object]:
+        calibration_of(model, monkeypatch).write(tmp_path)
+        text = (tmp_path / "machine.toml").read_text(encoding="utf-8")
+        return tomllib.loads(text)["multicore"]
+
+    tlbs = [Level(16, 4, 7.0), Level(128, 8, 40.0)]
+    caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
+    model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
+    measured = multicore()
+    assert measured["first_shared_level"] == 2
+    assert measured["shootdown_cycles"] == pytest.approx(5000, rel=0.1)
+    assert measured["shootdown_interrupt_cycles"] == pytest.approx(2000, rel=0.1)
+
+    def refused(_):
+        raise mmulab.MmulabError("there is one processor")
+
+    model.shootdown_cycles = refused
+    assert multicore()["shootdown_cycles"] == 4000
+
+
 def test_no_levels_no_machine(monkeypatch):
     flat = Model([], {"4K": [], "2M": []}, False, random.Random(1))
     with pytest.raises(mmulab.MmulabError, match="no levels of cache"):
@@ -174,10 +200,11 @@ def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch, tmp_path)
     tlbs = [Level(16, 4, 7.0), Level(128, 8, 40.0)]
     model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
 
-    def refused(part, samples):
+    def refused(*_):
         raise mmulab.MmulabError("no jumps here")
 
     model.jump_cycles = refused
+    model.shootdown_cycles = refused
     calibration = calibration_of(model, monkeypatch)
     found = calibration.findings
     assert "jumps_of_pages was not measured: no jumps here" in found.notes

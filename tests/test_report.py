@@ -15,6 +15,7 @@ from conftest import mmulab as command
 
 import mmulab
 from mmulab import papers
+from mmulab.causes import CAUSES
 from mmulab.errors import InputError
 from mmulab.provenance import inputs_provenance
 from mmulab.report import plots, write_report, write_reproduction
@@ -110,6 +111,24 @@ def test_labels_have_room_whichever_fonts_this_computer_has():
 def test_a_machine_without_translation_alone_makes_a_page(trace, tmp_path):
     (tmp_path / "replay.json").write_text(json.dumps(mmulab.replay(trace, "base").to_dicts()))
     assert "None of these machines translates" in write_report(tmp_path).read_text()
+
+
+def test_every_cause_of_cycles_has_a_colour():
+    assert set(plots.CAUSE_COLOURS) == {cause.name for cause in CAUSES}
+
+
+def test_a_machine_with_what_the_study_did_not_have_makes_a_page(trace, tmp_path):
+    guest = mmulab.Machine.load("x86-64").with_changes(
+        {
+            "organisation.host.pages": "4K",
+            "organisation.walkers": 2,
+            "organisation.walk_window_instructions": 100,
+        }
+    )
+    results = mmulab.replay([trace] * 2, guest, time_slice_instructions=10_000, cores=2)
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    page = write_report(tmp_path).read_text()
+    assert "host-walk" in page and "overlapped-walk" in page
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "[1]", '[{"machine": "x"}]', "null", "3"])

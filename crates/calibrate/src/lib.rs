@@ -1,4 +1,4 @@
-//! Measures the caches, TLBs, page-table walks and page faults of the computer that it runs on.
+//! Measures the caches, TLBs, page-table walks, page faults and shootdowns of the computer that it runs on.
 //!
 //! It only measures: each call answers with samples in cycles. What they say about the computer is
 //! found in `python/mmulab/calibrate`.
@@ -8,6 +8,7 @@ mod jumps;
 mod mapping;
 mod reported;
 mod ring;
+mod shootdowns;
 mod timing;
 mod walks;
 
@@ -19,6 +20,7 @@ use walks::Windows;
 pub use mapping::Pages;
 pub use reported::{ReportedTlb, reported_tlbs};
 pub use ring::Pattern;
+pub use shootdowns::ShootdownCycles;
 
 /// Why something can't be measured here.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,12 @@ pub enum Error {
     /// No way is known to write jumps for this instruction set.
     #[error("instruction fetches are measured on x86-64 only")]
     Architecture,
+    /// There is no other core.
+    #[error("a shootdown needs two processors, and there is one")]
+    OneProcessor,
+    /// Others take the processors.
+    #[error("other programs take the second processor; measure on a quiet computer")]
+    Busy,
 }
 
 /// The memory that measurements use. It grows to the largest one asked for and is kept between calls.
@@ -132,6 +140,14 @@ impl Computer {
         samples: usize,
     ) -> Result<Vec<f64>, Error> {
         faults::fault_cycles(pages, count, samples)
+    }
+
+    /// Cycles that unmapping a page costs more, here and on another core, where that runs the same program.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] without enough memory, [`Error::OneProcessor`], [`Error::Busy`].
+    pub fn shootdown_cycles(&self, samples: usize) -> Result<ShootdownCycles, Error> {
+        shootdowns::shootdown_cycles(samples)
     }
 
     fn grow(&mut self, pages: Pages, bytes: usize) -> Result<(), Error> {

@@ -45,6 +45,13 @@ impl Computer {
     fn fault_cycles(&self, pages: &str, count: usize, samples: usize) -> PyResult<Vec<f64>> {
         self.0.fault_cycles(pages_of(pages), count, samples).map_err(Error::into_python)
     }
+
+    /// What the thread that unmaps waits, and what the other one loses.
+    fn shootdown_cycles(&self, samples: usize) -> PyResult<(Vec<f64>, Vec<f64>)> {
+        let measured = self.0.shootdown_cycles(samples);
+        let cycles = measured.map_err(Error::into_python)?;
+        Ok((cycles.wait, cycles.interrupt))
+    }
 }
 
 fn pages_of(name: &str) -> Pages {

@@ -26,6 +26,7 @@ pub mod program;
 mod program_costs;
 mod remap;
 mod replay;
+mod subject;
 pub mod sweep;
 mod watched;
 

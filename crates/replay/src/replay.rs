@@ -10,7 +10,6 @@ use rayon::prelude::*;
 use crate::attribution::{Numbered, Regions};
 use crate::caches::{Filtered, Hierarchy, SplitDirectMapped};
 use crate::cause::Cause;
-use crate::costs::{are_same_to_first_level, at_costs_of, do_the_same};
 use crate::counting::Counting;
 use crate::engine::{Counts, Engine, EngineResult, RunSlice};
 use crate::frames::Frames;
@@ -23,6 +22,7 @@ use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{BatchSlice, Program, StaticBlock};
 use crate::program_costs::{ProgramCosts, check_tells_address_spaces_apart};
 use crate::remap::{DoesNotFit, SharedRemapping};
+use crate::subject::{Subject, add_to_subjects};
 use crate::watched::watched;
 
 /// How to replay.
@@ -152,70 +152,6 @@ pub(crate) fn replay_in_total(
         .collect();
     let outcomes = replay_subjects(source, &subjects, options)?;
     Ok(places.into_iter().map(|(subject, at)| outcomes[subject][at].clone().in_total()).collect())
-}
-
-/// Gives `machine` to the first of the subjects from `first` on that can cover it, or to a new one; the subject and the
-/// machine's place among its outcomes.
-fn add_to_subjects(
-    subjects: &mut Vec<Subject>,
-    first: usize,
-    machine: &ReplayMachine,
-    cores: usize,
-) -> (usize, usize) {
-    let found =
-        (first..subjects.len()).find_map(|at| Some((at, subjects[at].cover(machine, cores)?)));
-    found.unwrap_or_else(|| {
-        subjects.push(Subject::new(machine.clone()));
-        (subjects.len() - 1, 0)
-    })
-}
-
-/// A machine to be driven, and others that are found out beside it.
-pub(crate) struct Subject {
-    machine: ReplayMachine,
-    /// Those whose first levels do the same, so that its engine drives their lower caches.
-    followers: Vec<ReplayMachine>,
-    /// Those that have outcomes after the first machine: 0 or a follower's place plus one, which does the same at the
-    /// costs of that follower, and the machine.
-    others: Vec<(usize, ReplayMachine)>,
-}
-
-impl Subject {
-    pub(crate) fn new(machine: ReplayMachine) -> Self {
-        Self { machine, followers: Vec::new(), others: Vec::new() }
-    }
-
-    /// Takes `machine` too, if it can be found out beside the own one, both with so many `cores`; its place among the
-    /// outcomes.
-    fn cover(&mut self, machine: &ReplayMachine, cores: usize) -> Option<usize> {
-        let mut driven = std::iter::once(&self.machine).chain(&self.followers);
-        let does_the_same = match driven.position(|driven| do_the_same(driven, machine)) {
-            Some(place) => place,
-            None if cores == 1 && are_same_to_first_level(&self.machine, machine) => {
-                self.followers.push(machine.clone());
-                self.followers.len()
-            }
-            None => return None,
-        };
-        self.others.push((does_the_same, machine.clone()));
-        Some(self.others.len())
-    }
-
-    /// The outcome of the machine, then those of the others, given the results of the machine and of its followers.
-    fn outcomes<P: Numbered>(
-        &self,
-        mut results: Vec<EngineResult<P>>,
-        regions: &Regions,
-        locate: impl Fn(&P) -> Option<PageInProgram>,
-    ) -> Vec<Outcome> {
-        let outcome = |(place, other): &(usize, ReplayMachine)| {
-            let result = at_costs_of(&results[*place], other);
-            Outcome::new(other, result, &Regions::default(), |_| None)
-        };
-        let others: Vec<Outcome> = self.others.iter().map(outcome).collect();
-        let own = Outcome::new(&self.machine, results.swap_remove(0), regions, locate);
-        std::iter::once(own).chain(others).collect()
-    }
 }
 
 /// Drives all subjects; the outcomes of each.

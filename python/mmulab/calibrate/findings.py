@@ -41,6 +41,8 @@ class Findings:
     values: dict[str, Value]
     faults_cycles: dict[str, Point]
     """The first touch of a page, by page size."""
+    shootdown_cycles: dict[str, Point]
+    """What unmapping costs where another core runs the program: by the value of `multicore`."""
     notes: list[str]
 
 
@@ -58,7 +60,15 @@ def find(measured: Measurements, reported: Reported) -> Findings:
         for size, name in (("4K", "faults_4k"), ("2M", "faults_2m"))
         if name in measured.series
     }
-    return Findings(finder.values, faults, finder.notes)
+    shootdowns = {
+        key: measured.series[name][0]
+        for key, name in (
+            ("shootdown_cycles", "shootdowns"),
+            ("shootdown_interrupt_cycles", "shootdown_interrupts"),
+        )
+        if name in measured.series
+    }
+    return Findings(finder.values, faults, shootdowns, finder.notes)
 
 
 class _Finder:

@@ -76,6 +76,7 @@ def machine_file(measured: Measurements, reported: Reported, findings: Findings)
     found = {
         **findings.values,
         **_page_faults(findings),
+        **_shootdowns(findings),
         "multicore.first_shared_level": shared,
     }
     return "\n".join(
@@ -101,6 +102,16 @@ def _page_faults(findings: Findings) -> dict[str, Value]:
         for kind, size in (("small", "4K"), ("large", "2M"))
         if (point := findings.faults_cycles.get(size))
     }
+
+
+def _shootdowns(findings: Findings) -> dict[str, Value]:
+    found = {}
+    for key, point in findings.shootdown_cycles.items():
+        cycles = round(point.cycles)
+        quartiles = {round(point.low), round(point.high)} - {cycles}
+        source = "measured: munmap while another core runs the program"
+        found[f"multicore.{key}"] = Value(cycles, source, tuple(sorted(quartiles)))
+    return found
 
 
 def _head(measured: Measurements, reported: Reported, findings: Findings) -> Iterator[str]:

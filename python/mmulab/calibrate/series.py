@@ -61,6 +61,8 @@ SERIES = {
     "walks": "latency of a load at random 4 KB pages of one 2 MB file (x: pages)",
     "faults_4k": "first store to a 4 KB page (x: pages in a row)",
     "faults_2m": "first store to a 2 MB page (x: pages in a row)",
+    "shootdowns": "unmapping a 4 KB page while another core runs the program, more than alone (x: 1)",
+    "shootdown_interrupts": "what the other core loses by it (x: 1)",
 }
 
 
@@ -141,6 +143,8 @@ def _plan(largest_cache_bytes: int, budget: int) -> dict[str, list[int]]:
         "tlb_both": steps(8, 512),
         "faults_4k": [4096],
         "faults_2m": [32],
+        "shootdowns": [1],
+        "shootdown_interrupts": [1],
     }
 
 
@@ -174,8 +178,11 @@ def _samples(computer: _engine.Computer, name: str, x: int, samples: int) -> lis
             return computer.walk_cycles(x, samples)
         case "faults_4k":
             return computer.fault_cycles("4K", x, samples)
-        case _:
+        case "faults_2m":
             return computer.fault_cycles("2M", x, samples)
+        case _:
+            wait, interrupt = computer.shootdown_cycles(samples)
+            return wait if name == "shootdowns" else interrupt
 
 
 def _point(x: int, samples: list[float]) -> Point:

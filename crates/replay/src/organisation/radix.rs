@@ -5,6 +5,7 @@
 //! everything else. This organisation keeps the program's 64-bit addresses.
 
 mod cores;
+mod counts;
 mod identifiers;
 mod overlap;
 mod tlb_level;
@@ -17,12 +18,10 @@ use mmulab_machine as machine;
 use mmulab_machine::{Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, LineCrossing};
 
-use super::TlbCounters;
 use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
 use crate::attribution::{Attribution, Numbered, Sought};
-use crate::caches::{Caches, Counted, Hierarchy, Location, Side};
+use crate::caches::{Caches, Hierarchy, Location, Side};
 use crate::cause::{Cause, Role, Tier};
-use crate::engine::{Counts, EngineResult};
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 use cores::{Core, FirstLevel, OtherCores};
@@ -595,54 +594,4 @@ struct WalkSteps {
     host: u64,
     /// How often the latter was walked.
     host_walks: u64,
-}
-
-impl Counts<Page> for RadixEngine {
-    fn counters(&self) -> EngineResult<Page> {
-        let references = [self.instructions, self.data_references];
-        let others = || self.other_cores.iter().flat_map(OtherCores::iter);
-        let all = || std::iter::once(&self.core).chain(others());
-        let counters = |name: &str, hits, misses| TlbCounters {
-            name: name.to_owned(),
-            hits,
-            misses,
-            nested_hits: 0,
-            nested_misses: 0,
-        };
-        let first = |(name, side): (_, Side)| {
-            let misses = all().map(|core| core.sides[side as usize].tlb.misses).sum();
-            counters(name, references[side as usize].wrapping_sub(misses), misses)
-        };
-        let mut tlbs: Vec<TlbCounters> =
-            [("itlb", Side::Instruction), ("dtlb", Side::Data)].map(first).into();
-        if !self.core.second.arrays.is_empty() {
-            let hits = all().map(|core| core.second.hits).sum();
-            let misses = all().map(|core| core.second.misses).sum();
-            tlbs.push(counters("stlb", hits, misses));
-        }
-        let [fetches, data] = references;
-        let others = others().map(|core| &core.caches);
-        let caches = self.core.caches.counters_with(others, [fetches, data + self.walk_loads]);
-        EngineResult {
-            instructions: self.instructions,
-            ledger: self.ledger.clone(),
-            tlbs,
-            caches,
-            chains: None,
-            tlb_walks: Some(self.walks),
-            walk_steps: self.walk_steps,
-            host_walk_steps: self.host_walk_steps,
-            attribution: Attribution::default(),
-        }
-    }
-
-    fn follower_counters(&self, own: &EngineResult<Page>) -> Vec<EngineResult<Page>> {
-        let counted = Counted { ledger: own.ledger.clone(), caches: own.caches.clone() };
-        let result = |Counted { ledger, caches }| EngineResult { ledger, caches, ..own.clone() };
-        self.core.caches.followers_counted(counted).into_iter().map(result).collect()
-    }
-
-    fn attribution(&mut self) -> &mut Attribution<Page> {
-        &mut self.attribution
-    }
 }
