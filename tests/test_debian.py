@@ -7,6 +7,8 @@ import importlib.util
 import pytest
 from conftest import ROOT
 
+import mmulab
+
 _spec = importlib.util.spec_from_file_location(
     "debian", ROOT / "guests" / "linux" / "debian" / "run.py"
 )
@@ -24,6 +26,19 @@ def test_the_console_is_that_of_qemu() -> None:
     differences, lines = debian.compare("uname -a && cat /proc/cpuinfo")
     assert differences == []
     assert lines > 150
+
+
+class AtThePrompt(mmulab.Transcript):
+    """Types when the guest asks: what comes before it listens is lost."""
+
+    def read(self, wait_seconds):
+        return super().read(wait_seconds) if b"# " in self.data else b""
+
+
+@fetched
+def test_without_a_command_busybox_alone_gives_a_shell() -> None:
+    result = debian.ours("", settings={"cores": 1}, console=AtThePrompt(b"exit 3\n"))
+    assert result.exit == 3, result.console[-500:]
 
 
 @fetched
