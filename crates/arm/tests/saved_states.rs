@@ -20,6 +20,9 @@ const CODE: u32 = 0x1_0000;
 /// Two descriptors for the section at 4 MB, which the guest exchanges.
 const DESCRIPTORS: u32 = 0x3000;
 
+/// The table of the pages at 44 MB.
+const PAGES: u32 = 0x3400;
+
 const ALWAYS: u32 = 0xe000_0000;
 
 /// A guest that executes random instructions in a circle.
@@ -147,6 +150,14 @@ impl Guest {
                 let opcode_2 = self.below(2);
                 self.put(&[operand, support::mcr(0, 7, n, m, opcode_2)]);
             }
+            29 => {
+                // Words of twelve sections, more than a micro TLB has entries: MOV r7, #32 MB; LDR, ADD of 1 MB.
+                self.put(&[0xe3a0_7402]);
+                self.put(&[0xe597_0000 | rd << 12, 0xe287_7601].repeat(12));
+                // And of six pages: MOV r7, #44 MB; LDR, ADD of 4 KB.
+                self.put(&[0xe3a0_750b]);
+                self.put(&[0xe597_0000 | rd << 12, 0xe287_7a01].repeat(6));
+            }
             17 => self.put(&[0xe3a0_7606, 0xe597_0000]), // a load from 6 MB, where nothing is mapped
             18 => {
                 // MSR cpsr_c: another mode, interrupts masked.
@@ -258,6 +269,14 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
         (0x101, 0x1010_0000, uncached),
     ] {
         put_word(&mut system, TABLE + 4 * megabyte, physical | kind);
+    }
+    for megabyte in 32..44 {
+        put_word(&mut system, TABLE + 4 * megabyte, (base + 0x20_0000) | cached);
+    }
+    put_word(&mut system, TABLE + 4 * 44, (base + PAGES) | if v7 { 0x1 } else { 0x11 });
+    for page in 0..256 {
+        let kind = if v7 { 0x47e } else { 0xffe };
+        put_word(&mut system, PAGES + 4 * page, (base + 0x20_0000 + 4096 * page) | kind);
     }
     put_word(&mut system, DESCRIPTORS, (base + 0x20_0000) | cached);
     put_word(&mut system, DESCRIPTORS + 4, (base + 0x30_0000) | cached);
