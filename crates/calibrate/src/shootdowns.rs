@@ -33,9 +33,6 @@ struct Counted {
 
 /// Measures with one other thread of this process, which runs on another core.
 pub(crate) fn shootdown_cycles(samples: usize) -> Result<ShootdownCycles, Error> {
-    if thread::available_parallelism().map_or(1, |cores| cores.get()) < 2 {
-        return Err(Error::OneProcessor);
-    }
     let mut cycles = ShootdownCycles { wait: Vec::new(), interrupt: Vec::new() };
     for _ in 0..samples {
         let before = cycle_ns();
@@ -66,25 +63,47 @@ fn unmap() -> Result<Duration, Error> {
 
 /// Runs `work` while another thread counts all the time.
 fn beside_a_counter<T>(work: impl Fn() -> T) -> Result<(T, Counted), Error> {
+    // SAFETY: asks for a number.
+    let own = unsafe { libc::sched_getcpu() };
     for _ in 0..TRIES {
         let has_begun = AtomicBool::new(false);
         let ends = AtomicBool::new(false);
         let done = thread::scope(|scope| {
-            let counter = scope.spawn(|| count(&has_begun, &ends));
+            let counter = scope.spawn(|| {
+                let is_elsewhere = leave_processor(own);
+                let counted = count(&has_begun, &ends);
+                is_elsewhere.then_some(counted)
+            });
             while !has_begun.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
             let result = work();
             ends.store(true, Ordering::Relaxed);
-            counter.join().ok().map(|counted| (result, counted))
+            (result, counter.join().ok().flatten())
         });
-        if let Some((result, counted)) = done
-            && counted.share >= LEAST_SHARE
-        {
-            return Ok((result, counted));
+        match done {
+            (_, None) => return Err(Error::OneProcessor),
+            (result, Some(counted)) if counted.share >= LEAST_SHARE => {
+                return Ok((result, counted));
+            }
+            _ => {}
         }
     }
     Err(Error::Busy)
+}
+
+/// Lets this thread run on all processors but one, whatever the rest of the process is confined to; whether there are any.
+fn leave_processor(number: i32) -> bool {
+    // SAFETY: a set of processors is an array of bits, and empty if they are zero.
+    let mut others: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for other in 0..libc::CPU_SETSIZE {
+        if other != number {
+            // SAFETY: the number is below the size of the set.
+            unsafe { libc::CPU_SET(other as usize, &mut others) };
+        }
+    }
+    // SAFETY: the set is ours, and of the size that is told. The kernel leaves out the processors that there are not.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &others) == 0 }
 }
 
 fn count(has_begun: &AtomicBool, ends: &AtomicBool) -> Counted {
