@@ -1,6 +1,7 @@
 """Calibration: what is found in curves, against computers whose sizes and latencies are known."""
 
 import json
+import os
 import random
 import tomllib
 from collections import Counter
@@ -187,6 +188,20 @@ def test_measured_shootdowns_stand_in_the_file_and_guesses_where_there_are_none(
 
     model.shootdown_cycles = refused
     assert multicore()["shootdown_cycles"] == 4000
+
+
+def test_a_shootdown_is_measured_although_calibration_stays_on_one_processor():
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("a shootdown needs two processors")
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        wait, interrupt = _engine.Computer().shootdown_cycles(1)
+        assert len(wait) == len(interrupt) == 1
+    except mmulab.MmulabError as error:
+        assert "other programs take the second processor" in str(error)
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def test_no_levels_no_machine(monkeypatch):

@@ -281,7 +281,9 @@ def boot(
         "append": append,
         "max_instructions": max_instructions,
     }
-    header = {**provenance, "engine": file_provenance(_engine.__file__), "check": check}
+    header: dict[str, Any] = {}
+    if save is not None or restore is not None:
+        header = {**provenance, "engine": file_provenance(_engine.__file__), "check": check}
     restored: dict[str, Any] | None = None
     if restore is not None:
         saved = json.loads(_engine.saved_state_header(os.fspath(restore)))

@@ -66,20 +66,20 @@ pub struct InstructionSide<C: Core> {
 /// Set in the index of a half-word, to tell it from that of a word.
 const NARROW_INDEX: u32 = 1 << 31;
 
-/// Decoded instructions refer to this program, and depend on words only: what is saved is which there are.
-impl<C: Core> State for InstructionSide<C> {
-    fn save(&self, to: &mut Saver<'_>) {
+/// What is saved and restored in place, in this order. Every field is named, so that none is forgotten.
+macro_rules! parts {
+    ($side:expr) => {{
         let Self {
             cache,
             decoder: _,
             line_tags,
             line_physical,
             lines,
-            decoded,
+            decoded: _,
             pool_words,
             pool_users,
             pool_indices,
-            narrow,
+            narrow: _,
             narrow_ready,
             hints,
             pages,
@@ -88,8 +88,8 @@ impl<C: Core> State for InstructionSide<C> {
             page_type,
             late,
             scratch: _,
-        } = self;
-        let parts: [&dyn State; 14] = [
+        } = $side;
+        [
             cache,
             line_tags,
             line_physical,
@@ -104,30 +104,22 @@ impl<C: Core> State for InstructionSide<C> {
             page_physical,
             page_type,
             late,
-        ];
+        ]
+    }};
+}
+
+/// Decoded instructions refer to this program, and depend on words only: what is saved is which there are.
+impl<C: Core> State for InstructionSide<C> {
+    fn save(&self, to: &mut Saver<'_>) {
+        let parts: [&dyn State; 14] = parts!(self);
         parts.iter().for_each(|part| part.save(to));
-        for op in decoded.iter().chain(narrow) {
+        for op in self.decoded.iter().chain(&self.narrow) {
             C::Decoder::is_decoded(op).save(to);
         }
     }
 
     fn restore(&mut self, from: &mut Restorer<'_>) -> Result<(), Damaged> {
-        let parts: [&mut dyn State; 14] = [
-            &mut self.cache,
-            &mut self.line_tags,
-            &mut self.line_physical,
-            &mut self.lines,
-            &mut self.pool_words,
-            &mut self.pool_users,
-            &mut self.pool_indices,
-            &mut self.narrow_ready,
-            &mut self.hints,
-            &mut self.pages,
-            &mut self.page,
-            &mut self.page_physical,
-            &mut self.page_type,
-            &mut self.late,
-        ];
+        let parts: [&mut dyn State; 14] = parts!(self);
         parts.into_iter().try_for_each(|part| part.restore(from))?;
         for index in 0..self.decoded.len() as u32 {
             self.decoded[index as usize] = C::Decoder::undecoded(index);
