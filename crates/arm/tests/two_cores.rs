@@ -139,3 +139,36 @@ fn turns_decide_the_time_and_a_run_is_always_the_same() {
         assert!(late <= 4 * turns.parse::<u64>().unwrap_or(0), "{turns}: {times:?}");
     }
 }
+
+/// A core that waits for an interrupt executes nothing, however long another runs.
+#[test]
+fn a_core_that_waits_executes_nothing() {
+    const LOOPS: u32 = 10_000;
+    let mut code = Code::new();
+    code.set(9, LAB).load(0, 9, CORE_NUMBER);
+    code.word(0xe350_0000); // CMP R0, #0
+    let to_waiter = code.words.len();
+    code.word(0);
+    code.set(1, LOOPS);
+    let counting = code.here();
+    code.word(0xe251_1001); // SUBS R1, R1, #1
+    branch(&mut code, NOT_EQUAL, counting);
+    code.exit_with(1);
+    let waiter = code.here();
+    code.system(0, 7, 0, 4); // Wait for interrupt: ARM DDI 0198, 2.3.7.
+    branch(&mut code, 14, waiter);
+    let from = START + 4 * to_waiter as u32;
+    code.words[to_waiter] = NOT_EQUAL << 28 | 0x0a00_0000 | (waiter - from - 8) >> 2 & 0xff_ffff;
+    for turns in TURNS {
+        let changes = [("cores", "2"), ("interleave_cycles", turns)];
+        let Ok(mut system) = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &changes))
+        else {
+            panic!("two cores are a machine");
+        };
+        system.load(&code.image());
+        assert_eq!(system.run(&mut Transcript::default(), 1_000_000), Stop::Exit(0));
+        let executed = system.instructions();
+        let beside_the_loop = executed - u64::from(2 * LOOPS);
+        assert!(beside_the_loop < 30, "{turns}: {beside_the_loop} instructions beside the loop");
+    }
+}

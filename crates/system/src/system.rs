@@ -351,6 +351,7 @@ impl<C: Core> System<C> {
         match self.service(host, core) {
             Some(stop) => return Err(stop),
             None if left == 0 => return Err(Stop::Limit),
+            None if core.requests().is_waiting() => return Ok(0),
             None => {}
         }
         let deadline = self.deadline(core);
