@@ -2,7 +2,7 @@
 
 use mmulab_hardware::{Cause as _, Ledger};
 use mmulab_machine::{
-    Cache, HostPages, Organisation, PageSize, Pages, Replacement, ReplayMachine, Tlb, Ways,
+    Cache, HostPages, Organisation, PageSize, Pages, Radix, Replacement, ReplayMachine, Tlb, Ways,
     WritePolicy,
 };
 
@@ -25,8 +25,7 @@ pub(crate) fn are_same_to_first_level(one: &ReplayMachine, other: &ReplayMachine
 /// The machine without costs and without the sizes and the like of caches below the first level; `None` if walks, or what
 /// is waited for, depend on these.
 pub(crate) fn to_first_level(machine: &ReplayMachine) -> Option<ReplayMachine> {
-    let Organisation::Radix(table) = &machine.organisation else { return None };
-    if table.overlap().is_some() {
+    if table_of(machine)?.overlap().is_some() {
         return None;
     }
     let mut machine = without_costs(machine);
@@ -47,15 +46,20 @@ pub(crate) fn to_first_level(machine: &ReplayMachine) -> Option<ReplayMachine> {
     Some(machine)
 }
 
+fn table_of(machine: &ReplayMachine) -> Option<&Radix> {
+    match &machine.organisation {
+        Organisation::Radix(table) => Some(table),
+        _ => None,
+    }
+}
+
 /// The machine without what decides on costs only, and without what its pages never use.
 fn without_costs(machine: &ReplayMachine) -> ReplayMachine {
     let mut machine = machine.clone();
     machine.name.clear();
     machine.title.clear();
     machine.guesses.clear();
-    if let Organisation::Radix(table) = &machine.organisation
-        && table.overlap().is_some()
-    {
+    if table_of(&machine).is_some_and(|table| table.overlap().is_some()) {
         // How much of a walk is waited for depends on what others cost.
         return machine;
     }
@@ -111,9 +115,15 @@ pub(crate) fn at_costs_of<P: Numbered>(
     result: &EngineResult<P>,
     machine: &ReplayMachine,
 ) -> EngineResult<P> {
+    let has_overlap = table_of(machine).is_some_and(|table| table.overlap().is_some());
     let mut ledger = Ledger::new();
     for &cause in Cause::ALL {
         let account = result.ledger.account(cause);
+        // Where walks overlap, costs decide on what is waited for, so that those of both are equal.
+        if has_overlap {
+            ledger.charge_many(cause, account.count, account.cycles);
+            continue;
+        }
         let cycles = match cost_of_one(cause, machine) {
             Some(cost) => account.count * cost,
             None => match &machine.organisation {

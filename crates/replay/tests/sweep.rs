@@ -306,6 +306,21 @@ fn what_shares_nothing_else_shares_the_decoding() {
     assert_same(&machines, 1, small_trace);
 }
 
+/// Of two machines that differ in nothing one is run. What it did beside the program costs the other nothing either.
+#[test]
+fn equal_machines_with_overlapping_walks_have_equal_outcomes() {
+    let two_walkers = [
+        ("organisation.walkers".to_owned(), "2".to_owned()),
+        ("organisation.walk_window_instructions".to_owned(), "224".to_owned()),
+        ("stlb.entries".to_owned(), "12".to_owned()),
+    ];
+    let overlapping = machine("x86-64", &two_walkers);
+    let outcome = plain(&mut *small_trace(), &overlapping, 1);
+    let overlapped = outcome.causes.iter().find(|account| account.name == "overlapped-walk");
+    assert!(overlapped.is_some_and(|account| account.count > 0), "{overlapped:?}");
+    assert_same(&[overlapping.clone(), overlapping], 1, small_trace);
+}
+
 /// Nine sizes of the first level do not fit in one unit, nor two machines that differ elsewhere.
 #[test]
 fn units_are_cut_where_sharing_ends() {
