@@ -1,5 +1,8 @@
 //! The associative lookup and the replacement that caches and TLBs share.
 
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
 use crate::Random;
 
 /// Where an entry sits: `set * ways + way`. Drivers index their own per-entry data with it.
@@ -141,6 +144,46 @@ impl Uses {
         self.last_use[slot as usize] = self.clock;
     }
 
+    /// The slot that was used least recently of the `ways` from `first` on.
+    #[inline]
+    fn least_recent(&self, first: u32, ways: u32) -> Slot {
+        let uses = &self.last_use[first as usize..][..ways as usize];
+        // Where the number of ways is known, nothing depends on a jump.
+        let way = match ways {
+            4 => least_recent::<4>(uses),
+            8 => least_recent::<8>(uses),
+            12 => least_recent::<12>(uses),
+            16 => least_recent::<16>(uses),
+            _ => (0..ways).min_by_key(|&way| uses[way as usize]).unwrap_or(0),
+        };
+        first + way
+    }
+
+    /// The slot to which the bits of the tree of the `ways` from `first` on lead, except into a half that
+    /// holds none of `partition`.
+    #[inline]
+    fn tree_victim(&self, first: u32, ways: u32, partition: Range<u32>) -> Slot {
+        if partition == (0..ways) {
+            let uses = &self.last_use[first as usize..][..ways as usize];
+            match ways {
+                2 => return first + tree_victim::<2>(uses),
+                4 => return first + tree_victim::<4>(uses),
+                8 => return first + tree_victim::<8>(uses),
+                16 => return first + tree_victim::<16>(uses),
+                _ => {}
+            }
+        }
+        let (mut start, mut width) = (0, ways);
+        while width > 1 {
+            width /= 2;
+            let middle = start + width;
+            let upper = middle < partition.end
+                && (middle <= partition.start || self.points_up(first + start, width));
+            start += if upper { width } else { 0 };
+        }
+        first + start
+    }
+
     /// Whether the tree's bit points to the upper half of the `2 * width` slots from `start` on.
     #[inline]
     fn points_up(&self, start: u32, width: u32) -> bool {
@@ -150,6 +193,35 @@ impl Uses {
         };
         last(start) > last(start + width)
     }
+}
+
+/// The place of the least of `WAYS` times, the first of equal ones.
+#[inline(always)]
+fn least_recent<const WAYS: usize>(uses: &[u64]) -> u32 {
+    let (mut oldest, mut place) = (uses[0], 0);
+    for (way, &time) in (1..).zip(&uses[1..WAYS]) {
+        place = select_unpredictable(time < oldest, way, place);
+        oldest = select_unpredictable(time < oldest, time, oldest);
+    }
+    place
+}
+
+/// The way to which bits lead that point away from the half of `WAYS` that was used last.
+#[inline(always)]
+fn tree_victim<const WAYS: usize>(uses: &[u64]) -> u32 {
+    let later = |one: u64, &other: &u64| select_unpredictable(other > one, other, one);
+    let latest = |uses: &[u64]| uses.iter().fold(0, later);
+    let mut left: [u64; WAYS] = std::array::from_fn(|way| uses[way]);
+    let (mut width, mut place) = (WAYS, 0);
+    while width > 1 {
+        width /= 2;
+        let upper = latest(&left[..width]) > latest(&left[width..2 * width]);
+        place += select_unpredictable(upper, width as u32, 0);
+        for way in 0..width {
+            left[way] = select_unpredictable(upper, left[width + way], left[way]);
+        }
+    }
+    place
 }
 
 impl Order {
@@ -441,18 +513,18 @@ impl TagArray {
     }
 
     /// [`TagArray::find`] in the set whose first slot is `first`, where there are no hints.
-    #[inline]
+    #[inline(always)]
     fn find_unhinted(&self, first: usize, tag: u64) -> Option<Slot> {
-        let ways = &self.tags[first..first + self.ways as usize];
         if self.fingerprints.is_empty() {
+            let ways = &self.tags[first..first + self.ways as usize];
             return ways.iter().position(|&held| held == tag).map(|way| (first + way) as Slot);
         }
-        let group = self.fingerprints[first..].first_chunk()?;
-        let mut matches = matches(group, fingerprint(tag)) & ((1 << ways.len()) - 1);
+        let group = self.fingerprints.get(first..)?.first_chunk()?;
+        let mut matches = matches(group, fingerprint(tag)) & ((1 << self.ways) - 1);
         while matches != 0 {
-            let way = matches.trailing_zeros() as usize;
-            if ways[way] == tag {
-                return Some((first + way) as Slot);
+            let slot = first + matches.trailing_zeros() as usize;
+            if self.tags[slot] == tag {
+                return Some(slot as Slot);
             }
             matches &= matches - 1;
         }
@@ -535,27 +607,8 @@ impl TagArray {
         match &mut self.order {
             Order::Random => first + low + self.random.below(high - low),
             Order::RoundRobin(_) => unreachable!("handled above"),
-            Order::Lru(Uses { last_use, .. }) => {
-                let mut oldest = first + low;
-                for slot in oldest + 1..first + high {
-                    if last_use[slot as usize] < last_use[oldest as usize] {
-                        oldest = slot;
-                    }
-                }
-                oldest
-            }
-            Order::TreePseudoLru(uses) => {
-                // Follow the bits, except into a half that holds no way of the partition.
-                let (mut start, mut width) = (0, self.ways);
-                while width > 1 {
-                    width /= 2;
-                    let middle = start + width;
-                    let upper =
-                        middle < high && (middle <= low || uses.points_up(first + start, width));
-                    start += if upper { width } else { 0 };
-                }
-                first + start
-            }
+            Order::Lru(uses) => uses.least_recent(first + low, high - low),
+            Order::TreePseudoLru(uses) => uses.tree_victim(first, self.ways, low..high),
         }
     }
 

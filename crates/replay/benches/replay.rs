@@ -71,6 +71,9 @@ fn main() {
             outcome.interrupts.count,
         );
     }
+    if machines.len() < 2 {
+        return;
+    }
     for (threads, what) in [(Some(1), "one thread"), (None, "all threads")] {
         let (seconds, outcomes) = run(trace, &machines, threads);
         let what = format!("{} machines, {what}", machines.len());

@@ -2,6 +2,7 @@
 
 use mmulab_hardware::{Recency, prefetch};
 
+use crate::address_space::SMALL_SHIFT;
 use crate::caches::l0_filter::{UNKNOWN, invalidate};
 use crate::program::Program;
 
@@ -20,6 +21,9 @@ pub(crate) struct KnownHits {
     lines: Box<[u64]>,
     /// The page in each slot of the TLB.
     pages: Box<[PageRange]>,
+    /// The slot of a page that was translated lately, by the low bits of the number of the small page; verified by
+    /// `pages`.
+    page_slots: Box<[u16]>,
     line_shift: u32,
 }
 
@@ -52,15 +56,17 @@ pub(crate) struct HitState<'a> {
     pub(crate) dirty: &'a mut [u8],
 }
 
-/// The addresses of the page of `1 << shift` bytes at `first`.
+/// The addresses of the page of `size_bytes` at `first`.
 #[derive(Clone, Copy, Debug)]
 struct PageRange {
     first: u64,
-    shift: u32,
+    size_bytes: u64,
 }
 
 /// No page is there.
-const NO_PAGE: PageRange = PageRange { first: u64::MAX, shift: 0 };
+const NO_PAGE: PageRange = PageRange { first: u64::MAX, size_bytes: 0 };
+/// How many pages are remembered to be translated without a search of the TLB.
+const PAGE_PLACES: usize = 256;
 /// log2 of the smallest page that a TLB takes.
 const SMALLEST_PAGE_SHIFT: u32 = 10;
 /// Known lines for each slot of the cache: enough that two live lines seldom share a place.
@@ -120,6 +126,11 @@ macro_rules! with_kinds {
     }};
 }
 
+#[inline(always)]
+fn page_place(address: u64) -> usize {
+    (address >> SMALL_SHIFT) as usize % PAGE_PLACES
+}
+
 impl KnownHits {
     /// Knows nothing of a first level of N slots; `None` if they are too many to be numbered or
     /// lines may be longer than pages.
@@ -135,6 +146,7 @@ impl KnownHits {
             slots: vec![Slots::default(); places].into(),
             lines: vec![UNKNOWN; lines].into(),
             pages: vec![NO_PAGE; pages].into(),
+            page_slots: vec![0; PAGE_PLACES].into(),
             line_shift,
         })
     }
@@ -282,13 +294,12 @@ impl KnownHits {
     /// there.
     #[inline]
     pub(crate) fn note_page(&mut self, slot: u32, address: u64, shift: u32) {
-        let page = PageRange { first: address >> shift << shift, shift };
+        let page = PageRange { first: address >> shift << shift, size_bytes: 1 << shift };
         let old = std::mem::replace(&mut self.pages[slot as usize], page);
-        if old.first == NO_PAGE.first {
+        if old.size_bytes == 0 {
             return;
         }
-        let (first, page_lines) =
-            (old.first >> self.line_shift, 1 << (old.shift - self.line_shift));
+        let (first, page_lines) = (old.first >> self.line_shift, old.size_bytes >> self.line_shift);
         let count = page_lines.min(self.known.len() as u64) as usize;
         let place = self.place(first);
         invalidate(&mut self.known[place..place + count], first, page_lines);
@@ -301,10 +312,24 @@ impl KnownHits {
         }
         // By their page and not by their address: a large page may begin within and reach beyond.
         for (known, slots) in self.known.iter_mut().zip(&self.slots) {
-            if self.pages[usize::from(slots.page)].first == NO_PAGE.first {
+            if self.pages[usize::from(slots.page)].size_bytes == 0 {
                 *known = UNKNOWN;
             }
         }
+    }
+
+    /// The slot of the TLB and the size in bytes of the page of `address`, if it was found lately and is still there.
+    #[inline(always)]
+    pub(crate) fn find_page(&self, address: u64) -> Option<(u32, u64)> {
+        let slot = self.page_slots[page_place(address)];
+        let PageRange { first, size_bytes } = self.pages[usize::from(slot)];
+        ((address ^ first) < size_bytes).then_some((slot.into(), size_bytes))
+    }
+
+    /// The page of `address` was found in a slot of the TLB.
+    #[inline]
+    pub(crate) fn learn_page(&mut self, slot: u32, address: u64) {
+        self.page_slots[page_place(address)] = slot as u16;
     }
 
     /// A reference to `address` touched `slots`, both of which have been noted.

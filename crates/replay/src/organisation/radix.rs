@@ -455,20 +455,30 @@ impl RadixEngine {
     /// Where `address` is, and the slot of the first-level TLB that knows it.
     #[inline]
     fn translate(&mut self, side: Side, address: u64) -> (Location, Option<u32>) {
-        let first = &mut self.core.sides[side as usize];
-        if first.known.is_some() || address >> first.last.shift != first.last_page {
-            let translation = match first.tlb.lookup(address) {
-                Some(translation) => translation,
-                None => self.translate_slowly(side, address),
-            };
-            let first = &mut self.core.sides[side as usize];
-            first.last = translation;
-            first.last_page = address >> translation.shift;
+        let FirstLevel { tlb, last_page, last, known } = &mut self.core.sides[side as usize];
+        if let Some(known) = known {
+            if let Some((slot, size_bytes)) = known.find_page(address) {
+                let frame = tlb.use_main(slot);
+                let offset = address & (size_bytes - 1);
+                return (
+                    Location { virtual_address: address, physical_address: frame | offset },
+                    Some(slot),
+                );
+            }
+        } else if address >> last.shift == *last_page {
+            return (last.location(address), last.slot);
         }
-        let last = self.core.sides[side as usize].last;
-        let offset = address & ((1 << last.shift) - 1);
-        let at = Location { virtual_address: address, physical_address: last.frame | offset };
-        (at, last.slot)
+        let translation = match tlb.lookup(address) {
+            Some(translation) => translation,
+            None => self.translate_slowly(side, address),
+        };
+        let first = &mut self.core.sides[side as usize];
+        first.last = translation;
+        first.last_page = address >> translation.shift;
+        if let (Some(known), Some(slot)) = (&mut first.known, translation.slot) {
+            known.learn_page(slot, address);
+        }
+        (translation.location(address), translation.slot)
     }
 
     #[cold]

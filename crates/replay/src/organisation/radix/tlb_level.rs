@@ -3,7 +3,7 @@
 use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine as machine;
 
-use crate::caches::replacement;
+use crate::caches::{Location, replacement};
 
 /// The TLBs of one level on one side: an array for each page size, or one for several.
 #[derive(Clone, Debug)]
@@ -65,6 +65,15 @@ impl TlbLevel {
         None
     }
 
+    /// A hit of an entry of the main array that is known to be there; the frame of its page.
+    #[inline]
+    pub(super) fn use_main(&mut self, slot: u32) -> u64 {
+        let tlb = &mut self.arrays[self.main].tlb;
+        tlb.touch(slot);
+        self.hits += 1;
+        *tlb.payload(slot)
+    }
+
     /// Whether some entry knows `address`; no use.
     pub(super) fn knows(&self, address: u64) -> bool {
         self.arrays.iter().any(|array| array.tlb.peek(address, 0).is_some())
@@ -114,4 +123,13 @@ pub(super) struct Translation {
     pub(super) frame: u64,
     /// The slot of the first level's main array that knows it.
     pub(super) slot: Option<u32>,
+}
+
+impl Translation {
+    /// Where `address`, which is in the page, is.
+    #[inline]
+    pub(super) fn location(&self, address: u64) -> Location {
+        let offset = address & ((1 << self.shift) - 1);
+        Location { virtual_address: address, physical_address: self.frame | offset }
+    }
 }
