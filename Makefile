@@ -12,7 +12,7 @@ RESULTS := results
 WITH_RUST := . $(BUILD)/rust.env &&
 
 .DEFAULT_GOAL := help
-.PHONY: help run validate reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-spaces linux-spaces-test conformance timing fuzz clean
+.PHONY: help run validate reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-migration-test linux-spaces linux-spaces-test conformance timing fuzz clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -145,6 +145,9 @@ linux-smp: $(BUILD)/linux-tools ## Build Linux for four Cortex-A7 (minutes).
 
 linux-migration: $(BUILD)/linux-tools ## Build Linux whose tasks take TLB entries to another core (minutes).
 	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux migration
+
+linux-migration-test: linux-migration ## Build it so that guests/linux/leave_out_migration.py can leave things out (minutes).
+	@$(MAKE) --no-print-directory -C guests/linux OUT=$(CURDIR)/$(BUILD)/linux migration-test
 
 $(BUILD)/debian-tools: $(BUILD)/arm-tools
 	@$(call debian,cpio dpkg debian-archive-keyring,unpacking Debian for armhf)

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,14 @@ def test_the_series_applies_to_the_source(tmp_path):
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCE / name, tmp_path / name)
-    for patch in patches:
+    shutil.copytree(FOLDER / "arch", tmp_path / "arch", dirs_exist_ok=True)
+    for patch in [*patches, FOLDER / "leave-out.patch"]:
         words = ["patch", "--strip=1", "--fuzz=0", "--input", patch]
         subprocess.run(words, cwd=tmp_path, check=True)
+    header = (tmp_path / "arch/arm/include/asm/tlb_migration.h").read_text()
+    script = [sys.executable, FOLDER.parent / "leave_out_migration.py", "--list"]
+    listed = subprocess.run(script, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert sorted(re.findall(r"^\tX\((\w+)\)", header, re.M)) == sorted(listed.split())
 
 
 @pytest.mark.parametrize("machine", linux.MACHINES)
@@ -70,6 +76,23 @@ def test_a_restored_entry_that_outlived_its_mapping_reads_another_process():
     result = boot("thesis", "wander stale", check=True)
     assert re.search(r"wander: stale: read 0x5ec2e7.., which another process wrote", result.console)
     assert [report["kind"] for report in result.reports] == ["stale-tlb-entry"]
+
+
+def test_an_identifier_that_was_given_out_again_reads_another_process():
+    result = boot("thesis", "wander rollover saved", check=True)
+    assert re.search(
+        r"wander: rollover: read 0x5ec2e7.., which another process wrote", result.console
+    )
+    assert {report["kind"] for report in result.reports} == {"stale-tlb-entry"}
+
+
+@pytest.mark.parametrize("when", ["saved", "restored"])
+def test_no_identifier_that_was_given_out_again_is_saved_or_restored(when):
+    result = boot("safe", f"wander rollover {when} && cat /proc/tlb_migration", check=True)
+    assert "wander: rollover: the pages are not there" in result.console
+    found = counts(result.console)
+    assert (found["not_its_own"] > 0) == (when == "saved") and found["restored"] > 0, found
+    assert result.reports == []
 
 
 def test_no_entry_outlives_its_mapping_where_they_expire():

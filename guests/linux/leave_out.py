@@ -93,7 +93,7 @@ def noticed(result, usual):
     if kinds:
         found.append("checker: " + ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())))
     console = result.console.replace("\r", "")
-    said = re.findall(r"^((?:meet|stress|attack): .*)$", console, re.M)
+    said = re.findall(r"^((?:meet|stress|attack|wander): .*)$", console, re.M)
     wrong = [line for line in said if "instead of" in line or "0x" in line]
     if wrong:
         found.append(f"program: {wrong[0]}")

@@ -66,6 +66,8 @@ MADE_BY = {
     "kernel-spaces-test": "make linux-spaces-test",
     "kernel-spaces": "make linux-spaces",
     "kernel-plain": "make -C guests/linux OUT=$PWD/build/linux plain",
+    "kernel-migration-test": "make linux-migration-test",
+    "initrd-migration": "make linux-migration",
     "kernel-smp": "make linux-smp",
     "virt.dtb": "make linux-smp",
     "initrd-lmbench": "make -C guests/linux OUT=$PWD/build/linux lmbench",

@@ -2,6 +2,8 @@
  *
  *   wander stress PROCESSES ROUNDS [SEED]   checks all that it reads
  *   wander stale                            an attack: another process' page, by an entry that outlived its mapping
+ *   wander rollover saved|restored          an attack: another process' pages, by an identifier that was given out again before
+ *                                           entries were saved, or before they were restored
  *
  * In `stress` each of PROCESSES has four threads, and each of these makes ROUNDS rounds: it goes to a core, or lets
  * another thread run, and then does one of: mmap over its own page or another thread's, mprotect, madvise, munmap, fork,
@@ -335,6 +337,177 @@ static int stale(void)
     return 0;
 }
 
+/* ---- rollover -------------------------------------------------------------------------------- */
+
+/* A process that waits, runnable, on core 0 is given core 1 by a director, which together with its children keeps core 0
+ * for itself: they run before all others. Beside the migration as many children run as there are identifiers, so that one of
+ * the last gets that of the process. These last ones stay, each with a page of its own.
+ *
+ * saved: the children run first. Entries of the process' identifier on core 0 are then a child's, and the process reads
+ * the children's pages.
+ *
+ * restored: the migration comes first, but on core 1 a hog lets nobody else run. Then the children run, and the hog ends. What was
+ * saved is entered, and the children read the process' pages. */
+enum { CHILDREN = 256, LAST = 6, DIRECTOR_PRIORITY = 10, SLOT = 16 };
+
+/* What all of them see: how many are ready, two flags, and what was found. A line of the cache each. */
+struct common {
+    volatile uint32_t ready[SLOT], go[SLOT], stop[SLOT], found[LAST][SLOT];
+};
+
+static struct common *common;
+static volatile uint32_t *pages;
+
+static void run_before_others(void)
+{
+    struct sched_param first = {.sched_priority = DIRECTOR_PRIORITY};
+
+    /* The C library (musl) leaves this call out. */
+    if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &first))
+        fail("SCHED_FIFO");
+}
+
+/* Reads a page that is not mapped here. */
+static void look(int page)
+{
+    if (!sigsetjmp(back, 1))
+        common->found[page][0] = pages[page * WORDS + SHARED_WORD];
+}
+
+/* The process that is migrated: uses its pages until it is told, then looks for those of others. */
+_Noreturn static void wait_on_core_0(int has_secret)
+{
+    go_to(0, READER_CORE);
+    for (int page = 0; has_secret && page < LAST; page++)
+        pages[page * WORDS + SHARED_WORD] = SECRET + page;
+    if (!has_secret)
+        unmap(pages, LAST);
+    common->ready[0] = 1;
+    while (!common->go[0])
+        for (int page = 0; has_secret && page < LAST; page++)
+            (void)pages[page * WORDS + SHARED_WORD];
+    for (volatile int page = 0; !has_secret && page < LAST; page++)
+        look(page);
+    _exit(0);
+}
+
+_Noreturn static void keep_core_1(void)
+{
+    go_to(0, MOVER_CORE);
+    common->ready[0] += 1;
+    while (!common->stop[0])
+        ;
+    _exit(0);
+}
+
+/* One of the last children, which uses its page whenever it is told, or, where it has none, looks for those of others. */
+_Noreturn static void use_identifier(int number, int has_secret, int begin, int ready)
+{
+    char byte;
+
+    if (!has_secret)
+        unmap(pages, LAST);
+    while (write(ready, "", 1) == 1 && read(begin, &byte, 1) == 1) {
+        if (has_secret) {
+            pages[number * WORDS + SHARED_WORD] = SECRET + number;
+        } else {
+            go_to(0, MOVER_CORE);
+            look(number);
+        }
+    }
+    _exit(0);
+}
+
+static void hear(const int from[2])
+{
+    char byte;
+
+    if (read(from[0], &byte, 1) != 1)
+        fail("child");
+}
+
+static void tell_all(const int to[][2], const int from[][2])
+{
+    for (int child = 0; child < LAST; child++) {
+        if (write(to[child][1], "", 1) != 1)
+            fail("child");
+        hear(from[child]);
+    }
+}
+
+static int rollover(int children_have_secret)
+{
+    struct sigaction action = {.sa_handler = caught};
+    int begin[LAST][2], ready[LAST][2];
+    pid_t process, hog = 0, children[LAST];
+
+    sigaction(SIGSEGV, &action, 0);
+    common = (struct common *)map((sizeof *common + PAGE - 1) / PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    pages = map(LAST, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    process = fork();
+    if (!process)
+        wait_on_core_0(!children_have_secret);
+    while (!common->ready[0])
+        sched_yield();
+    /* What ran last on a core keeps its identifier: that shall not be the process. */
+    for (int core = CORES - 1; core > READER_CORE; core--)
+        go_to(0, core);
+    run_before_others();
+    go_to(0, READER_CORE);
+    if (!children_have_secret) {
+        hog = fork();
+        if (!hog)
+            keep_core_1();
+        while (common->ready[0] != 2)
+            sched_yield();
+        go_to(process, MOVER_CORE);
+    }
+    for (int child = LAST - CHILDREN; child < LAST; child++) {
+        pid_t id;
+        if (child >= 0 && (pipe(begin[child]) || pipe(ready[child])))
+            fail("pipe");
+        id = fork();
+        if (id < 0)
+            fail("fork");
+        if (!id && child >= 0)
+            use_identifier(child, children_have_secret, begin[child][0], ready[child][1]);
+        if (!id)
+            _exit(0);
+        if (child < 0) {
+            wait_for(id, "child");
+        } else {
+            children[child] = id;
+            hear(ready[child]);
+        }
+    }
+    if (children_have_secret) {
+        tell_all(begin, ready);
+        tell_all(begin, ready);
+        go_to(process, MOVER_CORE);
+    }
+    /* The process is switched to on core 1 while nobody else is there. */
+    go_to(0, MOVER_CORE + 1);
+    common->stop[0] = 1;
+    if (hog)
+        wait_for(hog, "hog");
+    usleep(1000);
+    if (!children_have_secret)
+        tell_all(begin, ready);
+    common->go[0] = 1;
+    wait_for(process, "process");
+    for (int child = 0; child < LAST; child++) {
+        kill(children[child], SIGKILL);
+        waitpid(children[child], 0, 0);
+    }
+    for (int page = 0; page < LAST; page++)
+        if (common->found[page][0] == (uint32_t)SECRET + page) {
+            printf("wander: rollover: read 0x%08x, which another process wrote\n", (unsigned)common->found[page][0]);
+            return 0;
+        }
+    printf("wander: rollover: the pages are not there\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, 0, _IOLBF, 0);
@@ -343,6 +516,8 @@ int main(int argc, char **argv)
         return stress(atoi(argv[2]), argc > 4 ? atoi(argv[4]) : 1);
     if (argc == 2 && !strcmp(argv[1], "stale"))
         return stale();
-    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale\n");
+    if (argc == 3 && !strcmp(argv[1], "rollover") && (!strcmp(argv[2], "saved") || !strcmp(argv[2], "restored")))
+        return rollover(!strcmp(argv[2], "saved"));
+    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale | wander rollover saved|restored\n");
     return 2;
 }

@@ -1,0 +1,77 @@
+"""Linux with TLB migration and one of the things that keep it safe left out: what notices?
+
+    leave_out_migration.py [--list] [--jobs N] [NAME...]
+
+Boots the kernel of `make linux-migration-test` once for each name, with the checker, and runs the attacks and the stress of
+`wander`, and hackbench; prints a Markdown table. "Noticed by" is as in `leave_out.py`: the checker, the program, the kernel's own
+messages, or the cost.
+"""
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import leave_out
+import run
+
+from mmulab.command import run_script
+from mmulab.papers.tlb_migration_linux import COPROCESSOR, INITRD
+
+NAMES = (
+    "count_all", "count_space", "count_page", "count_range", "raised_first", "under_way", "order_of_reading",
+    "generation", "pending", "identifier", "expiry", "second_comparison", "comparisons", "order_of_entering",
+    "take_out", "interrupts", "wait", "take_back", "one_request", "second_leave", "task_reference", "same_core",
+    "fork_state",
+)  # fmt: skip
+MACHINE = "gem5-vexpress"
+COMMAND = (
+    "wander stale && wander rollover saved && wander rollover restored && wander stress 4 200 && "
+    "hackbench -T -g 1 -l 10"
+)
+LIMIT = 1_000_000_000
+
+
+def boot(name="nothing"):
+    """One run."""
+    print(f"{MACHINE}, without {name}", file=sys.stderr)
+    return run.ours(
+        MACHINE,
+        COMMAND,
+        kernel_folder="kernel-migration-test",
+        initrd=run.built(INITRD),
+        settings={"core.coprocessor": COPROCESSOR},
+        extra=f"slab_debug=-;FP,mm_struct,task_struct tlb_migration=safe tlb_migration_without={name}",
+        check=True,
+        max_instructions=LIMIT,
+    )
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("name", nargs="*", help="only these; --list shows all")
+    options.add_argument("--list", action="store_true")
+    options.add_argument("--jobs", type=int, default=1)
+    chosen = options.parse_args()
+    if chosen.list:
+        print("\n".join(NAMES))
+        return
+    if unknown := [name for name in chosen.name if name not in NAMES]:
+        options.error(f"{unknown[0]}: choose from {', '.join(NAMES)}")
+    names = chosen.name or list(NAMES)
+    whole = boot()
+    usual = {"instructions": whole.instructions, "limits": []}
+    if complaint := leave_out.noticed(whole, usual):
+        raise SystemExit(f"with nothing left out: {complaint}")
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        print("| left out | noticed by |")
+        print("|---|---|")
+        for name, result in zip(names, pool.map(boot, names), strict=True):
+            print(f"| `{name}` | {leave_out.noticed(result, usual) or 'nothing'} |", flush=True)
+
+
+if __name__ == "__main__":
+    run_script(main)
