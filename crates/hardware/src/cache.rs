@@ -1,7 +1,8 @@
 //! A cache: which lines it holds, which one leaves, which are dirty.
 
 use crate::Random;
-use crate::tag_array::{GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray};
+use crate::replacement::{Recency, Replacement};
+use crate::tag_array::{GeometryError, Partition, SetIndex, Slot, TagArray};
 
 /// The shape of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -21,6 +21,7 @@ pub mod coherence;
 mod data_cache;
 mod ledger;
 mod random;
+mod replacement;
 mod tag_array;
 mod tlb;
 
@@ -28,7 +29,6 @@ pub use cache::{Access, Cache, CacheGeometry, Evicted};
 pub use data_cache::{DataCache, HeldLine, Line};
 pub use ledger::{Account, Cause, Ledger};
 pub use random::Random;
-pub use tag_array::{
-    GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray, prefetch,
-};
+pub use replacement::{Recency, Replacement};
+pub use tag_array::{GeometryError, Partition, SetIndex, Slot, TagArray, prefetch};
 pub use tlb::{Tlb, TlbEntry, TlbGeometry};

@@ -3,7 +3,8 @@
 use mmulab_state::Value;
 
 use crate::Random;
-use crate::tag_array::{GeometryError, Partition, Recency, Replacement, SetIndex, Slot, TagArray};
+use crate::replacement::{Recency, Replacement};
+use crate::tag_array::{GeometryError, Partition, SetIndex, Slot, TagArray};
 
 /// The shape of a TLB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@ mod cores;
 mod counts;
 mod identifiers;
 mod overlap;
+mod page;
 mod tlb_level;
 mod walker;
 
@@ -19,12 +20,13 @@ use mmulab_machine::{Radix, ReplayMachine, WalkStart};
 use mmulab_trace::{Event, LineCrossing};
 
 use crate::address_space::{AddressSpace, Change, Fault, LARGE_SHIFT, SMALL_SHIFT};
-use crate::attribution::{Attribution, Numbered, Sought};
+use crate::attribution::{Attribution, Sought};
 use crate::caches::{Caches, Hierarchy, Location, Side};
 use crate::cause::{Cause, Role, Tier};
 use crate::known_hits::{HitState, KnownHits, Passed};
 use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
 use cores::{Core, FirstLevel, OtherCores};
+pub use page::Page;
 use tlb_level::Translation;
 use walker::{Walker, no_such_pages};
 
@@ -34,30 +36,6 @@ const PAGE_FAULTS: [Cause; 4] =
 
 /// Where the kernel maps all of physical memory; tables have these virtual addresses.
 const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
-
-/// A page of the program: first address and size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Page {
-    /// First address.
-    pub address: u64,
-    /// log2 of the size.
-    pub shift: u32,
-}
-
-/// Bits of a page's number that its place among pages of its size takes; its size is above.
-const PLACE_BITS: u32 = 64 - SMALL_SHIFT;
-
-impl Numbered for Page {
-    #[inline]
-    fn number(self) -> u64 {
-        self.address >> self.shift | u64::from(self.shift) << PLACE_BITS
-    }
-
-    fn from_number(number: u64) -> Self {
-        let shift = (number >> PLACE_BITS) as u32;
-        Self { address: (number & ((1 << PLACE_BITS) - 1)) << shift, shift }
-    }
-}
 
 /// A 64-bit machine being driven by a program.
 ///
