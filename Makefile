@@ -11,6 +11,11 @@ RESULTS := results
 # which it is, and every recipe that needs cargo reads it.
 WITH_RUST := . $(BUILD)/rust.env &&
 
+# Names of targets are separated by spaces, and some are absolute.
+ifneq ($(words $(CURDIR)),1)
+$(error The folder's name has a space: $(CURDIR). Make cannot work there; move the project to a folder without one)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help run validate reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-migration-test linux-spaces linux-spaces-test conformance timing fuzz clean
 

@@ -240,6 +240,34 @@ def test_the_shell_completes(words, expected):
     assert expected in finished.output.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "value", "last"),
+    [
+        ("replay", "--limit", "0", "2^64 - 1"),
+        ("replay", "--cores", "129", "128"),
+        ("replay", "--threads", "4000", "1024"),
+        ("calibrate", "--samples", "two", "1000"),
+        ("boot", "--gdb", "65536", "65535"),
+    ],
+)
+def test_a_number_out_of_range_is_named_with_the_range(command, option, value, last):
+    words = [] if command == "calibrate" else ["file"]
+    refused = mmulab(command, *words, option, value)
+    assert refused.status == 2
+    assert f"'{option}': '{value}' is no whole number from" in refused.errors
+    assert f" to {last};" in refused.errors
+
+
+@pytest.mark.parametrize("command", ["replay", "miss-curves", "profile", "trace slice"])
+def test_a_dash_is_no_name_for_a_result(trace, tmp_path, monkeypatch, command):
+    """It would be a file that only `rm ./-` removes, where the reader of a pipe waits for it."""
+    monkeypatch.chdir(tmp_path)
+    refused = mmulab(*command.split(), trace, "-o", "-")
+    assert refused.status == 2
+    assert refused.errors == "mmulab: -: is no name of a file here; name one\n"
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize("value", [-1, 2**64, 1.5, True, None])
 def test_the_api_refuses_numbers_that_the_engine_cannot_take(trace, tmp_path, value):
     for call in (

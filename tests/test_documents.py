@@ -70,6 +70,16 @@ def test_every_make_target_shown_exists():
                 assert set(words) <= targets, (document.name, line)
 
 
+def test_make_refuses_a_folder_with_a_space_in_its_name(tmp_path):
+    folder = tmp_path / "my folder"
+    folder.mkdir()
+    (folder / "Makefile").symlink_to(ROOT / "Makefile")
+    refused = subprocess.run(["make", "help"], cwd=folder, capture_output=True, text=True)
+    assert refused.returncode == 2
+    [line] = refused.stderr.splitlines()
+    assert f"has a space: {folder}." in line and "move the project" in line
+
+
 def test_links_between_documents_lead_somewhere():
     folders = ("benches", "crates", "guests", "recorders")
     readmes = [found for name in folders for found in (ROOT / name).glob("**/README.md")]

@@ -247,8 +247,7 @@ def replay(
         int | None,
         typer.Option(
             "--cores",
-            min=1,
-            max=MAX_CORES,
+            parser=number_from(1, MAX_CORES),
             metavar="N",
             help="Cores of each machine, with --schedule.",
             show_default="1",
@@ -627,7 +626,9 @@ def calibrate(
     ] = Path("results/this-computer"),
     samples: Annotated[
         int,
-        typer.Option("--samples", min=3, max=1000, metavar="N", help="Samples of each point."),
+        typer.Option(
+            "--samples", parser=number_from(3, 1000), metavar="N", help="Samples of each point."
+        ),
     ] = SAMPLES,
 ) -> Result:
     """Measure this computer's caches, TLBs, page-table walks and page faults, as a machine.
@@ -684,7 +685,9 @@ def boot(
     ] = None,
     gdb: Annotated[
         int | None,
-        typer.Option("--gdb", metavar="PORT", min=1, max=65535, help="Wait for gdb on this port."),
+        typer.Option(
+            "--gdb", parser=number_from(1, 65535), metavar="PORT", help="Wait for gdb on this port."
+        ),
     ] = None,
     symbols: Annotated[
         Path | None,

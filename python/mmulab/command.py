@@ -41,14 +41,15 @@ def complete_machine(incomplete: str) -> list[str]:
     return [name for name in machine_names() if name.startswith(incomplete)]
 
 
-def number_from(low: int) -> Callable[[str], int]:
-    """What reads a number that the engine takes, `low` at least; `max=` would fill the help with it."""
+def number_from(low: int, high: int = MAX_COUNT) -> Callable[[str], int]:
+    """What reads a number that the engine takes; `max=` would fill the help with it."""
 
     def parse(text: str) -> int:
         with suppress(ValueError):
-            if low <= int(text) <= MAX_COUNT:
+            if low <= int(text) <= high:
                 return int(text)
-        raise typer.BadParameter(f"{text!r} is no whole number from {low} to 2^64 - 1")
+        last = "2^64 - 1" if high == MAX_COUNT else str(high)
+        raise typer.BadParameter(f"{text!r} is no whole number from {low} to {last}")
 
     return parse
 
@@ -84,8 +85,7 @@ ThreadsOption = Annotated[
     int,
     typer.Option(
         "--threads",
-        min=0,
-        max=MAX_THREADS,
+        parser=number_from(0, MAX_THREADS),
         metavar="N",
         help="Worker threads; 0 for one a core. Results are the same.",
     ),

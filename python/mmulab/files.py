@@ -38,6 +38,8 @@ def check_writable(path: Path | None) -> None:
 
 
 def _refuse_what_is_no_file(path: Path) -> None:
+    if path.name == "-":
+        raise OutputError(f"{path}: is no name of a file here; name one")
     if path.is_dir():
         raise OutputError(f"{path}: is a directory; name a file")
     if path.exists() and not path.is_file():
