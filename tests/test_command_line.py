@@ -268,6 +268,19 @@ def test_a_dash_is_no_name_for_a_result(trace, tmp_path, monkeypatch, command):
     assert not Path("-").exists()
 
 
+@pytest.mark.parametrize("stream", ["<&-", ">&-", "2>&-"])
+def test_a_closed_standard_stream_is_no_obstacle(tmp_path, stream):
+    output = tmp_path / "result.csv"
+    for arguments in (f"replay {SMALL} -m base --limit 1000 -o {output}", "machines"):
+        finished = subprocess.run(
+            f"{MMULAB} {arguments} {stream}", shell=True, cwd=ROOT, capture_output=True, text=True
+        )
+        assert (finished.returncode, finished.stderr) == (0, "")
+    assert output.read_text().count("\n") == 2
+    refused = subprocess.run(f"{MMULAB} replay {tmp_path}/none {stream}", shell=True)
+    assert refused.returncode == 2
+
+
 @pytest.mark.parametrize("value", [-1, 2**64, 1.5, True, None])
 def test_the_api_refuses_numbers_that_the_engine_cannot_take(trace, tmp_path, value):
     for call in (

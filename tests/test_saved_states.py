@@ -132,8 +132,21 @@ def test_the_command_saves_restores_and_says_when_it_did_not(tmp_path):
     state.unlink()
     missed = run_mmulab(*options, "--save", state, "--save-at", "never printed")
     assert missed.status == 1
-    assert "not written, as the run ended before --save-at" in missed.errors
+    assert "not written, as the run ended before --save-at\n" in missed.errors
+    by_hand = run_mmulab(*options, "--save", state)
+    assert "before Ctrl-]; --save-at says where else" in by_hand.errors
     assert not state.exists()
+
+
+def test_the_command_names_its_own_options_where_they_do_not_go_together(saved):
+    image, state = saved
+    for options, says in (
+        (["--save-at", "5"], "--save-at: where to? Add --save FILE"),
+        (["--save", state, "--gdb", "1234"], "--save: not with --gdb;"),
+    ):
+        refused = run_mmulab("boot", image, "-m", MACHINE, *options)
+        assert refused.status == 2
+        assert refused.error_line.startswith(says)
 
 
 @pytest.mark.parametrize("machine", ["arm926ej-s", "cortex-a7"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import math
 import os
 import select
 import termios
@@ -28,7 +27,8 @@ STANDARD_INPUT = 0
 ESCAPE_KEY = 0x1D
 """Ends an interactive run: Ctrl-]."""
 SILENCE_SECONDS = 20.0
-"""A guest that printed nothing for so long, and that nobody can type to, may wait for ever."""
+"""A guest that printed nothing for so long may be made for another machine; or, where nobody can type to it,
+wait for ever."""
 
 
 class Console(Protocol):
@@ -73,21 +73,23 @@ class Transcript:
 class Terminal:
     """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run and idle time passes as
     on a clock; or what is piped in, whose end means that no more will be typed. A guest that then falls
-    silent runs on, as it may be at work; `note` is told once."""
+    silent, or has not printed yet, runs on, as it may be at work; `note` is told."""
 
     def __init__(self, output: BinaryIO, *, escape: bool, note: Callable[[str], None]):
         self._output = output
         self._escape = escape
         self._note = note
         self._ended = False
-        self._silent_since = math.inf
-        self._noted = False
+        self._silent_since = time.monotonic()
+        self._has_printed = False
+        self._noted: set[bool] = set()
 
     def write(self, data: bytes) -> None:
         """Shows output."""
         self._output.write(data)
         self._output.flush()
         self._silent_since = time.monotonic()
+        self._has_printed = True
 
     @property
     def real_time(self) -> bool:
@@ -96,8 +98,9 @@ class Terminal:
 
     def read(self, wait_seconds: float | None) -> bytes | None:
         """Keys; None once Ctrl-] is among them."""
-        if self._ended:
+        if self._ended or not self._has_printed:
             self._note_silence()
+        if self._ended:
             return b""
         ready, _, _ = select.select([STANDARD_INPUT], [], [], wait_seconds)
         if not ready:
@@ -107,12 +110,22 @@ class Terminal:
         return None if self._escape and ESCAPE_KEY in typed else typed
 
     def _note_silence(self) -> None:
-        if self._noted or time.monotonic() < self._silent_since + SILENCE_SECONDS:
+        """Told once of a guest that has not printed yet, once of one that no longer does."""
+        is_over = time.monotonic() >= self._silent_since + SILENCE_SECONDS
+        if self._has_printed in self._noted or not is_over:
             return
-        self._noted = True
+        self._noted.add(self._has_printed)
+        reason = (
+            ", and its input is at its end: if it waits for some, it does so for ever"
+            if self._has_printed
+            else ": if it is made for another core, board or console it never will"
+        )
+        key, end = (
+            ("Ctrl-]", "\r") if self._escape else ("Ctrl-C", "")
+        )  # a raw terminal only feeds lines
         self._note(
-            f"the guest has printed nothing for {SILENCE_SECONDS:.0f} seconds, and its input is at its end: if it "
-            "waits for some, it does so for ever. Ctrl-C ends it; --max-instructions limits a run"
+            f"the guest has printed nothing for {SILENCE_SECONDS:.0f} seconds{reason}. "
+            f"{key} ends it; --max-instructions limits a run{end}"
         )
 
 

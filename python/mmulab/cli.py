@@ -750,6 +750,10 @@ def boot(
     files.check_writable(save)
     if guesses and (save or restore):
         raise InputError("--guesses: each is a boot of its own, without --save and --restore")
+    if save_at is not None and save is None:
+        raise InputError("--save-at: where to? Add --save FILE")
+    if save is not None and gdb is not None:
+        raise InputError("--save: not with --gdb; save first, and give --restore with --gdb")
     if gdb is not None:
         note(f"waiting for gdb on port {gdb} of this computer")
     again = functools.partial(
@@ -781,7 +785,8 @@ def boot(
         )
     missed = save is not None and result.reason != "saved"
     if missed:
-        notes.append(f"{save}: not written, as the run ended before --save-at")
+        point = "Ctrl-]; --save-at says where else" if save_at is None else "--save-at"
+        notes.append(f"{save}: not written, as the run ended before {point}")
     if guesses and not interrupted:
         with progress("Booting with other values of the guesses", "boots") as report:
             result = with_guesses(result, chosen, again, report)
@@ -873,6 +878,7 @@ def report_(
 
 def main() -> None:
     """The entry point of `mmulab`; ends the process with the documented exit status."""
+    out.open_closed_streams()
     sys.exit(status_of(app, sys.argv[1:]))
 
 

@@ -331,6 +331,7 @@ def run_script(main: Callable[[], None]) -> NoReturn:
             raise
         return 0
 
+    output.open_closed_streams()
     sys.exit(_ended(job, Path(sys.argv[0]).name))
 
 

@@ -242,6 +242,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}%" if share < 0.1 else f"{100 * share:.1f}%"
 
 
+def open_closed_streams() -> None:
+    """Gives standard streams that are closed (`>&-`) the null device; a file that is opened would take their number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode))
+
+
 def note(text: str) -> None:
     """A line for people, on stderr."""
     if _quiet:
