@@ -332,8 +332,10 @@ impl<L: Line> DataCache<L> {
     /// The next access of the line in a slot, by whichever address, looks for it: [`DataCache::hinted`] does
     /// not find it.
     pub fn discard_hints(&mut self, slot: usize) {
-        for hint in self.hints.iter_mut().filter(|hint| usize::from(**hint) == slot) {
-            *hint = u16::MAX;
+        let slot = slot as u16;
+        // Each is written, so that many are looked at in one step.
+        for hint in self.hints.iter_mut() {
+            *hint = if *hint == slot { u16::MAX } else { *hint };
         }
     }
 

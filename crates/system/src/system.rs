@@ -340,9 +340,14 @@ impl<C: Core> System<C> {
         if self.bus.cores.len() == 1 {
             return self.bus.is_on(0).then_some(0);
         }
-        let times = self.cores().map(|core| core.memory().now()).enumerate();
-        let on = times.filter(|&(number, _)| self.bus.is_on(number));
-        on.min_by_key(|&(number, now)| (now, number)).map(|(number, _)| number)
+        let (mut next, mut earliest) = (None, u64::MAX);
+        for (number, core) in self.cores().enumerate() {
+            let now = core.memory().now();
+            if now < earliest && self.bus.is_on(number) {
+                (next, earliest) = (Some(number), now);
+            }
+        }
+        next
     }
 
     /// Runs a core, which has been taken out of its place, until it has to be looked after; gives the
