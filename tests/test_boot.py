@@ -314,6 +314,17 @@ def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, optio
     assert json.loads(output.read_text())["reason"] == "interrupted"
 
 
+def test_a_port_that_gdb_cannot_have_is_refused_with_a_mend(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused = run_mmulab("boot", endless(tmp_path / "image"), "--gdb", port)
+    assert refused.status != 0
+    [line] = [line for line in refused.errors.splitlines() if line.startswith("mmulab: ")]
+    assert f"gdb port {port}: " in line and "choose another" in line
+
+
 def test_a_silent_guest_is_told_once_before_it_prints_and_once_where_its_input_is_at_its_end(
     tmp_path, monkeypatch
 ):
