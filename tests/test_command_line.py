@@ -373,6 +373,14 @@ needs_recorder = pytest.mark.skipif(
 
 
 @needs_recorder
+def test_a_recorded_program_has_its_standard_streams_where_ours_are_closed(tmp_path):
+    """Else what the recorder opens takes their numbers, and the program writes into it."""
+    command = f"{MMULAB} record -o {tmp_path}/t.mmt -- sh -c 'cat && echo said' <&- >&-"
+    finished = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert finished.returncode == 0 and "Valgrind: " not in finished.stderr
+
+
+@needs_recorder
 @pytest.mark.parametrize("command", [["record", "-o", "t.mmt"], ["run", "-m", "base"]])
 @pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
 def test_the_programs_status_is_passed_on(command, script, status, tmp_path):

@@ -243,13 +243,15 @@ def percent(share: float) -> str:
 
 
 def open_closed_streams() -> None:
-    """Gives standard streams that are closed (`>&-`) the null device; a file that is opened would take their number."""
+    """Gives standard streams that are closed (`>&-`) the null device, for programs that are run as well; a file that
+    is opened would take their number."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
+            os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, mode))
 
 
