@@ -16,11 +16,19 @@ ifneq ($(words $(CURDIR)),1)
 $(error The folder's name has a space: $(CURDIR). Make cannot work there; move the project to a folder without one)
 endif
 
+# The scripts of a virtual environment name its folder.
+SET_UP_AS := $(patsubst %/$(BIN)/python,%,$(filter %/$(BIN)/python,$(shell sed -n '1s/^\#!//p' $(BIN)/mmulab 2>/dev/null)))
+ifneq ($(filter-out clean help,$(or $(MAKECMDGOALS),help)),)
+ifneq ($(or $(SET_UP_AS),$(CURDIR)),$(CURDIR))
+$(error The project was set up as $(SET_UP_AS) and moved since. Type make clean, then make $(MAKECMDGOALS))
+endif
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help run validate reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-migration-test linux-spaces linux-spaces-test conformance timing fuzz clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 22
 
 # ---- set-up ------------------------------------------------------------------------------------
 # One small target per need, each remembered by a file in build/. Debian packages are installed
@@ -39,6 +47,13 @@ define debian
 	echo "Installing$$missing for $(2)"; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends $$missing >/dev/null
+endef
+
+# $(call pip-install,PACKAGE): into the virtual environment; what pip says of an index that it cannot reach misleads.
+comma := ,
+define pip-install
+	$(BIN)/python -m pip install --quiet $(1) || { \
+	  echo "pip could not install $(1). Is the package index reachable (network, proxy, PIP_INDEX_URL)? Then type make again" >&2; exit 1; }
 endef
 
 $(BUILD)/system:
@@ -60,9 +75,9 @@ $(BUILD)/arm-tools:
 
 $(VENV)/ready: | $(BUILD)/system
 	@echo "Making the virtual environment $(VENV)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mmulab needs Python 3.11 or newer: make PYTHON=...")'
-	@$(BIN)/python -m pip install --quiet 'maturin>=1.14,<2'
+	@$(call pip-install,'maturin>=1.14$(comma)<2')
 	@touch $@
 
 $(BUILD)/rust.env: $(VENV)/ready
@@ -70,7 +85,7 @@ $(BUILD)/rust.env: $(VENV)/ready
 	if printf '1.88.0\n%s\n' "$$version" | sort -VC; then : > $@; else \
 	  home=$(CURDIR)/$(BUILD)/rust; \
 	  echo "No Rust of 1.88 or newer found; installing it into $$home"; \
-	  $(BIN)/python -m pip install --quiet puccinialin && \
+	  { $(call pip-install,puccinialin); } && \
 	  { $(BIN)/python -m puccinialin --location $$home --info-json $(BUILD)/rust.json >$(BUILD)/rust.log 2>&1 || { \
 	    tail -n 1 $(BUILD)/rust.log >&2; \
 	    echo "Rust could not be installed ($(BUILD)/rust.log). Install 1.88 or newer from https://rustup.rs, and type make again" >&2; \

@@ -70,14 +70,35 @@ def test_every_make_target_shown_exists():
                 assert set(words) <= targets, (document.name, line)
 
 
-def test_make_refuses_a_folder_with_a_space_in_its_name(tmp_path):
-    folder = tmp_path / "my folder"
-    folder.mkdir()
+def refusal_of_make(folder: Path, *targets: str) -> str:
+    """The one line by which `make` refuses to begin in a folder that has the project's Makefile."""
+    (folder / "crates").mkdir(parents=True)
     (folder / "Makefile").symlink_to(ROOT / "Makefile")
-    refused = subprocess.run(["make", "help"], cwd=folder, capture_output=True, text=True)
+    refused = subprocess.run(["make", *targets], cwd=folder, capture_output=True, text=True)
     assert refused.returncode == 2
     [line] = refused.stderr.splitlines()
+    return line
+
+
+def test_make_refuses_a_folder_with_a_space_in_its_name(tmp_path):
+    folder = tmp_path / "my folder"
+    line = refusal_of_make(folder, "help")
     assert f"has a space: {folder}." in line and "move the project" in line
+
+
+def test_make_refuses_a_project_that_was_moved_since_it_was_set_up(tmp_path):
+    folder = tmp_path / "moved"
+    script = folder / ".venv" / "bin" / "mmulab"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"#!{tmp_path}/before/.venv/bin/python\n")
+    line = refusal_of_make(folder, "run")
+    assert (
+        f"was set up as {tmp_path}/before and moved since. Type make clean, then make run" in line
+    )
+    for targets in (["help"], ["-n", "clean"]):
+        subprocess.run(["make", *targets], cwd=folder, check=True, capture_output=True)
+    script.write_text(f"#!{folder}/.venv/bin/python\n")
+    subprocess.run(["make", "-n", "setup-arm"], cwd=folder, check=True, capture_output=True)
 
 
 def test_links_between_documents_lead_somewhere():
