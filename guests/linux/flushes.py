@@ -190,12 +190,12 @@ def main():
     options.add_argument("-m", "--machine", default="arm926ej-s", choices=list(run.KERNEL))
     options.add_argument("--max-instructions", type=int, default=250_000_000)
     chosen = options.parse_args()
-    run.kernel(chosen.machine)
-    print("| left out | function | called | guest ended with | checker | first report |")
-    print("|---|---|---|---|---|---|")
     known = experiments(chosen.machine)
     if unknown := [name for name in chosen.name if name not in known]:
         options.error(f"{unknown[0]}: choose from {', '.join(known)}")
+    run.kernel(chosen.machine)
+    print("| left out | function | called | guest ended with | checker | first report |")
+    print("|---|---|---|---|---|---|")
     for name in chosen.name or known:
         print(experiment(name, chosen.machine, chosen.max_instructions), flush=True)
 

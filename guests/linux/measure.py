@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE))
 import run
 
 from mmulab.command import changes_of, run_script
+from mmulab.limits import whole_number
 
 UNMODIFIED = "unmodified"
 HOPS = 400
@@ -62,6 +63,7 @@ def main():
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("benchmark", nargs="*", default=SET)
     chosen = options.parse_args()
+    whole_number("--repeat", chosen.repeat, 1)
     settings = changes_of(chosen.set)
     found = {}
     for kernel in KERNELS:
