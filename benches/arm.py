@@ -4,9 +4,11 @@ Prints a Markdown table: seconds to the same point, the end of the command, and 
 each executed on its own way there. These differ: a guest that waits for its timer executes as many as
 fit into the wait, and QEMU's time passes in another way than ours. Seconds are processor time, since the
 clock says more about what else the computer did. QEMU's instructions are counted by a plugin
-(`qemu_count.c`), in a run that is not timed. Needs `make linux` and a C compiler.
+(`qemu_count.c`), in a run that is not timed. Needs `make linux` and a C compiler. With `--quick` each is timed
+once, without it three times, of which the fastest counts.
 """
 
+import argparse
 import re
 import resource
 import subprocess
@@ -19,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "guests" / "linux"))
 
 import run  # noqa: E402
+
+from mmulab.command import run_script  # noqa: E402
 
 COMMAND = "hackbench -p -g 1 -l 100"
 MACHINE = "arm926ej-s"
@@ -66,7 +70,9 @@ def build_plugin(folder):
 
 
 def main():
-    rounds = 1 if "--quick" in sys.argv else 3
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--quick", action="store_true", help="time each once")
+    rounds = 1 if options.parse_args().quick else 3
     packed = run.kernel(MACHINE) / "zImage"  # what QEMU boots
 
     def best(measure):
@@ -92,4 +98,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

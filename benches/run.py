@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from mmulab.command import run_script
+
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 MMULAB = BIN / "mmulab"
@@ -225,4 +227,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -1,4 +1,4 @@
-"""The scripts beside the guests: what they say to somebody who mistypes."""
+"""The scripts beside the guests and of the benchmarks: what they say to somebody who mistypes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ MISTAKES = [
     ("microkernel/soak.py sa1100/fas", "sa1100/fas: name a run as sa1100/fass; machines: sa1100"),
     ("microkernel/mutate.py --share 3", "--share 3: write a part and how many there are"),
     ("multicore/run.py measure cortex-a8", "'cortex-a8'"),
+    ("../benches/arm.py --slow", "unrecognized arguments: --slow"),
     ("conformance/run.py --cases 0", "--cases: 0 is no whole number from 1"),
 ]
 
