@@ -134,21 +134,26 @@ def try_without(name, scheme, usual):
     return f"wake-up: average {here[0]} us instead of {there[0]}, at most {here[1]} instead of {there[1]}"
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def chosen_of(description, names):
+    """The names to leave out that the command line asks for, and how many runs at a time."""
+    options = argparse.ArgumentParser(description=description)
     options.add_argument("name", nargs="*", help="only these; --list shows all")
     options.add_argument("--list", action="store_true")
     options.add_argument("--jobs", type=int, default=1)
     chosen = options.parse_args()
     if chosen.list:
-        print("\n".join(NAMES))
-        return
-    if unknown := [name for name in chosen.name if name not in NAMES]:
-        options.error(f"{unknown[0]}: choose from {', '.join(NAMES)}")
-    names = chosen.name or list(NAMES)
+        print("\n".join(names))
+        sys.exit(0)
+    if unknown := [name for name in chosen.name if name not in names]:
+        options.error(f"{unknown[0]}: choose from {', '.join(names)}")
+    return chosen.name or list(names), chosen.jobs
+
+
+def main():
+    names, jobs = chosen_of(__doc__.splitlines()[0], NAMES)
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
-    with ThreadPoolExecutor(chosen.jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         usual = dict(zip(pairs, pool.map(usual_of, *zip(*pairs, strict=True)), strict=True))
         found = pool.map(lambda case: try_without(*case, usual), cases)
         print("| left out | scheme | noticed by |")

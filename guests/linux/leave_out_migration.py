@@ -7,7 +7,6 @@ Boots the kernel of `make linux-migration-test` once for each name, with the che
 messages, or the cost.
 """
 
-import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,22 +50,12 @@ def boot(name="nothing"):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("name", nargs="*", help="only these; --list shows all")
-    options.add_argument("--list", action="store_true")
-    options.add_argument("--jobs", type=int, default=1)
-    chosen = options.parse_args()
-    if chosen.list:
-        print("\n".join(NAMES))
-        return
-    if unknown := [name for name in chosen.name if name not in NAMES]:
-        options.error(f"{unknown[0]}: choose from {', '.join(NAMES)}")
-    names = chosen.name or list(NAMES)
+    names, jobs = leave_out.chosen_of(__doc__.splitlines()[0], NAMES)
     whole = boot()
     usual = {"instructions": whole.instructions, "limits": []}
     if complaint := leave_out.noticed(whole, usual):
         raise SystemExit(f"with nothing left out: {complaint}")
-    with ThreadPoolExecutor(chosen.jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         print("| left out | noticed by |")
         print("|---|---|")
         for name, result in zip(names, pool.map(boot, names), strict=True):
