@@ -22,6 +22,7 @@ import typer
 from conftest import MMULAB, ROOT, mmulab, start_interruptible
 
 import mmulab as api
+from mmulab import run_folder
 from mmulab.cli import app
 from mmulab.output import Format
 from mmulab.recording import tool_directory
@@ -259,13 +260,12 @@ def test_a_number_out_of_range_is_named_with_the_range(command, option, value, l
 
 
 @pytest.mark.parametrize("command", ["replay", "miss-curves", "profile", "trace slice"])
-def test_a_dash_is_no_name_for_a_result(trace, tmp_path, monkeypatch, command):
+def test_a_dash_is_no_name_for_a_result(trace, tmp_path, command):
     """It would be a file that only `rm ./-` removes, where the reader of a pipe waits for it."""
-    monkeypatch.chdir(tmp_path)
-    refused = mmulab(*command.split(), trace, "-o", "-")
+    refused = mmulab(*command.split(), trace, "-o", "-", cwd=tmp_path)
     assert refused.status == 2
     assert refused.errors == "mmulab: -: is no name of a file here; name one\n"
-    assert not Path("-").exists()
+    assert not (tmp_path / "-").exists()
 
 
 @pytest.mark.parametrize("stream", ["<&-", ">&-", "2>&-"])
@@ -434,6 +434,19 @@ def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
     )
     assert os.listdir(tmp_path / "results") == ["unfinished"]
     assert os.listdir(tmp_path / "results" / "unfinished") == ["sh.mmt"]
+
+
+@needs_recorder
+def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
+    """It would remove what the first has not finished."""
+    arguments = ("run", "--dir", tmp_path, "-m", "base", "--", "true")
+    with run_folder.alone(tmp_path):
+        (tmp_path / "unfinished").mkdir()
+        refused = mmulab(*arguments)
+        assert refused.status == 2
+        assert refused.error_line.startswith(f"{tmp_path}: another run writes there;")
+        assert (tmp_path / "unfinished").exists()
+    assert mmulab(*arguments).status == 0
 
 
 @needs_recorder

@@ -123,7 +123,8 @@ def run(
         if dir is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
         else:
-            folder = run_folder.begin(directory(dir))
+            stack.enter_context(run_folder.alone(directory(dir)))
+            folder = run_folder.begin(dir)
         trace = folder / f"{Path(program[0]).name}.mmt"
         kept_as = dir / trace.name if dir else None
         recorded = _record(program, trace, max_instructions, follow_children, qemu, kept_as)
