@@ -103,7 +103,10 @@ BAD_STUDIES = {
     "no TOML": ("traces = ", "is not TOML"),
     "an unknown key": ('trace = ["a"]', "trace: unknown key; did you mean traces?"),
     "no machines": ('traces = ["a"]', "machines: give a list"),
-    "an unknown machine": ('traces = ["a.mmt"]\nmachines = ["ultrx"]', "did you mean ultrix?"),
+    "an unknown machine": (
+        'traces = ["a.mmt"]\nmachines = ["ultrx"]',
+        "study.toml: there is no machine 'ultrx'; did you mean ultrix?",
+    ),
     "no such trace": ('traces = ["a.mmt"]\nmachines = ["ultrix"]', "a.mmt"),
     "a list of one value": (
         'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entries" = 64',

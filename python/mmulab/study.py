@@ -83,9 +83,11 @@ class Study:
         except ValueError as error:
             raise StudyError(f"{path}: is not TOML: {error}") from error
         try:
-            return cls._from_values(values, path.parent)
-        except StudyError as error:
+            study = cls._from_values(values, path.parent)
+            load_machines(study.machines)
+        except InputError as error:
             raise StudyError(f"{path}: {error}") from error
+        return study
 
     @classmethod
     def _from_values(cls, values: dict[str, Any], folder: Path) -> Study:
