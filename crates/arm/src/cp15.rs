@@ -5,6 +5,7 @@
 //! ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or that is not
 //! modelled, does nothing and is listed at the end of the run: no write is swallowed without a note.
 
+mod address_translation;
 mod maintenance;
 mod table;
 mod tlb_port;
@@ -253,6 +254,7 @@ impl<K: CacheKind> Cpu<K> {
             Register::InstructionFaultAddress => &mut registers.ifar,
             Register::VectorBase => &mut registers.vbar,
             Register::CacheSizeSelection => &mut registers.csselr,
+            Register::PhysicalAddress => &mut registers.par,
             Register::Thread(number) => &mut registers.thread[usize::from(number)],
         }
     }
@@ -411,6 +413,10 @@ impl<K: CacheKind> Cpu<K> {
                     memory.invalidate_instruction_line_of(value, physical);
                 });
             }
+            Operation::TranslateAddress { write, privileged } => {
+                let translated = self.translated_address(bus, value, write, privileged);
+                self.registers().par = translated;
+            }
             Operation::AllocateLine => memory.allocate_line(bus, value),
             // c10, 5 is DMB, which does not wait for maintenance.
             Operation::Drain if encoding.opcode_2 == 5 => memory.drain_write_buffer(bus),
@@ -483,7 +489,9 @@ impl<K: CacheKind> Cpu<K> {
             Register::CoprocessorAccess => written(bits.coprocessor_access),
             Register::VectorBase => value & !0x1f,
             Register::CacheSizeSelection => value & 0xf,
-            Register::InstructionFaultAddress | Register::Thread(_) => value,
+            Register::InstructionFaultAddress | Register::PhysicalAddress | Register::Thread(_) => {
+                value
+            }
             Register::FaultAddress | Register::ContextId => value,
         };
         *self.held(register) = value;

@@ -107,6 +107,8 @@ pub struct Registers {
     pub vbar: u32,
     /// c0, cache size selection (ARMv7).
     pub csselr: u32,
+    /// c7, physical address (ARMv7 address translation).
+    pub par: u32,
     /// c13, thread identifiers: written by user mode, read by it, privileged (ARMv6K).
     pub thread: [u32; 3],
 }
@@ -131,6 +133,7 @@ mmulab_state::value!(Registers {
     nmrr,
     vbar,
     csselr,
+    par,
     thread,
 });
 

@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mmulab_arm::{CoherentCaches, Cpu, System};
+use mmulab_arm::{CoherentCaches, CoprocessorAccess, Cpu, System};
 use mmulab_hardware::Random;
 use mmulab_system::Cause;
 use mmulab_system::bus::Bus;
@@ -522,4 +522,34 @@ fn a_model_that_breaks_a_rule_is_noticed() {
     ] {
         assert!((0..4).any(|seed| compare(seed, Some(broken)).is_err()), "{broken:?}");
     }
+}
+
+#[test]
+fn address_translation_tells_place_attributes_and_refusals() {
+    let read = CoprocessorAccess::read(15, 0, 7, 4, 0);
+    let operation = |number: u32| CoprocessorAccess::write(15, 0, 7, 8, number);
+    let mut system = system(false);
+    let second = SECOND_LEVEL + 4;
+    // Page 1: privileged modes read, users nothing; inner and outer write-back write-allocate, shareable.
+    let descriptor: u32 = 0x4234_5000 | 1 << 10 | 1 << 9 | 1 << 6 | 1 << 4 | 0xe;
+    system.bus.load(second, &descriptor.to_le_bytes());
+    let section = 0xa00a_bcde;
+    system.with_core(0, |core, bus| {
+        let mut translate = |number, address| {
+            assert_eq!(core.coprocessor_write(bus, operation(number), address), Ok(true));
+            core.coprocessor_read(bus, read).unwrap()
+        };
+        let page = 0x8000_1234;
+        // ARM DDI 0406C, B4.1.112: PA, SH, inner, outer.
+        assert_eq!(translate(0, page), 0x4234_5000 | 1 << 7 | 5 << 4 | 1 << 2);
+        // F, and the fault status of a page's permission.
+        assert_eq!([1, 2, 3].map(|number| translate(number, page)), [0xf << 1 | 1; 3]);
+        assert_eq!(translate(3, section), 0x440a_b000 | 5 << 4 | 1 << 2);
+        // A section and a page without descriptors.
+        assert_eq!(translate(0, 0xc000_0000), 0x5 << 1 | 1);
+        assert_eq!(translate(0, 0x8000_2000), 0x7 << 1 | 1);
+        core.memory.mmu.registers.sctlr &= !1;
+        assert_eq!(core.coprocessor_write(bus, operation(0), page), Ok(true));
+        assert_eq!(core.coprocessor_read(bus, read), Some(0x8000_1000 | 1 << 7 | 1 << 4));
+    });
 }

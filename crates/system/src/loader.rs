@@ -119,6 +119,11 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
         .map(|(address, bytes)| u64::from(*address) + bytes.len() as u64)
         .max()
         .unwrap_or(0);
+    // An ELF program that leaves room before itself finds the device tree there, at the start of memory (QEMU's
+    // manual of `virt`, hardware configuration information for bare-metal programming); not where the vectors are.
+    let image_start = (ram.start != 0 && image.bytes.starts_with(b"\x7fELF"))
+        .then(|| loaded.segments.iter().map(|(address, _)| u64::from(*address)).min())
+        .flatten();
     loaded.command_line = match &request.append {
         Some(append) => format!("{PROGRAM_NAME} {append}"),
         None => PROGRAM_NAME.into(),
@@ -157,9 +162,17 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
         None => None,
     };
     if let Some(file) = &request.device_tree {
+        let start = ram.start;
         let patched = device_tree::with_chosen(&file.bytes, request.append.as_deref(), initrd, ram)
             .map_err(|message| file.refuse(message))?;
-        loaded.device_tree = Some(place(file, patched)?.0);
+        let is_below =
+            image_start.is_some_and(|image| u64::from(start) + patched.len() as u64 <= image);
+        loaded.device_tree = Some(if is_below {
+            loaded.segments.push((start, patched));
+            start
+        } else {
+            place(file, patched)?.0
+        });
     }
     Ok(loaded)
 }

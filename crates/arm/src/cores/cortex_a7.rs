@@ -66,6 +66,7 @@ const ROWS: &[Row] = &[
     Row::write(7, 0, 0, 4, Wait),
     Row::write(7, 1, 0, 0, Broadcast(&InvalidateInstructions { data: false })),
     Row::write(7, 1, 0, 6, InvalidateBranchBuffer),
+    Row::both(7, 4, 0, 0, Held(Register::PhysicalAddress)),
     Row::write(7, 5, 0, 0, InvalidateInstructions { data: false }),
     Row::write(7, 5, 0, 1, InvalidateSharedInstructionLine),
     // ISB, as an operation.
@@ -76,6 +77,11 @@ const ROWS: &[Row] = &[
     Row::write(7, 6, 0, 2, SlotOfLevel(LineOperation::Invalidate)),
     Row::write(7, 10, 0, 1, LineTo(LineOperation::Clean, Point::Coherency)),
     Row::write(7, 10, 0, 2, SlotOfLevel(LineOperation::Clean)),
+    // Address translation: for loads and stores, privileged ones first (ARM DDI 0406C, B4.2.4).
+    Row::write(7, 8, 0, 0, TranslateAddress { write: false, privileged: true }),
+    Row::write(7, 8, 0, 1, TranslateAddress { write: true, privileged: true }),
+    Row::write(7, 8, 0, 2, TranslateAddress { write: false, privileged: false }),
+    Row::write(7, 8, 0, 3, TranslateAddress { write: true, privileged: false }),
     // DSB and DMB, as operations.
     Row::write(7, 10, 0, 4, Drain),
     Row::write(7, 10, 0, 5, Drain),
@@ -178,7 +184,7 @@ pub static CORE_WITH_TLB_MIGRATION: CoreDescription =
 const DESCRIPTION: CoreDescription = CoreDescription {
     open_to_users,
     rows: &[ROWS],
-    // Counters of other sorts, address translation, direct access to the caches' memory.
+    // Counters of other sorts, address translation of the other security state, direct access to the caches' memory.
     exists: |encoding| {
         matches!(encoding.n, 9 | 15) || encoding.n == 7 && matches!(encoding.m, 4 | 8)
     },

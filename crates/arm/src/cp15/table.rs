@@ -106,6 +106,8 @@ pub enum Register {
     VectorBase,
     /// Cache size selection.
     CacheSizeSelection,
+    /// Physical address.
+    PhysicalAddress,
     /// Thread identifier: written by user mode, read by it, privileged.
     Thread(u8),
 }
@@ -223,6 +225,13 @@ pub enum Operation {
     TestAndClean {
         /// Invalidates the data cache once it is clean.
         invalidate: bool,
+    },
+    /// Translates an address for an access into the physical address register (ARMv7).
+    TranslateAddress {
+        /// A store.
+        write: bool,
+        /// Of a privileged mode.
+        privileged: bool,
     },
     /// Takes a line of the data cache without reading memory.
     AllocateLine,
