@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, Cpu, System};
 use mmulab_hardware::Random;
-use mmulab_system::Cause;
+use mmulab_system::{Cause, Loaded, Transcript};
 use mmulab_system::bus::Bus;
 use mmulab_system::coherence::Point;
 use mmulab_system::core::Side;
@@ -552,4 +552,20 @@ fn address_translation_tells_place_attributes_and_refusals() {
         assert_eq!(core.coprocessor_write(bus, operation(0), page), Ok(true));
         assert_eq!(core.coprocessor_read(bus, read), Some(0x8000_1000 | 1 << 7 | 1 << 4));
     });
+}
+
+#[test]
+fn cps_in_thumb_state_masks_and_unmasks() {
+    // ARM DDI 0406C, B9.3.1: CPSID I; MRS R0, CPSR; CPSIE I; MRS R1, CPSR; CPSIE F; MRS R2, CPSR.
+    let halves: [u16; 9] =
+        [0xb672, 0xf3ef, 0x8000, 0xb662, 0xf3ef, 0x8100, 0xb661, 0xf3ef, 0x8200];
+    let machine = support::machine("cortex-a7", &[("cores", "1")]);
+    let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+    let start = 0x4001_0000;
+    let bytes = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+    system.load(&Loaded { segments: vec![(start, bytes)], entry: start | 1, ..Loaded::default() });
+    system.run(&mut Transcript::default(), 6);
+    let core = system.core_mut(0);
+    let masks = [0, 1, 2].map(|number| core.registers[number] & 0xc0);
+    assert_eq!(masks, [0xc0, 0x40, 0]);
 }

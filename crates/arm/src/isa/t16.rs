@@ -189,7 +189,7 @@ fn from_v7_rows<K: CacheKind>() -> [Row<K>; 12] {
         ("UXTH", "A8.8.276", V7, "1011 0010 10 mmm ddd") = |f, _| extend(media::uxth(), f.rd(), PC, f.rm(), 0);
         ("UXTB", "A8.8.274", V7, "1011 0010 11 mmm ddd") = |f, _| extend(media::uxtb(), f.rd(), PC, f.rm(), 0);
         ("SETEND", "A8.8.167", V7, "1011 0110 010 - e ---") = |f, _| set_endianness(f.flag(b'e'));
-        ("CPS", "B9.3.1", V7, "1011 0110 011 p - aaa") = |f, _| change_state(Some(!f.flag(b'p')), f.byte(b'a'), None);
+        ("CPS", "B9.3.1", V7, "1011 0110 011 p - aaa") = |f, _| change_state(Some(f.flag(b'p')), f.byte(b'a'), None);
         ("REV", "A8.8.145", V7, "1011 1010 00 mmm ddd") = |f, _| unary(media::reverse, f.rd(), f.rm());
         ("REV16", "A8.8.146", V7, "1011 1010 01 mmm ddd") = |f, _| unary(media::reverse_halves, f.rd(), f.rm());
         ("REVSH", "A8.8.147", V7, "1011 1010 11 mmm ddd") = |f, _| unary(media::reverse_signed_half, f.rd(), f.rm());
