@@ -291,10 +291,9 @@ impl Mmu for ArmMmu {
         u64::from(self.registers.dacr) << 32 | u64::from(control)
     }
 
-    /// The inner cacheability of table base 0, IRGN (ARM DDI 0406C, B4.1.154). Kernels give both bases
-    /// the same.
-    fn walks_through_data_cache(&self) -> bool {
-        self.is_v7() && self.has(control::DATA_CACHE) && self.registers.ttbr & 0x41 != 0
+    /// The inner cacheability of the table base that is responsible, IRGN (ARM DDI 0406C, B4.1.154 and B4.1.155).
+    fn walks_through_data_cache(&self, address: u32) -> bool {
+        self.is_v7() && self.has(control::DATA_CACHE) && self.base_of(address) & 0x41 != 0
     }
 
     fn walk(&self, address: u32, read: impl FnMut(u32) -> u32) -> Walk {

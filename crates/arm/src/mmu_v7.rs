@@ -2,7 +2,7 @@
 
 use mmulab_system::core::{Descriptor, MemoryType, Translation, Walk};
 
-use crate::mmu::{ArmMmu, control, status};
+use crate::mmu::{ArmMmu, Registers, control, status};
 
 /// Never executed, in the permissions of a translation, above the three bits AP.
 pub(crate) const NEVER_EXECUTED: u8 = 1 << 3;
@@ -28,11 +28,23 @@ struct Page {
 }
 
 impl ArmMmu {
+    /// Whether the table of base 0 is responsible for an address (B3.5.4).
+    fn is_in_table_0(&self, address: u32) -> bool {
+        let width = self.registers.ttbcr & 7;
+        width == 0 || address >> (32 - width) == 0
+    }
+
+    /// The table base that is responsible for an address, with its attributes.
+    pub(crate) fn base_of(&self, address: u32) -> u32 {
+        let Registers { ttbr, ttbr1, .. } = self.registers;
+        if self.is_in_table_0(address) { ttbr } else { ttbr1 }
+    }
+
     /// The first-level table that is responsible for an address, or that there is none (B3.5.4).
     fn table_of(&self, address: u32) -> Option<u32> {
         let registers = &self.registers;
         let width = registers.ttbcr & 7;
-        if width == 0 || address >> (32 - width) == 0 {
+        if self.is_in_table_0(address) {
             let index = address << width >> width >> 20;
             let base = registers.ttbr & (!0 << (14 - width));
             (registers.ttbcr & NO_WALKS_0 == 0).then_some(base | index << 2)

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, Cpu, System};
 use mmulab_hardware::Random;
-use mmulab_system::{Cause, Loaded, Transcript};
 use mmulab_system::bus::Bus;
 use mmulab_system::coherence::Point;
 use mmulab_system::core::Side;
 use mmulab_system::maintenance::LineOperation;
 use mmulab_system::memory::CoreMemory;
+use mmulab_system::{Cause, Loaded, Transcript};
 
 type Memory = CoreMemory<Cpu<CoherentCaches>>;
 
@@ -557,8 +557,7 @@ fn address_translation_tells_place_attributes_and_refusals() {
 #[test]
 fn cps_in_thumb_state_masks_and_unmasks() {
     // ARM DDI 0406C, B9.3.1: CPSID I; MRS R0, CPSR; CPSIE I; MRS R1, CPSR; CPSIE F; MRS R2, CPSR.
-    let halves: [u16; 9] =
-        [0xb672, 0xf3ef, 0x8000, 0xb662, 0xf3ef, 0x8100, 0xb661, 0xf3ef, 0x8200];
+    let halves: [u16; 9] = [0xb672, 0xf3ef, 0x8000, 0xb662, 0xf3ef, 0x8100, 0xb661, 0xf3ef, 0x8200];
     let machine = support::machine("cortex-a7", &[("cores", "1")]);
     let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
     let start = 0x4001_0000;
@@ -568,4 +567,26 @@ fn cps_in_thumb_state_masks_and_unmasks() {
     let core = system.core_mut(0);
     let masks = [0, 1, 2].map(|number| core.registers[number] & 0xc0);
     assert_eq!(masks, [0xc0, 0x40, 0]);
+}
+
+#[test]
+fn walks_are_cacheable_as_their_own_table_base_says() {
+    // ARM DDI 0406C, B4.1.155: table base 0 is cleared and unused, base 1 has its attributes.
+    for (attributes, reports) in [(0x4a, 0), (0, 1)] {
+        let mut system = system(false);
+        let entry = 0x9000_0000;
+        // The table's own megabyte, cacheable.
+        system.bus.load(TABLE + (TABLE >> 20) * 4, &(TABLE | 0x1c0e).to_le_bytes());
+        system.start_checking();
+        system.with_core(0, |core, bus| {
+            let memory = &mut core.memory;
+            let registers = &mut memory.mmu.registers;
+            (registers.ttbr, registers.ttbr1) = (0, TABLE | attributes);
+            registers.ttbcr = 1 << 4 | 2;
+            memory.renew_pages();
+            memory.store_word(bus, TABLE + (entry >> 20) * 4, 0x4600_0c0e).unwrap();
+            assert_eq!(memory.load_word(bus, entry).is_ok(), reports == 0);
+        });
+        assert_eq!(system.reports().len(), reports, "{attributes:#x}");
+    }
 }

@@ -415,8 +415,8 @@ pub trait Mmu: Clone + Value + 'static {
     /// tables: also what tells address spaces apart.
     fn permission_state(&self) -> u64;
 
-    /// Whether table walks go through the data cache, on cores whose data caches are kept coherent.
-    fn walks_through_data_cache(&self) -> bool {
+    /// Whether table walks for an address go through the data cache, on cores whose data caches are kept coherent.
+    fn walks_through_data_cache(&self, _address: u32) -> bool {
         false
     }
 

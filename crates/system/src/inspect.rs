@@ -10,7 +10,7 @@ use crate::tlb::Entry;
 
 impl<C: Core> CoreMemory<C> {
     fn tables_say(&self, bus: &Bus<C>, address: u32) -> Option<Translation> {
-        self.mmu.walk(address, |at| self.table_word(bus, at)).result.ok()
+        self.mmu.walk(address, |at| self.table_word(bus, address, at)).result.ok()
     }
 
     fn tlb_says(&self, address: u32, side: Side) -> Option<Translation> {

@@ -51,13 +51,13 @@ impl<C: Core> CoreMemory<C> {
         self.mmu.fetch_refusal(page, address, self.privileged)
     }
 
-    fn walks_are_coherent(&self) -> bool {
-        C::COHERENT && self.mmu.walks_through_data_cache()
+    fn walks_are_coherent(&self, address: u32) -> bool {
+        C::COHERENT && self.mmu.walks_through_data_cache(address)
     }
 
-    /// A descriptor as the walking hardware sees it.
-    pub(crate) fn table_word(&self, bus: &Bus<C>, physical: u32) -> u32 {
-        if self.walks_are_coherent() {
+    /// A descriptor as the hardware sees it that walks for an address.
+    pub(crate) fn table_word(&self, bus: &Bus<C>, address: u32, physical: u32) -> u32 {
+        if self.walks_are_coherent(address) {
             self.coherent_word(bus, physical)
         } else {
             bus.read_table_word(physical)
@@ -79,7 +79,7 @@ impl<C: Core> CoreMemory<C> {
         };
         *misses += 1;
         let found = self.walk_from_kept(bus, address);
-        if self.walks_are_coherent() {
+        if self.walks_are_coherent(address) {
             for &(at, _) in found.descriptors_read() {
                 self.read_descriptor(bus, at, cause);
             }
@@ -99,7 +99,7 @@ impl<C: Core> CoreMemory<C> {
         let mut first = kept;
         let found = self.mmu.walk(address, |at| match first.take() {
             Some((_, value)) => value,
-            None => self.table_word(bus, at),
+            None => self.table_word(bus, address, at),
         });
         match kept {
             Some(link) => {

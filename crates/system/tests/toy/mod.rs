@@ -125,7 +125,7 @@ impl Mmu for ToyMmu {
         self.registers[ASID as usize] as u16
     }
 
-    fn walks_through_data_cache(&self) -> bool {
+    fn walks_through_data_cache(&self, _address: u32) -> bool {
         self.walks_through_data_cache
     }
 
