@@ -29,7 +29,7 @@ NAMES = (
 MACHINE = "gem5-vexpress"
 # Rounds of the stress, and more of them for what is seldom missed.
 ROUNDS = 200
-MORE_ROUNDS = dict.fromkeys(("under_way", "second_comparison", "take_out"), 3000)
+MORE_ROUNDS = dict.fromkeys(("raised_first", "under_way", "second_comparison", "take_out"), 3000)
 COMMAND = (
     "wander stale && wander rollover saved && wander rollover restored && wander stress 4 {} && "
     "hackbench -T -g 1 -l 10"
