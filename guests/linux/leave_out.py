@@ -135,7 +135,7 @@ def try_without(name, scheme, usual):
 
 
 def chosen_of(description, names):
-    """The names to leave out that the command line asks for, and how many runs at a time."""
+    """The names to leave out that the command line asks for, none if it asks for the list, and how many runs at a time."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("name", nargs="*", help="only these; --list shows all")
     options.add_argument("--list", action="store_true")
@@ -143,7 +143,7 @@ def chosen_of(description, names):
     chosen = options.parse_args()
     if chosen.list:
         print("\n".join(names))
-        sys.exit(0)
+        return [], chosen.jobs
     if unknown := [name for name in chosen.name if name not in names]:
         options.error(f"{unknown[0]}: choose from {', '.join(names)}")
     return chosen.name or list(names), chosen.jobs
@@ -151,6 +151,8 @@ def chosen_of(description, names):
 
 def main():
     names, jobs = chosen_of(__doc__.splitlines()[0], NAMES)
+    if not names:
+        return
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(jobs) as pool:

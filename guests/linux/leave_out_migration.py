@@ -59,6 +59,8 @@ def boot(name, rounds):
 
 def main():
     names, jobs = leave_out.chosen_of(__doc__.splitlines()[0], NAMES)
+    if not names:
+        return
     usual = {}
     for rounds in sorted({rounds_for(name) for name in names}):
         whole = boot("nothing", rounds)
