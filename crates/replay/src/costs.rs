@@ -115,15 +115,13 @@ pub(crate) fn at_costs_of<P: Numbered>(
     result: &EngineResult<P>,
     machine: &ReplayMachine,
 ) -> EngineResult<P> {
-    let has_overlap = table_of(machine).is_some_and(|table| table.overlap().is_some());
+    // Where walks overlap, costs decide on what is waited for, so that those of both are equal.
+    if table_of(machine).is_some_and(|table| table.overlap().is_some()) {
+        return EngineResult { attribution: Attribution::default(), ..result.clone() };
+    }
     let mut ledger = Ledger::new();
     for &cause in Cause::ALL {
         let account = result.ledger.account(cause);
-        // Where walks overlap, costs decide on what is waited for, so that those of both are equal.
-        if has_overlap {
-            ledger.charge_many(cause, account.count, account.cycles);
-            continue;
-        }
         let cycles = match cost_of_one(cause, machine) {
             Some(cost) => account.count * cost,
             None => match &machine.organisation {
