@@ -102,6 +102,7 @@ fn registers_after_reset() {
         (RUNNING, 0xff),
         (HIGHEST, NONE),
         (DISTRIBUTOR + 0xfe8, 0x2b),
+        (INTERFACE + 0xfc, 0x0002_043b),
     ] {
         assert_eq!(devices.read(0, address), value, "{address:#x}");
     }

@@ -410,6 +410,8 @@ impl Gic {
             0x28 => self.highest_of(core, 1),
             0xd0..=0xdc => interface.active[0][(offset & 0xf) as usize / 4],
             0xe0..=0xec => interface.active[1][(offset & 0xf) as usize / 4],
+            // GICC_IIDR: ARM's, version 2 of the architecture (4.4.15).
+            0xfc => 0x0002_043b,
             _ => 0,
         }
     }
