@@ -24,6 +24,7 @@ MISTAKES = [
     ("linux/flushes.py -m sa110", "invalid choice: 'sa110'"),
     ("linux/flushes.py switch", "switch: choose from tlb-user-range"),
     ("linux/measure.py --repeat 0", "--repeat: 0 is no whole number from 1"),
+    ("linux/starts.py --starts 0", "--starts: 0 is no whole number from 1"),
     ("microkernel/fuzz.py sa1100", "sa1100: name a run as sa1100/fass"),
     ("microkernel/fuzz.py --calls 0 sa1100/fass", "--calls: 0 is no whole number from 1"),
     ("microkernel/soak.py sa1100/fas", "sa1100/fas: name a run as sa1100/fass; machines: sa1100"),

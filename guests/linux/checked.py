@@ -5,7 +5,8 @@
 
 Each run is a row of checked.csv, in place of an older one of the same machine, scheme and load. `--sum` adds
 up the rows that are of the series as it is now. A second of the guest is what its clock says; busy is what it does not
-wait for an interrupt. Needs `make linux-spaces`.
+wait for an interrupt. Needs `make linux-spaces`, and for the load `swap`
+`make -C guests/linux OUT=$PWD/build/linux swap`.
 """
 
 import argparse
@@ -38,12 +39,16 @@ TEXT_HIGH = " && lat-text-high ctx 0 2 8"
 HACKBENCH = "hackbench -p -g 1 -l 10 && hackbench -g 1 -l 10 && hackbench -T -g 1 -l 10 && cyclictest -q -l 500"
 # What stands for it where Debian's programs, which are ARMv5TE, do not run.
 STORMS = "storm pipes 10 && storm sockets 10 && storm threads 10"
+# Kernels, programs and memory for the load `swap`: so little that there is something to reclaim.
+WITH_SWAP = {"sa1100": "kernel-spaces-swap-v4"}
+MEMORY_FOR_SWAP = {"memory.size_bytes": "24M"}
 # What each load runs. `days` is a machine in daily use, which mostly waits.
 LOADS = {
     "benchmarks": BENCHMARKS,
     "hackbench": HACKBENCH,
     "stress": "meet && stress 6 10 3 && attack 16",
     "long-stress": "for seed in $(seq 40); do stress 6 20 $seed || exit 1; done",
+    "swap": "swap 15 1",
     "days": "for i in $(seq 20); do stress 2 1 $i > /tmp/said || exit 1; sleep 9; done",
 }
 
@@ -66,7 +71,15 @@ def command_of(machine, scheme, load):
 
 def check(machine, scheme, load):
     """One run, as a row. A load that fails is an error, since its programs check themselves."""
-    result = run.ours(machine, command_of(machine, scheme, load), spaces=scheme, check=True)
+    options = {}
+    if load == "swap":
+        options = {
+            "kernel_folder": WITH_SWAP.get(machine, "kernel-spaces-swap-multi"),
+            "initrd": run.built("initrd-swap.cpio"),
+            "settings": MEMORY_FOR_SWAP,
+        }
+    command = command_of(machine, scheme, load)
+    result = run.ours(machine, command, spaces=scheme, check=True, **options)
     if result.exit != 0:
         raise run.failure(f"{machine}, {scheme}, {load}", result)
     for report in result.reports:

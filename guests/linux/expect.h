@@ -37,7 +37,7 @@ static void expect(const char *what, const volatile uint32_t *at, uint32_t want)
         wrong(what, at, have, want);
 }
 
-static void wait_for(pid_t child, const char *what)
+static inline void wait_for(pid_t child, const char *what)
 {
     int status;
 
@@ -87,7 +87,7 @@ static inline int scratch_file(int pages)
 
 static __thread sigjmp_buf back;
 
-static void caught(int signal)
+static inline void caught(int signal)
 {
     siglongjmp(back, signal);
 }

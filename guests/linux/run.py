@@ -64,6 +64,7 @@ QEMU_OPTIONS = {"ixp425": " nohlt"}
 # What makes a file or a kernel's folder in `build/linux`: the first whose name it begins with.
 MADE_BY = {
     "kernel-spaces-test": "make linux-spaces-test",
+    "kernel-spaces-swap": "make -C guests/linux OUT=$PWD/build/linux swap",
     "kernel-spaces": "make linux-spaces",
     "kernel-plain": "make -C guests/linux OUT=$PWD/build/linux plain",
     "kernel-migration-test": "make linux-migration-test",
@@ -71,6 +72,7 @@ MADE_BY = {
     "kernel-smp": "make linux-smp",
     "virt.dtb": "make linux-smp",
     "initrd-lmbench": "make -C guests/linux OUT=$PWD/build/linux lmbench",
+    "initrd-swap": "make -C guests/linux OUT=$PWD/build/linux swap",
     "initrd-selftests": "make -C guests/linux OUT=$PWD/build/linux selftests",
     "": "make linux",
 }

@@ -1,0 +1,68 @@
+"""What several starts of one guest differ by, on several cores.
+
+    starts.py [-m MACHINE] [--starts N] [--set KEY=VALUE]... [--check] [COMMAND]
+
+Boots Linux with a word more on its command line each time, which moves the kernel's first microseconds, and with
+them who meets whom later. Prints a row a start and the medians; with --check the uses of old TLB entries that the
+checker permits as well, and a start that it reports anything of is an error. Needs `make linux-smp`.
+"""
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import run
+
+import mmulab
+from mmulab.command import changes_of, run_script
+from mmulab.limits import whole_number
+
+LOAD = "hackbench -p -g 1 -l 100"
+
+
+def start(machine, settings, command, check, number):
+    """Boots once; what differs: instructions, cycles of the core that is ahead, permitted uses."""
+    # Init gets what the kernel does not know, as a variable.
+    result = run.ours(
+        machine,
+        command,
+        settings=settings,
+        extra=f"start={'x' * number}",
+        check=check,
+        console=mmulab.Transcript(),
+    )
+    if not result.succeeded:
+        raise run.failure(f"start {number}", result)
+    permitted = result.data["checker"]["permitted"] if check else []
+    return result.instructions, result.cycles, sum(entry["uses"] for entry in permitted)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("command", nargs="?", default=LOAD)
+    options.add_argument("-m", "--machine", default=run.SMP, choices=[run.SMP])
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    options.add_argument("--starts", type=int, default=9)
+    options.add_argument("--check", action="store_true")
+    chosen = options.parse_args()
+    whole_number("--starts", chosen.starts, 1)
+    settings = changes_of(chosen.set)
+    columns = ("instructions", "cycles", "permitted")[: 3 if chosen.check else 2]
+
+    def show(name, values):
+        print(f"{name:>6}", *(f"{v:>14,}" for v in values[: len(columns)]), flush=True)
+
+    found = []
+    print(f"{'start':>6}", *(f"{column:>14}" for column in columns))
+    for number in range(chosen.starts):
+        found.append(start(chosen.machine, settings, chosen.command, chosen.check, number))
+        show(number, found[-1])
+    for name, of in (("least", min), ("median", statistics.median_low), ("most", max)):
+        show(name, [of(values) for values in zip(*found, strict=True)])
+
+
+if __name__ == "__main__":
+    run_script(main)
