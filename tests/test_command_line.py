@@ -437,6 +437,34 @@ def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
 
 
 @needs_recorder
+def test_a_second_recording_into_the_same_file_is_refused(tmp_path):
+    """Before its program is run, and the first one's file and those of its children stay."""
+    program = ["sh", "-c", "echo begun; read line; true"]
+    with subprocess.Popen(
+        [MMULAB, "record", "-o", "t.mmt", "--", *program],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as first:
+        assert first.stdout.readline() == "begun\n"
+        (tmp_path / "t.1.mmt").touch()
+        second = ["record", "-o", "t.mmt", "--follow-children", "--", "touch", "second"]
+        refused = mmulab(*second, cwd=tmp_path)
+        assert refused.status == 2
+        assert refused.error_line == (
+            "t.mmt: another mmulab writes there; wait for its end, or name another file"
+        )
+        assert sorted(os.listdir(tmp_path)) == ["t.1.mmt", "t.mmt"]
+        first.communicate("\n", timeout=60)
+    assert first.returncode == 0
+    assert api.trace_information(tmp_path / "t.mmt").command == program
+    assert mmulab(*second, cwd=tmp_path).status == 0
+    assert sorted(os.listdir(tmp_path)) == ["second", "t.mmt"]
+
+
+@needs_recorder
 def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
     """It would remove what the first has not finished."""
     arguments = ("run", "--dir", tmp_path, "-m", "base", "--", "true")

@@ -133,3 +133,43 @@ proptest! {
         prop_assert_eq!(reader.truncation(), None);
     }
 }
+
+/// Many try at once, where there is no file and where there is one: one has the name, and what it writes
+/// stays its own.
+#[test]
+fn one_writer_at_a_time_has_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.mmt");
+    for round in 0..50 {
+        let start = std::sync::Barrier::new(8);
+        let try_it = |number: u32| {
+            let command = vec![format!("{round}/{number}")];
+            let metadata = Metadata { command: command.clone(), ..Metadata::default() };
+            start.wait();
+            let writer = MmtWriter::create(&path, &metadata);
+            // All have tried before the first ends.
+            start.wait();
+            writer.map(|writer| {
+                writer.finish(Termination::Exited(0)).unwrap();
+                command
+            })
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..8).map(|number| scope.spawn(move || try_it(number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (written, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        assert_eq!(written.len(), 1);
+        assert!(
+            refused.iter().all(|error| error
+                .as_ref()
+                .unwrap_err()
+                .to_string()
+                .contains("another mmulab"))
+        );
+        let reader = MmtReader::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(reader.command(), written[0].as_ref().unwrap());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -10,4 +10,4 @@ pub(crate) use container::MAGIC;
 pub use container::{Information, MMT_VERSION, Metadata, Termination, Totals};
 pub use reader::MmtReader;
 pub use writer::MmtWriter;
-pub(crate) use writer::create_beside;
+pub(crate) use writer::{check_unlocked, create_beside};

@@ -2,7 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -309,23 +312,75 @@ pub(crate) fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     if path.exists() && !path.is_file() {
         return Err(io::Error::other("is no regular file, as a trace must be; give another name"));
     }
+    static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let unique = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let temporary = path.with_file_name(format!(".{name}.{unique}"));
     Ok((File::create(&temporary)?, temporary))
 }
 
 /// Creates a file that has its name only once its header is in it: a recording that is killed at
-/// that moment, or finds the disk full, leaves what was there before.
+/// that moment, or finds the disk full, leaves what was there before. As long as it is open it is locked.
 fn create_with_header(path: &Path, header: &[u8]) -> io::Result<File> {
     // A link stays a link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (mut file, temporary) = create_beside(&path)?;
-    let written = file.write_all(header).and_then(|()| fs::rename(&temporary, &path));
+    let written = lock(&file)
+        .and_then(|()| file.write_all(header))
+        .and_then(|()| give_name(&temporary, &path));
     if let Err(error) = written {
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
     Ok(file)
+}
+
+/// Renames a locked file. A file that another writer has locked keeps the name, also when two try at
+/// once: a free name is taken by a link, which fails where there is a file; who takes the place of a
+/// file holds its lock, and it still has the name then.
+fn give_name(temporary: &Path, path: &Path) -> io::Result<()> {
+    loop {
+        match File::open(path) {
+            Ok(old) => {
+                lock(&old)?;
+                if fs::metadata(path).is_ok_and(|named| is_same(&named, &old)) {
+                    return fs::rename(temporary, path);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match fs::hard_link(temporary, path) {
+                    Ok(()) => return fs::remove_file(temporary),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    // A file system without links.
+                    Err(_) => return fs::rename(temporary, path),
+                }
+            }
+            // A file that may be replaced but not read.
+            Err(_) => return fs::rename(temporary, path),
+        }
+    }
+}
+
+fn is_same(named: &fs::Metadata, file: &File) -> bool {
+    file.metadata().is_ok_and(|opened| (opened.dev(), opened.ino()) == (named.dev(), named.ino()))
+}
+
+/// Fails where another writer has the file at `path`.
+pub(crate) fn check_unlocked(path: &Path) -> io::Result<()> {
+    File::open(path).map_or(Ok(()), |file| lock(&file))
+}
+
+/// Keeps other writers away until the file is closed. A file system without locks keeps nobody away.
+fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
+    {
+        return Err(io::Error::other(
+            "another mmulab writes there; wait for its end, or name another file",
+        ));
+    }
+    Ok(())
 }
 
 /// The most that the definition of `block` can take: ten bytes for the longest number.

@@ -22,7 +22,7 @@ use interrupt::InterruptGuard;
 use program::{InstructionSet, QEMU_PLUGIN, Runner, VALGRIND_TOOL};
 use stream::{Progress, RunStream};
 
-use crate::mmt::create_beside;
+use crate::mmt::{check_unlocked, create_beside};
 use crate::{Batch, BlockTable, Metadata, MmtWriter, Source, Termination, Totals, TraceError};
 
 /// What a program gets after an interrupt to end by itself.
@@ -619,6 +619,7 @@ impl Drop for Session {
 fn check_writable(path: &Path) -> Result<(), TraceError> {
     create_beside(path)
         .and_then(|(_, temporary)| fs::remove_file(temporary))
+        .and_then(|()| check_unlocked(path))
         .map_err(|error| TraceError::io(path, error))
 }
 
