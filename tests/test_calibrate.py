@@ -3,12 +3,15 @@
 import json
 import os
 import random
+import signal
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from conftest import start_interruptible
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -202,6 +205,25 @@ def test_a_shootdown_is_measured_although_calibration_stays_on_one_processor():
         assert "other programs take the second processor" in str(error)
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+def test_ctrl_c_ends_a_measurement_that_has_begun():
+    """A point takes seconds, on a busy computer many; this one would take hours."""
+    code = """
+from mmulab import _engine
+computer = _engine.Computer()
+computer.load_cycles([("4K", 64, 4096, False)], 2)
+print("begun", flush=True)
+computer.load_cycles([("4K", 64, 4096, False)], 10**7)
+"""
+    process = start_interruptible(sys.executable, "-c", code)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert errors.endswith("KeyboardInterrupt\n")
 
 
 def test_no_levels_no_machine(monkeypatch):

@@ -7,7 +7,7 @@ use mmulab_trace::OpenOptions;
 use pyo3::prelude::*;
 
 /// How often at most; a person does not notice more, and taking Python's lock costs little then.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Calls back into Python now and then.
 pub(crate) struct Watch {
