@@ -309,6 +309,9 @@ static void print_word(const char *name, word value)
 static void timers(void)
 {
     print_word("frequency ", READ("c14, c0, 0"));
+    word level_2;
+    __asm__ volatile("mrc p15, 1, %0, c9, c0, 2" : "=r"(level_2));
+    print_word("level 2 control ", level_2);
     for (int step = 0; step < 10; step++) {
         WRITE("c14, c1, 0", below(0x400));
         print_word("access ", READ("c14, c1, 0"));

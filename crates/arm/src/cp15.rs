@@ -161,7 +161,7 @@ impl<K: CacheKind> Cpu<K> {
             return self.cp15.timer.is_open(encoding, false);
         }
         if self.core.has_performance_monitor && (access.coprocessor(), encoding.n) == (15, 9) {
-            return self.cp15.monitor.open_to_users() && encoding.m < 14;
+            return self.cp15.monitor.open_to_users() && matches!(encoding.m, 12 | 13);
         }
         let store = !access.is_read() && access.coprocessor() == 15;
         if access.coprocessor() == 15 && (self.core.open_to_users)(encoding, !access.is_read()) {
@@ -198,6 +198,8 @@ impl<K: CacheKind> Cpu<K> {
             Operation::MainId => self.cp15.main_id,
             Operation::Fixed(name) => self.cp15.bits.fixed.get(name).copied().unwrap_or(0),
             Operation::MultiprocessorId => 0x8000_0000 | self.memory.number as u32,
+            // The number of cores less one in bits 25:24; bit 23: the interrupt controller is there (DDI 0464F, 4.2.10).
+            Operation::Level2Control => (bus.core_count() as u32 - 1) << 24 | 1 << 23,
             Operation::CacheSize => {
                 let selection = held.csselr;
                 self.cache_size(bus, selection)
@@ -471,6 +473,7 @@ impl<K: CacheKind> Cpu<K> {
             | Operation::TlbData(_)
             | Operation::Fixed(_)
             | Operation::MultiprocessorId
+            | Operation::Level2Control
             | Operation::CacheSize
             | Operation::SmallestLines
             | Operation::PendingInterrupts

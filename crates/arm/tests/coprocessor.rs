@@ -5,8 +5,12 @@
 
 mod support;
 
-use mmulab_arm::{CoprocessorAccess, VirtualCaches};
+use mmulab_arm::{CoherentCaches, CoprocessorAccess, VirtualCaches};
+use mmulab_system::{Loaded, Transcript};
 use support::{Code, MACHINES, START, branch, cached, machine, mcr, run, run_limited, uncached};
+
+/// The bit of MRC in an MCR.
+const READ: u32 = 1 << 20;
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
 fn write_with(code: &mut Code, opcode_1: u32, rd: u32, n: u32, m: u32, opcode_2: u32) {
@@ -241,4 +245,22 @@ fn more_operations_than_are_listed_are_counted() {
     let notes = run(&machine("arm926ej-s", &[]), &code).outcome.notes;
     assert_eq!(notes.len(), 33);
     assert!(notes[32].starts_with("16 uses of further"), "{}", notes[32]);
+}
+
+#[test]
+fn the_second_level_tells_how_many_cores_there_are() {
+    // L2CTLR, bits 25:24: one less; bit 23: an interrupt controller (ARM DDI 0464F, 4.2.10). Writes do not reach them.
+    let mut code = Code::new();
+    write_with(&mut code, 1, 15, 9, 0, 2);
+    code.word(mcr(1, 0, 9, 0, 2) | READ);
+    let code = code.words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let image =
+        Loaded { segments: vec![(0x4000_0000, code)], entry: 0x4000_0000, ..Loaded::default() };
+    for cores in 1..=4_u32 {
+        let machine = machine("cortex-a7", &[("cores", &cores.to_string())]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        system.load(&image);
+        system.run(&mut Transcript::default(), 2);
+        assert_eq!(system.core(0).registers[0], (cores - 1) << 24 | 1 << 23, "{cores} cores");
+    }
 }

@@ -103,6 +103,8 @@ const ROWS: &[Row] = &[
     Row::write(8, 7, 0, 1, BY_ADDRESS),
     Row::write(8, 7, 0, 2, InvalidateSpace),
     Row::write(8, 7, 0, 3, BY_ADDRESS_IN_ALL),
+    Row::read(9, 0, 1, 2, Level2Control),
+    Row::write(9, 0, 1, 2, NotModelled),
     // The performance monitor (chapter 11).
     Row::both(9, 12, 0, 0, Monitor(MonitorRegister::Control)),
     Row::both(9, 12, 0, 1, Monitor(MonitorRegister::Enable(true))),

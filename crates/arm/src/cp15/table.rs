@@ -125,6 +125,8 @@ pub enum Operation {
     Fixed(&'static str),
     /// Gives the number of the core among several (ARMv7).
     MultiprocessorId,
+    /// Gives the number of cores that share the second level (Cortex-A7).
+    Level2Control,
     /// Gives the shape of the cache that was selected (ARMv7).
     CacheSize,
     /// Gives the sizes of the caches' lines (ARMv7).
