@@ -94,6 +94,13 @@ static inline void enter_space(word table, word number)
     synchronise();
 }
 
+/* Reads so much that no line from before stays in the caches: 16 times what they hold, replaced at random. */
+static inline void evict_lines(void)
+{
+    for (volatile word *line = (word *)0x40800000; line < (word *)0x41000000; line += 16)
+        (void)*line;
+}
+
 /* Code that gives `result`; whoever writes it makes it visible to instruction fetches. */
 static inline void put_function(word address, word result)
 {

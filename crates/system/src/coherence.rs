@@ -316,9 +316,7 @@ impl<C: Core> CoreMemory<C> {
         self.statistics.counters.line_operations += 1;
         self.charge(Cause::DataCacheOperation, self.line_operation_cycles);
         let physical = self.physical_of(bus, address)?;
-        if operation != LineOperation::Invalidate {
-            self.announce(bus, Maintenance::Clean(physical));
-        }
+        self.announce(bus, Maintenance::Line { physical, operation, point });
         let (own, mut peers) = (self.take_copy(physical, operation), Vec::new());
         for peer in bus.cores.iter_mut().flatten() {
             peers.extend(peer.memory_mut().take_copy(physical, operation));
@@ -365,6 +363,7 @@ impl<C: Core> CoreMemory<C> {
     ) {
         self.statistics.counters.line_operations += 1;
         self.charge(Cause::DataCacheOperation, self.line_operation_cycles);
+        self.announce(bus, Maintenance::Slot);
         let level_2 = bus.level_2.as_ref();
         let slot =
             level_2.and_then(|level_2| crate::maintenance::slot_by_index(level_2.first(), index));

@@ -5,6 +5,7 @@ use mmulab_hardware::{Cache, GeometryError, Replacement};
 
 use crate::bus::Bus;
 use crate::cause::Cause;
+use crate::coherence::Point;
 use crate::core::{CacheAddress, Core, Mmu, Side, Translation};
 use crate::line_fills::ALL_REGISTERS;
 use crate::memory::CoreMemory;
@@ -42,8 +43,17 @@ pub enum Maintenance {
         /// On all cores.
         everywhere: bool,
     },
-    /// The data cache line of a physical address is cleaned.
-    Clean(u32),
+    /// The data cache line of a physical address is cleaned or invalidated, as far as some point.
+    Line {
+        /// The address.
+        physical: u32,
+        /// Which of the two.
+        operation: LineOperation,
+        /// How far.
+        point: Point,
+    },
+    /// A data cache line is cleaned or invalidated by its set and way.
+    Slot,
     /// Instruction cache lines are invalidated, of this core or `everywhere`.
     Instructions {
         /// The one of a physical address, or all.
@@ -228,6 +238,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// The same for the line in a set and way.
     pub fn operate_on_slot(&mut self, bus: &mut Bus<C>, index: u32, operation: LineOperation) {
+        self.announce(bus, Maintenance::Slot);
         let slot = slot_by_index(self.dcache.first(), index);
         self.operate(bus, slot, operation);
     }

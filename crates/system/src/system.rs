@@ -248,7 +248,7 @@ impl<C: Core> System<C> {
 
     /// Turns the checker on, on all cores.
     pub fn start_checking(&mut self) {
-        let checker = Checker::new(&self.bus.ram, self.bus.core_count());
+        let checker = Checker::new::<C>(&self.bus.ram, self.bus.core_count());
         self.change_observers(|observers| observers.checker = Some(checker));
     }
 

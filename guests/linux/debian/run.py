@@ -118,6 +118,7 @@ def comparable(console):
 KNOWN = (
     ("stale-instruction", "pte_offset_late_fixmap", "__patch_text_real", "the dirty line"),
     ("break-before-make", "cpu_v7_set_pte_ext", "cpu_v7_set_pte_ext", "KB of uncached memory"),
+    ("mismatched-attributes", "check_writebuffer_bugs", "mmioset", "may write the line back"),
 )
 
 

@@ -7,7 +7,7 @@ use mmulab_hardware::Line;
 
 use crate::bus::Bus;
 use crate::core::{Core, Descriptor, Translation};
-use crate::maintenance::{Maintenance, Scope};
+use crate::maintenance::{LineOperation, Maintenance, Scope};
 use crate::memory::CoreMemory;
 
 use super::Origin;
@@ -435,7 +435,8 @@ impl Changes {
                     begun = true;
                 }
             }
-            Maintenance::Clean(physical) => {
+            Maintenance::Line { operation: LineOperation::Invalidate, .. } | Maintenance::Slot => {}
+            Maintenance::Line { physical, .. } => {
                 let first = C::DataLine::base(physical);
                 for line in
                     (first..first + C::DataLine::BYTES).step_by(C::FetchLine::BYTES as usize)

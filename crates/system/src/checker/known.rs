@@ -163,6 +163,16 @@ impl Known {
         }
     }
 
+    /// Nobody is known to have the newest words of some bytes of RAM.
+    pub(super) fn discard_holders(&mut self, physical: u32, bytes: u32) {
+        for piece in self.pieces(physical, bytes) {
+            let holder = self.holders.get_mut(piece).map_or(0, std::mem::take);
+            if let Some(epoch) = self.data_lines.get_mut(usize::from(holder)) {
+                *epoch = 0;
+            }
+        }
+    }
+
     #[inline(always)]
     fn fetch_key(line: u32, context: u32) -> u64 {
         u64::from(context) << 32 | u64::from(line)

@@ -5,6 +5,7 @@
 //! would do that walks the current tables through the newest values, holds no stale translation and
 //! has one copy of each word. docs/checker.md tells what counts and what does not.
 
+mod attributes;
 mod changes;
 mod explain;
 mod known;
@@ -23,6 +24,7 @@ use crate::memory::CoreMemory;
 use crate::observer::{Access, Load, Observer, Source, Store};
 use crate::ram::Ram;
 
+use attributes::LineUses;
 use changes::Changes;
 use explain::Newer;
 use known::{Holder, Known};
@@ -81,6 +83,8 @@ pub struct Checker {
     tables: Tables,
     /// Changes of tables and code that are not over on every core.
     changes: Changes,
+    /// What caches may hold, where software must not rely on what they do hold.
+    line_uses: Option<LineUses>,
     /// What needs no second look.
     known: Known,
     /// Last write of each core's table base or control register: time and PC.
@@ -104,11 +108,11 @@ mmulab_state::state!(Checker {
     stale_walks,
     causes,
     reports,
-} anew { writer_cores } sparse { words, writers } built { base });
+} anew { writer_cores } optional { line_uses } sparse { words, writers } built { base });
 
 impl Checker {
     /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty.
-    pub fn new(ram: &Ram, cores: usize) -> Checker {
+    pub fn new<C: Core>(ram: &Ram, cores: usize) -> Checker {
         let (base, ram) = (ram.base(), ram.words());
         // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
         let mut words = vec![0; ram.len()];
@@ -124,6 +128,7 @@ impl Checker {
             writer_cores: Vec::new(),
             tables: Tables::new(base, ram.len(), cores),
             changes: Changes::default(),
+            line_uses: C::COHERENT.then(|| LineUses::new(base, ram.len())),
             known: Known::new(base, ram.len()),
             table_registers: Vec::new(),
             lost: BTreeMap::new(),
@@ -164,8 +169,8 @@ impl Checker {
             .note_walk(core.number, found, address, mmu.asid(), |level| mmu.level_shift(level));
     }
 
-    /// Notes a store, which went `through` a data cache line that is known to have the newest words, or
-    /// elsewhere. Returns whether what is known of instructions changed.
+    /// Notes a store, which went through the caches if it is `cached`, and `through` a data cache line that is known
+    /// to have the newest words, or elsewhere. Returns whether what is known of instructions changed.
     #[inline(always)]
     fn store(
         &mut self,
@@ -173,6 +178,7 @@ impl Checker {
         (value, mask): (u32, u32),
         writer: Writer,
         now: u64,
+        cached: bool,
         through: Option<Holder>,
     ) -> bool {
         let index = self.index(physical);
@@ -184,6 +190,9 @@ impl Checker {
         }
         if let Some(core) = self.writer_cores.get_mut(index) {
             *core = writer.core as u8;
+        }
+        if let (Some(uses), true) = (&mut self.line_uses, cached) {
+            uses.store(physical);
         }
         let mut changed = self.known.stored(physical, through);
         if self.tables.flags(physical) & tables::TABLE != 0 {
@@ -549,7 +558,7 @@ impl Checker {
         }
         let holder = self.known.data_line(core.number, slot)?;
         let writer = Writer { pc: core.pc, address, core: core.number };
-        Some(self.store(physical, (value, mask), writer, core.now(), Some(holder)))
+        Some(self.store(physical, (value, mask), writer, core.now(), true, Some(holder)))
     }
 }
 
@@ -577,7 +586,9 @@ impl<C: Core> Observer<C> for Checker {
             self.changes.loaded(core.number, right);
         }
         let (Some(newest), false) = (self.word(right), reported) else { return };
-        if (newest ^ word) & byte_mask(address, size) == 0 {
+        let is_old = (newest ^ word) & byte_mask(address, size) != 0;
+        self.check_load_type(core, &used, right, source == Source::DataCache, is_old);
+        if !is_old {
             if source == Source::DataCache {
                 self.know_data_line(core, address, right);
             }
@@ -625,7 +636,10 @@ impl<C: Core> Observer<C> for Checker {
         if self.tables.flags(right) != 0 {
             self.check_table_store(core, bus, &Store { physical: right, ..*store });
         }
-        self.store(right, (value, mask), writer, core.now(), through);
+        if !cached {
+            self.check_store_past(core, &used, right);
+        }
+        self.store(right, (value, mask), writer, core.now(), cached, through);
     }
 
     fn refused(&mut self, core: &CoreMemory<C>, _: &Bus<C>, access: Access, address: u32) {
@@ -711,6 +725,16 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn maintaining(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, maintenance: Maintenance) {
+        if let Some(uses) = &mut self.line_uses {
+            match maintenance {
+                Maintenance::Line { physical, operation, point } => {
+                    uses.operate(physical, operation, point);
+                    self.known.discard_holders(C::DataLine::base(physical), C::DataLine::BYTES);
+                }
+                Maintenance::Slot => uses.operate_by_slot(),
+                _ => {}
+            }
+        }
         if core.mmu.level_shift(0).is_some() {
             let (words, base) = (&self.words, self.base);
             let newest = |at: u32| words.get((at.wrapping_sub(base) >> 2) as usize).copied();

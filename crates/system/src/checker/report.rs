@@ -32,6 +32,8 @@ pub enum Kind {
     BreakBeforeMake,
     /// A table that a walk may still read was written with something else.
     TableReused,
+    /// Memory was used through the caches and past them, without maintenance in between.
+    MismatchedAttributes,
 }
 
 mmulab_state::value_enum!(Kind {
@@ -47,6 +49,7 @@ mmulab_state::value_enum!(Kind {
     MissingBarrier,
     BreakBeforeMake,
     TableReused,
+    MismatchedAttributes,
 });
 
 /// What was done.

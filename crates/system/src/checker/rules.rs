@@ -5,7 +5,7 @@ use mmulab_hardware::Line;
 use super::changes::{Place, Unsafe};
 use super::report::{AccessKind, Kind, Permitted, Report};
 use super::tables::{FIRST, TABLE, Tables, UNLINKED, UNMAPPED};
-use super::{Checker, Origin, Use, invalidate_translation_name, new_report};
+use super::{Checker, Origin, Use, invalidate_translation_name, new_report, on_line};
 use crate::bus::Bus;
 use crate::core::{Core, Descriptor, Mmu, Side, Translation, Walk};
 use crate::memory::CoreMemory;
@@ -207,6 +207,69 @@ impl Checker {
                         ones for this access"
             .to_owned();
         report.missing = "ISB after the write of the register".to_owned();
+        self.report(report);
+    }
+
+    /// A load went through the caches or past them. May it have got an old word (it has, if `is_old`)?
+    pub(super) fn check_load_type<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        used: &Use,
+        physical: u32,
+        cached: bool,
+        is_old: bool,
+    ) {
+        let Some(uses) = &mut self.line_uses else { return };
+        let may_be_old = if cached { uses.load(physical) } else { uses.load_past(physical) };
+        if !may_be_old || is_old {
+            return;
+        }
+        let writer = self.writer(physical);
+        let names = core.mmu.maintenance();
+        let mut report = new_report(core, Kind::MismatchedAttributes, used, physical);
+        report.since(Origin { pc: writer.pc, core: writer.core });
+        (report.stale, report.missing) = if cached {
+            (
+                format!(
+                    "the word was stored past the caches, through {:#010x}, and they may still hold \
+                     it as it was before",
+                    writer.address
+                ),
+                on_line(names.invalidate_line, used.address),
+            )
+        } else {
+            (
+                format!(
+                    "the word was stored through the caches, by {:#010x}, and may not be in memory",
+                    writer.address
+                ),
+                on_line(names.clean_to_memory, writer.address),
+            )
+        };
+        self.report(report);
+    }
+
+    /// A store goes past the caches. May these write an older line back over it?
+    pub(super) fn check_store_past<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        used: &Use,
+        physical: u32,
+    ) {
+        let dirty = self.line_uses.as_mut().and_then(|uses| uses.store_past(physical));
+        let Some(dirty) = dirty else { return };
+        let writer = self.writer(dirty);
+        let mut report = new_report(core, Kind::MismatchedAttributes, used, physical);
+        report.since(Origin { pc: writer.pc, core: writer.core });
+        report.stale = format!(
+            "{:#010x} of the same line was stored through the caches, which may write the line back \
+             over this",
+            writer.address
+        );
+        report.missing = format!(
+            "{} and its invalidation, before the store",
+            on_line(core.mmu.maintenance().clean_to_memory, writer.address)
+        );
         self.report(report);
     }
 
