@@ -1,7 +1,7 @@
-/* TLB migration by the interfaces that the thesis of 2018 designs (chapters 5 and 6), on a core that has them
- * (docs/tlb-migration.md). Saving, restoring and the accesses of the 68 KB benchmark are measured for each version;
- * then a core saves its entries and another restores them while no table maps their pages. With RUNS = 0
- * only that, streams of used entries, and an access by user mode.
+/* TLB migration by the interfaces that the thesis of 2018 designs (chapters 5 and 6), and by ours, version 5, on a
+ * core that has them (docs/tlb-migration.md). Saving, restoring and the accesses of the 68 KB benchmark are measured for
+ * each version, and those of the 4 KB benchmark for the last two; then a core saves its entries and another restores
+ * them while no table maps their pages. With RUNS = 0 only that, streams of used entries, and an access by user mode.
  */
 #include "pages.h"
 
@@ -14,8 +14,8 @@
 #define PORT_READ(value, crm, op2) \
     __asm__ volatile("mrc p15, 3, %0, c15, " #crm ", " #op2 : "=r"(value) : : "memory")
 
-/* USED: of the start of a stream. */
-enum { VALID = 1, COMMIT = 0xffffffff, USED = 1 << 8 };
+/* USED: of the start of a stream. UNDER_WAY: of the state of version 5, whose lower bits are the number of entries. */
+enum { VALID = 1, COMMIT = 0xffffffff, USED = 1 << 8, UNDER_WAY = 1u << 31 };
 /* Upper half of an entry that is read by index: its space, and whether it is global. */
 enum { SPACE_SHIFT = 23, SPACE_MASK = 0xffu << SPACE_SHIFT, GLOBAL = 1u << 31 };
 
@@ -128,20 +128,102 @@ static const struct {
 };
 enum { VERSIONS = sizeof versions / sizeof *versions };
 
-static void measure(word version, word pages)
+static void measure(const char *name, word version, word pages, word stride)
 {
     for (word run = 0; run < RUNS; run++) {
         flush_all();
-        figures[COLD][run] = access_pages(pages, APART * PAGE, 0);
+        figures[COLD][run] = access_pages(pages, stride, 0);
         word start = cycles(), words = versions[version].save(saved);
         figures[SAVE][run] = cycles() - start;
         flush_all();
         start = cycles();
         versions[version].restore(saved, words);
         figures[RESTORE][run] = cycles() - start;
-        figures[MIGRATED][run] = access_pages(pages, APART * PAGE, OFFSET);
+        figures[MIGRATED][run] = access_pages(pages, stride, OFFSET);
     }
-    say_medians(versions[version].name, pages);
+    say_medians(name, pages);
+}
+
+/* What the other core does while this one waits for it. */
+static void (*volatile job)(void);
+static volatile word go, done;
+
+void other(word core)
+{
+    (void)core;
+    for (word turn = 1;; turn++) {
+        while (go != turn)
+            ;
+        data_barrier();
+        job();
+        data_barrier();
+        done = turn;
+    }
+}
+
+static void on_other_core(void (*what)(void))
+{
+    job = what;
+    data_barrier();
+    go++;
+    while (done != go)
+        ;
+    data_barrier();
+}
+
+static void start_its_counters(void) { start_counters(0); }
+
+/* Version 5: this core takes over what another core's TLB has of its space; waits until all is there. */
+__attribute__((noinline)) static word take_over(word from)
+{
+    word state;
+    PORT_WRITE(from, c10, 0);
+    do
+        PORT_READ(state, c10, 0);
+    while (state & UNDER_WAY);
+    return state;
+}
+
+static struct { word pages, stride, restore, migrated, transfer, entered; } taken;
+
+/* The access begins while entries are under way. Then, once more, how long they all take. */
+static void take_over_and_access(void)
+{
+    flush_all();
+    word start = cycles();
+    PORT_WRITE(0, c10, 0);
+    taken.restore = cycles() - start;
+    taken.migrated = access_pages(taken.pages, taken.stride, OFFSET);
+    flush_all();
+    /* From itself there is nothing; now its code is in the TLB. */
+    take_over(1);
+    start = cycles();
+    word entered = take_over(0);
+    taken.transfer = cycles() - start;
+    taken.entered = entered;
+}
+
+static void measure_transfer(const char *name, word pages, word stride)
+{
+    taken.pages = pages;
+    taken.stride = stride;
+    for (word run = 0; run < RUNS; run++) {
+        flush_all();
+        figures[COLD][run] = access_pages(pages, stride, 0);
+        flush_level(0);
+        flush_level(1);
+        on_other_core(take_over_and_access);
+        figures[SAVE][run] = taken.transfer;
+        figures[RESTORE][run] = taken.restore;
+        figures[MIGRATED][run] = taken.migrated;
+    }
+    word transfer[] = { median(figures[SAVE]), taken.entered };
+    print("transfer_");
+    say(name, pages, transfer, 2);
+    /* Nothing is saved. */
+    for (word run = 0; run < RUNS; run++)
+        figures[SAVE][run] = 0;
+    say_medians(name, pages);
 }
 
 /* Pages of the test, with all kinds of permissions that can be read, attributes and sizes; each has its number in
@@ -180,37 +262,44 @@ static void map_tested(word how)
     complete();
 }
 
-static volatile word version_tested, words_saved, go, done;
+static volatile word version_tested, words_saved;
 
-/* Restores what the other core saved, and reads each page, which no table maps: a wrong entry gives another
- * page's number, a missing one an exception. */
-void other(word core)
+/* A wrong entry gives another page's number, a missing one an exception. */
+static word read_tested(void)
 {
-    (void)core;
-    for (word turn = 1; turn <= VERSIONS; turn++) {
-        while (go != turn)
-            ;
-        data_barrier();
-        flush_tlb();
-        versions[version_tested].restore(saved, words_saved);
-        word wrong = 0;
-        for (word number = 0; number < TESTED; number++)
-            wrong += *(volatile word *)tested_address(number) != number;
-        word words = versions[version_tested].save(saved_again);
-        wrong += words != words_saved;
-        /* The order of the slots may be another; an entry is as it was. */
-        for (word at = 0; version_tested != 3 && at < words; at += version_tested ? 2 : 3) {
-            word found = 0;
-            for (word place = 0; place < words_saved; place += version_tested ? 2 : 3)
-                found |= saved[place] == saved_again[at] && saved[place + 1] == saved_again[at + 1];
-            wrong += !found;
-        }
-        word results[] = { 4 * words_saved, wrong };
-        say(version_tested == 0 ? "restored_v1" : version_tested == 1 ? "restored_v2"
-            : version_tested == 2 ? "restored_v3" : "restored_v4", TESTED, results, 2);
-        data_barrier();
-        done = turn;
+    word wrong = 0;
+    for (word number = 0; number < TESTED; number++)
+        wrong += *(volatile word *)tested_address(number) != number;
+    return wrong;
+}
+
+/* Restores what the other core saved, and reads each page, which no table maps. */
+static void restore_tested(void)
+{
+    flush_tlb();
+    versions[version_tested].restore(saved, words_saved);
+    word wrong = read_tested(), words = versions[version_tested].save(saved_again);
+    wrong += words != words_saved;
+    /* The order of the slots may be another; an entry is as it was. */
+    for (word at = 0; version_tested != 3 && at < words; at += version_tested ? 2 : 3) {
+        word found = 0;
+        for (word place = 0; place < words_saved; place += version_tested ? 2 : 3)
+            found |= saved[place] == saved_again[at] && saved[place + 1] == saved_again[at + 1];
+        wrong += !found;
     }
+    word results[] = { 4 * words_saved, wrong };
+    say(version_tested == 0 ? "restored_v1" : version_tested == 1 ? "restored_v2"
+        : version_tested == 2 ? "restored_v3" : "restored_v4", TESTED, results, 2);
+}
+
+/* The same by version 5, from the other core's TLB as it is. */
+static void take_over_tested(void)
+{
+    flush_tlb();
+    word entered = take_over(0), wrong = read_tested();
+    wrong += save_3(saved_again) != words_saved;
+    word results[] = { entered, wrong };
+    say("taken_over_v5", TESTED, results, 2);
 }
 
 static void test_on_another_core(void)
@@ -221,21 +310,17 @@ static void test_on_another_core(void)
         *(volatile word *)tested_address(number) = number;
     flush_all();
     map_tested(NOWHERE);
-    turn_on(1);
-    for (word version = 0; version < VERSIONS; version++) {
+    for (word version = 0; version <= VERSIONS; version++) {
         tlb_all();
         complete();
         map_tested(AS_TESTED);
         synchronise();
         for (word number = 0; number < TESTED; number++)
             *(volatile word *)tested_address(number);
-        words_saved = versions[version].save(saved);
+        words_saved = version == VERSIONS ? save_3(saved) : versions[version].save(saved);
         map_tested(NOWHERE);
         version_tested = version;
-        data_barrier();
-        go = version + 1;
-        while (done != version + 1)
-            ;
+        on_other_core(version == VERSIONS ? take_over_tested : restore_tested);
     }
 }
 
@@ -245,7 +330,15 @@ static void measure_all(void)
     start_counters(0);
     for (word version = 0; version < VERSIONS; version++)
         for (word point = 0; point < sizeof counts / sizeof *counts; point++)
-            measure(version, counts[point]);
+            measure(versions[version].name, version, counts[point], APART * PAGE);
+    for (word point = 0; point < sizeof counts / sizeof *counts; point++)
+        measure("v4_4k", VERSIONS - 1, counts[point], PAGE);
+    turn_on(1);
+    on_other_core(start_its_counters);
+    for (word point = 0; point < sizeof counts / sizeof *counts; point++) {
+        measure_transfer("v5", counts[point], APART * PAGE);
+        measure_transfer("v5_4k", counts[point], PAGE);
+    }
 }
 
 static word save_used_3(word *to) { STREAM(c7, SPACE | USED) }
@@ -269,6 +362,28 @@ static void test_used(const char *name, word version, word (*save_used)(word *to
     say(name, READ, results, 3);
 }
 
+enum { TAKEN_OVER = 32, READ_OF_THEM = 12 };
+
+static void take_over_and_read(void)
+{
+    flush_tlb();
+    taken.entered = take_over(0);
+    access_pages(READ_OF_THEM, APART * PAGE, 0);
+}
+
+/* The same by version 5: what the other core took over and did not read stays behind. */
+static void test_used_5(void)
+{
+    tlb_all();
+    complete();
+    map_measured();
+    access_pages(TAKEN_OVER, APART * PAGE, 0);
+    on_other_core(take_over_and_read);
+    flush_tlb();
+    word results[] = { taken.entered, take_over(1 | USED) };
+    say("used_v5", READ_OF_THEM, results, 2);
+}
+
 /* User mode has no access: this ends with an exception. */
 static void read_as_user(void)
 {
@@ -283,10 +398,13 @@ void first(void)
     map_measured();
     if (RUNS)
         measure_all();
+    else
+        turn_on(1);
     test_on_another_core();
     if (!RUNS) {
         test_used("used_v3", 2, save_used_3, 8);
         test_used("used_v4", 3, save_used_4, 7);
+        test_used_5();
         read_as_user();
     }
 }

@@ -226,6 +226,7 @@ impl<K: CacheKind> Cpu<K> {
             Operation::TlbData(number) => self.cp15.tlb_data[usize::from(number)],
             Operation::TlbPortData(version, register) => self.read_tlb_port(version, register),
             Operation::TlbPortState(register) => self.cp15.tlb_port.state(register),
+            Operation::TlbTransfer => self.tlb_transfer(bus),
             Operation::Held(register) => *self.held(register),
             Operation::TestAndClean { invalidate } => {
                 u32::from(self.memory.clean_next_line(bus, invalidate)) << 30
@@ -336,6 +337,7 @@ impl<K: CacheKind> Cpu<K> {
                 self.write_tlb_port(bus, version, register, value);
             }
             Operation::TlbPortState(register) => self.cp15.tlb_port.set_state(register, value),
+            Operation::TlbTransfer => self.start_tlb_transfer(bus, value),
             Operation::TableBase1 => {
                 memory.change_translation_registers();
                 memory.mmu.registers.ttbr1 = value;

@@ -124,6 +124,12 @@ impl<C: Core> Bus<C> {
         self.cores.iter().flatten().map(|core| core.memory())
     }
 
+    /// The memory side of another core than the one that runs, unless it is off.
+    pub(crate) fn peer(&self, number: usize) -> Option<&CoreMemory<C>> {
+        let core = self.cores.get(number)?.as_ref()?;
+        self.is_on(number).then(|| core.memory())
+    }
+
     /// How many cores there are.
     pub fn core_count(&self) -> usize {
         self.cores.len()

@@ -31,6 +31,7 @@ mod symbols;
 pub mod system;
 pub mod timeline;
 pub mod tlb;
+mod tlb_transfer;
 mod walk_cache;
 mod write_buffer;
 

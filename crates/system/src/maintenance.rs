@@ -98,6 +98,7 @@ impl<C: Core> CoreMemory<C> {
         if let (true, Some(dtlb)) = (data, &mut self.dtlb) {
             dtlb.invalidate_all();
         }
+        self.end_tlb_transfer();
         self.begin_tlb_maintenance();
         self.renew_pages();
         self.statistics.counters.tlb_flushes += 1;

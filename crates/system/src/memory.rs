@@ -25,6 +25,7 @@ use crate::micro_tlb::MicroTlb;
 use crate::read_buffer::ReadBuffer;
 use crate::statistics::Statistics;
 use crate::tlb::{TranslationBuffer, replacement};
+use crate::tlb_transfer::TlbTransfer;
 use crate::walk_cache::WalkCache;
 use crate::write_buffer::WriteBuffer;
 
@@ -98,6 +99,8 @@ pub struct CoreMemory<C: Core> {
     micro_tlb_refill_cycles: u32,
     register_writes_empty_micro_tlbs: bool,
     pub(crate) walk_cache: Option<WalkCache>,
+    /// Entries that come from another core's TLB.
+    pub(crate) tlb_transfer: TlbTransfer,
 
     /// The instruction cache and what is decoded of it.
     pub fetch: InstructionSide<C>,
@@ -151,6 +154,7 @@ mmulab_state::state!([C: Core] CoreMemory<C> {
     next_context,
     pages,
     itlb,
+    tlb_transfer,
     fetch,
     dcache,
     write_buffer,
@@ -269,6 +273,7 @@ impl<C: Core> CoreMemory<C> {
                 .as_ref()
                 .is_some_and(|one| one.emptied_by_register_writes),
             walk_cache,
+            tlb_transfer: TlbTransfer::default(),
             fetch: InstructionSide::new(icache, decoder),
             dcache: DataCache::new(dcache, mini_dcache),
             write_buffer: WriteBuffer::new(&platform.buffers, &platform.memory),
@@ -327,6 +332,7 @@ impl<C: Core> CoreMemory<C> {
     /// The registers that choose the address space changed; `counted` where that is a switch.
     pub fn space_changed(&mut self, counted: bool) {
         self.statistics.counters.space_switches += u64::from(counted);
+        self.space_of_tlb_transfer_may_end();
         self.statistics.change_space(self.clock.now(), self.mmu.space());
     }
 

@@ -361,6 +361,7 @@ impl<C: Core> System<C> {
         }
         let deadline = self.deadline(core);
         let memory = core.memory_mut();
+        memory.advance_tlb_transfer(&mut self.bus);
         memory.clock.set_deadline(deadline);
         let before = memory.clock.pending_instructions();
         let debugged = self.debugging.step.is_some() || !self.debugging.breakpoints.is_empty();

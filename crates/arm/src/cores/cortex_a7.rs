@@ -144,8 +144,8 @@ const ROWS: &[Row] = &[
     Row::both(14, 3, 0, 1, Timer(TimerRegister::Control(VIRTUAL))),
 ];
 
-/// The interfaces of the thesis of 2018 on TLB migration, versions 1 to 4, in encodings that the core leaves free;
-/// not of any core that is built.
+/// The interfaces of the thesis of 2018 on TLB migration, versions 1 to 4, and ours, version 5, in encodings that the
+/// core leaves free; not of any core that is built.
 const MIGRATION_ROWS: &[Row] = &[
     Row::write(15, 5, 3, 0, TlbPortStart(Version::V1)),
     Row::both(15, 5, 3, 1, TlbPortData(Version::V1, 0)),
@@ -164,6 +164,7 @@ const MIGRATION_ROWS: &[Row] = &[
     Row::both(15, 9, 3, 1, TlbPortState(1)),
     Row::both(15, 9, 3, 2, TlbPortState(2)),
     Row::both(15, 9, 3, 3, TlbPortState(3)),
+    Row::both(15, 10, 3, 0, TlbTransfer),
 ];
 
 /// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C, B3.17.2).

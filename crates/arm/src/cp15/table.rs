@@ -176,6 +176,8 @@ pub enum Operation {
     TlbPortData(Version, u8),
     /// The state of a stream of such an interface.
     TlbPortState(u8),
+    /// A write begins to take over entries of another core's data TLB; a read tells how many came.
+    TlbTransfer,
     /// The cache debug control register of the ARM926EJ-S.
     CacheDebug,
     /// A register that just holds what is written.

@@ -1,5 +1,6 @@
 //! Entries of the data TLB that software saves and restores: the four interfaces that Landsberg's thesis of
-//! 2018 designs ("Analyzing and Optimizing TLB-Induced Thread Migration Costs on Linux/ARM", chapter 5).
+//! 2018 designs ("Analyzing and Optimizing TLB-Induced Thread Migration Costs on Linux/ARM", chapter 5); and a
+//! fifth of ours, by which a core takes them over from another one.
 //!
 //! An entry is 55 bits, with 9 more where the interface does not filter. What each holds is in
 //! `docs/tlb-migration.md`; only privileged modes have access.
@@ -165,7 +166,23 @@ fn encoded_whole(entry: Option<&Entry>) -> u64 {
     whole.unwrap_or(0)
 }
 
+/// Of version 5: the core whose entries are taken over; of what is read, whether more are to come.
+const SOURCE: u32 = 0xff;
+const UNDER_WAY: u32 = 1 << 31;
+
 impl<K: CacheKind> Cpu<K> {
+    /// Version 5: begins to take over the entries of the space that runs from another core, all or those that were
+    /// used there ([`STREAM_USED`]).
+    pub(super) fn start_tlb_transfer(&mut self, bus: &mut Bus<K>, value: u32) {
+        self.memory.begin_tlb_transfer(bus, value & SOURCE, value & STREAM_USED != 0);
+    }
+
+    /// How many came so far, and whether more are to come.
+    pub(super) fn tlb_transfer(&mut self, bus: &mut Bus<K>) -> u32 {
+        let (entered, under_way) = self.memory.tlb_transfer_state(bus);
+        entered | if under_way { UNDER_WAY } else { 0 }
+    }
+
     /// A write of the operation register: an index, or the address space of a stream that begins.
     pub(super) fn start_tlb_port(&mut self, bus: &mut Bus<K>, version: Version, value: u32) {
         let port = &mut self.cp15.tlb_port;

@@ -132,6 +132,7 @@ impl<C: Core> CoreMemory<C> {
             self.clock.charge(Cause::MicroTlb, cycles);
             self.statistics.counters.micro_tlb_misses += 1;
         }
+        self.advance_tlb_transfer(bus);
         let translation = match self.tlb_mut(side).lookup(address, asid) {
             Some(entry) => entry.payload,
             None => {
@@ -171,12 +172,13 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// The main TLB is maintained: the walk cache goes, and the micro TLBs. Returns whether there are any of these,
+    /// The main TLB is maintained: the walk cache goes, what another core's TLB has sent, and the micro TLBs. Returns whether there are any of these,
     /// so that the fast path has forgotten all pages.
     pub(crate) fn begin_tlb_maintenance(&mut self) -> bool {
         if let Some(cache) = &mut self.walk_cache {
             cache.invalidate_all();
         }
+        self.repeat_tlb_transfer();
         self.empty_micro_tlbs()
     }
 
