@@ -22,7 +22,7 @@ import typer
 from conftest import MMULAB, ROOT, mmulab, start_interruptible
 
 import mmulab as api
-from mmulab import run_folder
+from mmulab import files
 from mmulab.cli import app
 from mmulab.output import Format
 from mmulab.recording import tool_directory
@@ -468,7 +468,7 @@ def test_a_second_recording_into_the_same_file_is_refused(tmp_path):
 def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
     """It would remove what the first has not finished."""
     arguments = ("run", "--dir", tmp_path, "-m", "base", "--", "true")
-    with run_folder.alone(tmp_path):
+    with files.alone(tmp_path, "unused"):
         (tmp_path / "unfinished").mkdir()
         refused = mmulab(*arguments)
         assert refused.status == 2

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmulab
-from mmulab import StudyError
+from mmulab import StudyError, files
 
 STUDY = """
 traces = ["{trace}"]
@@ -86,17 +86,29 @@ def test_a_killed_sweep_goes_on_where_it_stopped(study, tmp_path):
     output = tmp_path / "t.parquet"
     process = subprocess.Popen([MMULAB, "sweep", study, "--threads", "1", "-o", output], cwd=ROOT)
     parts = tmp_path / "t.parquet.parts"
-    while process.poll() is None and not list(parts.glob("*.parquet")):
+    while process.poll() is None and not list(parts.glob("*.json")):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     if not output.exists():
-        assert len(list(parts.glob("*.parquet"))) >= 1
+        assert len(list(parts.glob("*.json"))) >= 1
         # As a kill leaves it while a part is being written.
-        (parts / ".part.parquet.half").write_bytes(b"PAR1")
+        (parts / ".unit.json.half").write_bytes(b"[")
     assert command("sweep", study, "-o", output).status == 0
     assert not parts.exists()
     assert parquet.read_table(output).equals(mmulab.sweep(study))
+
+
+def test_a_second_sweep_into_the_same_file_is_refused(study, tmp_path):
+    """Its parts would be removed with those of the first, or the first's with its own."""
+    output = tmp_path / "t.parquet"
+    with files.alone(tmp_path / "t.parquet.parts", "unused"):
+        refused = command("sweep", study, "-o", output)
+        assert refused.status == 2
+        assert refused.error_line.startswith(f"{output}: another sweep writes there;")
+        assert os.listdir(tmp_path / "t.parquet.parts") == []
+    assert command("sweep", study, "-o", output).status == 0
+    assert sorted(os.listdir(tmp_path)) == ["study.toml", "t.parquet"]
 
 
 BAD_STUDIES = {
@@ -185,7 +197,7 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(study, 
     assert line.startswith(f"mmulab: {tmp_path}/t.parquet.parts/")
     assert "file too large" in line
     assert not (tmp_path / "t.parquet").exists()
-    assert os.listdir(tmp_path / "t.parquet.parts") == []
+    assert os.listdir(tmp_path) == ["study.toml"]
 
 
 def test_an_unknown_place_to_run_is_told(study):

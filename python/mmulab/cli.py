@@ -123,7 +123,8 @@ def run(
         if dir is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
         else:
-            stack.enter_context(run_folder.alone(directory(dir)))
+            refusal = f"{dir}: another run writes there; wait for its end, or name another folder"
+            stack.enter_context(files.alone(directory(dir), refusal))
             folder = run_folder.begin(dir)
         trace = folder / f"{Path(program[0]).name}.mmt"
         kept_as = dir / trace.name if dir else None

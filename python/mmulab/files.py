@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from mmulab.errors import MmulabError, OutputError
+from mmulab.errors import InputError, MmulabError, OutputError
 
 # The job is in order and the machine is not: exit status 1 rather than 2.
 _NOT_THE_USERS_FAULT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
@@ -44,6 +45,33 @@ def _refuse_what_is_no_file(path: Path) -> None:
         raise OutputError(f"{path}: is a directory; name a file")
     if path.exists() and not path.is_file():
         raise OutputError(f"{path}: is no file; name one")
+
+
+@contextmanager
+def alone(folder: Path, refusal: str) -> Iterator[None]:
+    """Makes `folder` where it is missing, and keeps others out that ask in this way.
+
+    Raises `InputError` with `refusal` where another has it. A file system without locks keeps nobody out.
+    """
+    while True:
+        with telling_where(folder):
+            folder.mkdir(exist_ok=True)
+            try:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue  # whoever had it has just removed it
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(refusal) from error
+            except OSError:
+                pass
+            if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mmulab.errors import InputError
 from mmulab.files import replacing, telling_where
 
 UNFINISHED = "unfinished"
 """Where a run stands in the folder until it is done. The next run removes what is left of one."""
 
 _RESULTS = ["report.html", "replay.json", "miss-curves.json", "trace.json"]
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Keeps other runs out of `folder`, which would remove what this one has not finished.
-
-    Raises `InputError` where one is under way. A file system without locks keeps nobody out.
-    """
-    with telling_where(folder):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"{folder}: another run writes there; wait for its end, or name another folder"
-            ) from error
-        except OSError:
-            pass
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def begin(folder: Path) -> Path:

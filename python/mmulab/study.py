@@ -25,6 +25,7 @@ import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ import pyarrow.parquet
 
 from mmulab import _engine
 from mmulab.errors import InputError, MmulabError, StudyError
-from mmulab.files import replacing, telling_where
+from mmulab.files import alone, replacing
 from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value
 from mmulab.provenance import machine_labels, provenance, trace_labels, trace_provenance
@@ -230,21 +231,21 @@ def sweep(
         )
     ]
     jobs = [_Job(trace, unit, configurations, study.seed) for trace in traces for unit in units]
-    parts = _Parts(Path(f"{os.fspath(output)}.parts") if output is not None else None)
-    waiting = [job for job in jobs if not parts.recall(job)]
-    if on is None:
-        _run(waiting, parts, threads or os.cpu_count() or 1, progress)
-    else:
-        _run_on_cluster(on, waiting, parts, progress)
-    rows = []
-    for trace in traces:
-        every = iter(_in_order(jobs, trace, parts))
-        rows += [_with_range([next(every) for _ in family]) for family in families]
-    table = pa.Table.from_pylist(rows, schema=_schema(rows, points))
-    if output is not None:
-        with replacing(output) as file:
-            pa.parquet.write_table(table, file, compression="zstd")
-        parts.forget()
+    with _parts(output) as parts:
+        waiting = [job for job in jobs if not parts.recall(job)]
+        if on is None:
+            _run(waiting, parts, threads or os.cpu_count() or 1, progress)
+        else:
+            _run_on_cluster(on, waiting, parts, progress)
+        rows = []
+        for trace in traces:
+            every = iter(_in_order(jobs, trace, parts))
+            rows += [_with_range([next(every) for _ in family]) for family in families]
+        table = pa.Table.from_pylist(rows, schema=_schema(rows, points))
+        if output is not None:
+            with replacing(output) as file:
+                pa.parquet.write_table(table, file, compression="zstd")
+            parts.forget()
     return table
 
 
@@ -364,22 +365,38 @@ class _Parts:
     def add(self, job: _Job, rows: list[dict[str, Any]]) -> None:
         self.rows[job] = rows
         if self.folder is not None:
-            with telling_where(self.folder):
-                self.folder.mkdir(exist_ok=True)
             with replacing(self._path(job)) as file:
                 file.write(json.dumps(rows).encode())
 
     def forget(self) -> None:
-        """Removes the folder; the result is written."""
-        if self.folder is not None and self.folder.is_dir():
+        """Empties the folder; the result is written."""
+        if self.folder is not None:
             # The second are files that a killed sweep was about to rename.
             for path in [*self.folder.glob("*.json"), *self.folder.glob(".*.json.*")]:
                 path.unlink()
-            self.folder.rmdir()
 
     def _path(self, job: _Job) -> Path:
         assert self.folder is not None
         return self.folder / f"{job.key()}.json"
+
+
+@contextmanager
+def _parts(output: str | os.PathLike[str] | None) -> Iterator[_Parts]:
+    """The parts of the sweep that writes `output`.
+
+    Raises `InputError` where another sweep has them: both would remove what the other still writes.
+    """
+    if output is None:
+        yield _Parts(None)
+        return
+    folder = Path(f"{os.fspath(output)}.parts")
+    refusal = f"{output}: another sweep writes there; wait for its end, or name another file"
+    with alone(folder, refusal):
+        try:
+            yield _Parts(folder)
+        finally:
+            with suppress(OSError):  # it is not empty: the next sweep goes on from there
+                folder.rmdir()
 
 
 def _run(
