@@ -447,6 +447,21 @@ fn a_damaged_file_is_refused() {
     std::fs::remove_file(&path).unwrap();
 }
 
+#[test]
+fn whole_files_of_all_that_save_at_once_get_the_name() {
+    let path = file("at-once");
+    for round in 0..50 {
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (path, raw) = (&path, Raw(vec![number; 100_000]));
+                scope.spawn(move || mmulab_state::save(path, "", &raw).unwrap());
+            }
+        });
+        assert!(SavedState::read(&path).is_ok(), "round {round}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
 /// A file whose checksum is right and whose content is not was forged. It is restored or refused, but nothing breaks.
 fn forge<K: CacheKind>(machine: &SystemMachine) {
     let path = file(&format!("forged-{}", machine.name));

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -73,14 +74,21 @@ fn write_to(file: File, header: &str, state: &dyn State) -> std::io::Result<()> 
     file.sync_all()
 }
 
+/// A name beside `path` for what will take its name, another one for each that writes there at once.
+pub fn unfinished_name(path: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.{count}.part", std::process::id()));
+    PathBuf::from(name)
+}
+
 /// Writes a state with a text that says what it is of. The file gets its name when it is complete.
 ///
 /// # Errors
 /// It cannot be written; nothing of it is left.
 pub fn save(path: &Path, header: &str, state: &dyn State) -> std::io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".part");
-    let unfinished = PathBuf::from(unfinished);
+    let unfinished = unfinished_name(path);
     let written = File::create(&unfinished).and_then(|file| write_to(file, header, state));
     let named = written.and_then(|()| std::fs::rename(&unfinished, path));
     if named.is_err() {

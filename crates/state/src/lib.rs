@@ -13,7 +13,7 @@ mod macros;
 mod stream;
 
 pub use containers::{restore_optional, restore_sparse, save_optional, save_sparse};
-pub use file::{FileError, SavedState, save};
+pub use file::{FileError, SavedState, save, unfinished_name};
 pub use stream::{Damaged, Restorer, Saver};
 
 /// Something that execution changes.

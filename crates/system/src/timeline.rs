@@ -55,9 +55,7 @@ impl Timeline {
     /// # Errors
     /// The file cannot be made.
     pub fn create(path: &Path, clock_hz: u64, cores: usize) -> std::io::Result<Timeline> {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".part");
-        let unfinished = PathBuf::from(unfinished);
+        let unfinished = mmulab_state::unfinished_name(path);
         let mut timeline = Timeline {
             out: BufWriter::new(File::create(&unfinished)?),
             path: path.to_owned(),
