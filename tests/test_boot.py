@@ -291,6 +291,13 @@ def test_an_interrupt_is_an_exception_in_python_unless_a_console_is_given(tmp_pa
     timer.join()
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_that_comes_as_the_guest_ends_is_not_lost(tmp_path):
+    image = tmp_path / "image"
+    program(image)
+    assert mmulab.boot(image, "arm926ej-s", console=Interrupting()).reason == "interrupted"
+
+
 @pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
 def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options):
     forever = endless(tmp_path / "image")

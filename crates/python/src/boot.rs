@@ -247,15 +247,17 @@ fn run<'py, K: CacheKind>(
     if let Some(path) = &timeline {
         system.finish_timeline().map_err(|error| cannot_write(path, &error))?;
     }
-    match console.stopped {
+    match &console.stopped {
         Some(error) if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(python) => {
-            return Err(error);
+            return Err(error.clone_ref(python));
         }
         _ => {}
     }
+    let by_user = options.save_at.is_none() && stop == Stop::Interrupted;
+    // The guest may end by itself before the run notices an interrupt that came while it printed.
+    let stop = if console.stopped.is_some() { Stop::Interrupted } else { stop };
     let mut outcome = system.outcome(stop, seconds);
     outcome.notes.extend(note);
-    let by_user = options.save_at.is_none() && stop == Stop::Interrupted;
     if let Some(path) = &options.save
         && (stop == Stop::SavePoint || by_user)
     {
