@@ -20,6 +20,8 @@ from mmulab import _engine
 from mmulab.calibrate import Calibration, findings, plateaus, series
 from mmulab.calibrate.reported import Reported
 from mmulab.calibrate.series import LINE_BYTES, Point
+from mmulab.cli import app
+from mmulab.command import status_of
 from mmulab.report.calibration import write_calibration_report
 
 NOTHING_REPORTED = Reported("a model", "none", False, [], [])
@@ -224,6 +226,14 @@ computer.load_cycles([("4K", 64, 4096, False)], 10**7)
     finally:
         process.kill()
     assert errors.endswith("KeyboardInterrupt\n")
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_measurement(monkeypatch, capfd):
+    monkeypatch.setattr(mmulab, "calibrate", lambda **_: pytest.fail("it measures"))
+    assert status_of(app, ["calibrate", "--dir", "/proc"]) == 2  # where not even root can
+    _, errors = capfd.readouterr()
+    assert errors.startswith("mmulab: /proc: ")
+    assert errors.count("\n") == 1
 
 
 def test_no_levels_no_machine(monkeypatch):

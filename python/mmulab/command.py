@@ -7,6 +7,7 @@ import functools
 import inspect
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -380,12 +381,13 @@ def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
 
 
 def directory(path: Path) -> Path:
-    """A folder for results, made where there is none."""
+    """A folder for results, made where there is none; one that cannot be written to is told before the work."""
     try:
         for part in (path, *path.parents):
             if part.is_file():
                 raise InputError(f"{part}: is a file; name a folder")
         path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     return path
