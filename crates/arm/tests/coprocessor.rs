@@ -7,10 +7,9 @@ mod support;
 
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, VirtualCaches};
 use mmulab_system::{Loaded, Transcript};
-use support::{Code, MACHINES, START, branch, cached, machine, mcr, run, run_limited, uncached};
-
-/// The bit of MRC in an MCR.
-const READ: u32 = 1 << 20;
+use support::{
+    Code, MACHINES, START, branch, cached, machine, mcr, mrc, run, run_limited, uncached,
+};
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
 fn write_with(code: &mut Code, opcode_1: u32, rd: u32, n: u32, m: u32, opcode_2: u32) {
@@ -252,7 +251,7 @@ fn the_second_level_tells_how_many_cores_there_are() {
     // L2CTLR, bits 25:24: one less; bit 23: an interrupt controller (ARM DDI 0464F, 4.2.10). Writes do not reach them.
     let mut code = Code::new();
     write_with(&mut code, 1, 15, 9, 0, 2);
-    code.word(mcr(1, 0, 9, 0, 2) | READ);
+    code.word(mrc(1, 0, 9, 0, 2));
     let code = code.words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let image =
         Loaded { segments: vec![(0x4000_0000, code)], entry: 0x4000_0000, ..Loaded::default() };

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, Cpu, System};
 use mmulab_hardware::Random;
 use mmulab_system::bus::Bus;
+use mmulab_system::checker::Kind;
 use mmulab_system::coherence::Point;
 use mmulab_system::core::Side;
 use mmulab_system::maintenance::LineOperation;
@@ -588,5 +589,29 @@ fn walks_are_cacheable_as_their_own_table_base_says() {
             assert_eq!(memory.load_word(bus, entry).is_ok(), reports == 0);
         });
         assert_eq!(system.reports().len(), reports, "{attributes:#x}");
+    }
+}
+
+#[test]
+fn execute_never_is_a_permission_like_the_others() {
+    // The descriptor's XN when the entry is filled and afterwards, and what the checker says of a fetch.
+    const XN: u32 = 1 << 4;
+    for (before, after, kinds) in
+        [(XN, XN, vec![]), (0, XN, vec![Kind::StaleTlbEntry]), (XN, 0, vec![Kind::SpuriousFault])]
+    {
+        let mut system = system(false);
+        let entry = 0x9000_0000;
+        let descriptor = TABLE + (entry >> 20) * 4;
+        system.bus.load(TABLE + (TABLE >> 20) * 4, &(TABLE | 0x1c0e).to_le_bytes());
+        system.bus.load(descriptor, &(0x4600_1c0e | before).to_le_bytes());
+        system.start_checking();
+        system.with_core(0, |core, bus| {
+            let memory = &mut core.memory;
+            memory.load_word(bus, entry).unwrap();
+            memory.store_word(bus, descriptor, 0x4600_1c0e | after).unwrap();
+            assert_eq!(memory.fetch_half(bus, entry).is_err(), before == XN);
+        });
+        let found: Vec<_> = system.reports().iter().map(|report| report.kind).collect();
+        assert_eq!(found, kinds, "{before:#x} {after:#x}");
     }
 }

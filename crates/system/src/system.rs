@@ -512,18 +512,16 @@ impl<C: Core> System<C> {
             return Wait::NextCore;
         }
         self.poll_host(host);
-        if !self.bus.board.input.is_empty() && self.bus.board.listens() {
-            return if reached { Wait::Again } else { self.pass_idle(core) };
-        }
-        if self.bus.board.listens() && host.wait_for_input() {
-            return if reached { Wait::Again } else { self.pass_idle(core) };
+        let listens = self.bus.board.listens();
+        if listens && (!self.bus.board.input.is_empty() || host.wait_for_input()) {
+            if self.bus.cores.len() == 1 {
+                return Wait::Again;
+            }
+            // It may wake another core.
+            core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);
+            return Wait::NextCore;
         }
         Wait::Stop(if host.interrupted() { Stop::Interrupted } else { Stop::Deadlock })
-    }
-
-    fn pass_idle(&mut self, core: &mut C) -> Wait {
-        core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);
-        Wait::NextCore
     }
 
     fn enter_phase(&mut self, core: &mut C) {

@@ -312,7 +312,7 @@ impl Checker {
                     Some(format!("the tables say domain {}", right.domain))
                 } else if entry.is_some_and(|entry| effective(entry) != effective(*right)) {
                     Some("the tables say other cacheable and bufferable bits".to_owned())
-                } else if core.refusal(right, address, used.write).is_some() {
+                } else if rules::refusal(core, &core.mmu, used, right).is_some() {
                     Some("the tables forbid the access".to_owned())
                 } else {
                     None
@@ -657,7 +657,7 @@ impl<C: Core> Observer<C> for Checker {
             return;
         };
         if let Ok(right) = &found.result
-            && core.refusal(right, address, used.write).is_none()
+            && rules::refusal(core, &core.mmu, &used, right).is_none()
         {
             let physical = right.physical_of(address);
             let mut report = new_report(core, Kind::SpuriousFault, &used, physical);

@@ -21,7 +21,7 @@ fn differ_in_permissions_only(one: &Translation, other: &Translation) -> bool {
 }
 
 /// Why an access would be refused.
-fn refusal<C: Core>(
+pub(super) fn refusal<C: Core>(
     core: &CoreMemory<C>,
     mmu: &C::Mmu,
     used: &Use,

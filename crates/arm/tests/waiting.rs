@@ -1,0 +1,76 @@
+//! Input for a machine of which every core waits and no timer runs.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use mmulab_arm::CoherentCaches;
+use mmulab_system::{Host, Loaded, Stop};
+use support::Code;
+
+const CORE_0: u32 = 0x4000_0000;
+const CORE_1: u32 = 0x4001_0000;
+const DISTRIBUTOR: u32 = 0x0800_0000;
+const INTERFACE: u32 = 0x0801_0000;
+const UART: u32 = 0x0900_0000;
+const HVC: u32 = 0xe140_0070;
+const SUBS_R1_1: u32 = 0xe251_1001;
+
+/// Types two characters once everything waits.
+#[derive(Default)]
+struct Typist {
+    asked: bool,
+    looks: usize,
+}
+
+impl Host for Typist {
+    fn output(&mut self, _: &[u8]) {}
+
+    fn input(&mut self) -> Vec<u8> {
+        self.looks += 1;
+        assert!(self.looks < 1000, "nobody is woken by what was typed");
+        if self.asked && self.looks < 900 {
+            self.looks = 900;
+            return b"ab".to_vec();
+        }
+        Vec::new()
+    }
+
+    fn wait_for_input(&mut self) -> bool {
+        !std::mem::replace(&mut self.asked, true)
+    }
+}
+
+/// Turns core 1 on, lets the UART interrupt core 0 only, waits, and ends with the character as status.
+fn interrupted_core() -> Code {
+    let mut code = Code::new();
+    code.set(0, 0x8400_0003).set(1, 1).set(2, CORE_1).word(HVC);
+    code.put(DISTRIBUTOR, 1).put(DISTRIBUTOR + 0x104, 1 << 1).put(DISTRIBUTOR + 0x820, 1 << 8);
+    code.put(INTERFACE + 4, 0xff).put(INTERFACE, 1).put(UART + 0x38, 1 << 4);
+    code.system(0, 7, 0, 4).set(10, UART).load(0, 10, 0).exit_with(0);
+    code
+}
+
+/// Counts and then waits for ever.
+fn other_core(count: u32) -> Code {
+    let mut code = Code::new();
+    code.set(1, count);
+    let again = code.here();
+    code.word(SUBS_R1_1).branch_not_equal(again);
+    code.system(0, 7, 0, 4).asm("b .");
+    code
+}
+
+#[test]
+fn input_wakes_the_core_that_it_interrupts_whichever_sleeps_last() {
+    for count in [1, 0x4000] {
+        let machine = support::machine("cortex-a7", &[("cores", "2")]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        let bytes = |code: Code| code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let segments =
+            vec![(CORE_0, bytes(interrupted_core())), (CORE_1, bytes(other_core(count)))];
+        system.load(&Loaded { segments, entry: CORE_0, ..Loaded::default() });
+        let stop = system.run(&mut Typist::default(), 1_000_000);
+        assert_eq!(stop, Stop::Exit(b'a'), "core 1 counts to {count}");
+    }
+}
