@@ -48,7 +48,7 @@ LOADS = {
     "hackbench": HACKBENCH,
     "stress": "meet && stress 6 10 3 && attack 16",
     "long-stress": "for seed in $(seq 40); do stress 6 20 $seed || exit 1; done",
-    "swap": "swap 15 1",
+    "swap": "swap 15 3",
     "days": "for i in $(seq 20); do stress 2 1 $i > /tmp/said || exit 1; sleep 9; done",
 }
 

@@ -2,9 +2,9 @@
  *
  *   swap [PROCESSES [ROUNDS [SEED]]]
  *
- * Turns on swap to compressed memory (zram). PROCESSES then work on memory of their own, of their parent, that all
- * share and that they execute, while one more touches more than is free, ROUNDS times over, so that the
- * kernel reclaims pages of all. Ends with status 0 if every value was the expected one and pages came back.
+ * Turns on swap to compressed memory (zram). PROCESSES fill memory of their own, of their parent, that all share and
+ * that they execute. They sleep while one more touches more than is free, so that the kernel reclaims pages of all; then
+ * they check it all and fill it anew, ROUNDS times. Ends with status 0 if every value was the expected one and pages came back.
  */
 #define PROGRAM "swap"
 #include "expect.h"
@@ -18,7 +18,7 @@ enum { MOST_PROCESSES = 16, PAGES = 49, /* a multiple of what `fill` skips */ BE
 
 /* Of the whole run, which all share. */
 static volatile struct {
-    int ended;
+    int rounds, ended;
     uint32_t counters[PAGES][MOST_PROCESSES][WORDS / MOST_PROCESSES];
 } *shared;
 
@@ -79,6 +79,7 @@ static void press(int rounds)
         for (int page = 0; page < pages; page += 5)
             expect("memory that presses", at + page * WORDS + page % WORDS, page);
         unmap(at, pages);
+        shared->rounds++;
     }
     shared->ended = 1;
 }
@@ -105,6 +106,10 @@ static void work(volatile uint32_t *parents, uint32_t seed)
     fill(own, PAGES, seed);
     fill(of_file, PAGES, seed);
     while (!shared->ended) {
+        int round = shared->rounds;
+
+        while (shared->rounds == round && !shared->ended)
+            usleep(20000);
         verify("own memory", own, PAGES, seed);
         verify("memory of the parent", parents + written * WORDS, PAGES - written, inherited + written * WORDS);
         if (written)
@@ -127,7 +132,6 @@ static void work(volatile uint32_t *parents, uint32_t seed)
         fill(of_file, PAGES, seed);
         fill(parents, written, seed);
         write_code(code, number = seed & 0xff);
-        usleep(1000 * (seed % 16));
     }
     _exit(0);
 }
