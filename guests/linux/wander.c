@@ -4,6 +4,7 @@
  *   wander stale                            an attack: another process' page, by an entry that outlived its mapping
  *   wander rollover saved|restored          an attack: another process' pages, by an identifier that was given out again before
  *                                           entries were saved, or before they were restored
+ *   wander rollover taken                   the same by entries that a core still has of an identifier that was given out again
  *
  * In `stress` each of PROCESSES has four threads, and each of these makes ROUNDS rounds: it goes to a core, or lets
  * another thread run, and then does one of: mmap over its own page or another thread's, mprotect, madvise, munmap, fork,
@@ -435,6 +436,17 @@ static void tell_all(const int to[][2], const int from[][2])
     }
 }
 
+static int say_what_was_found(void)
+{
+    for (int page = 0; page < LAST; page++)
+        if (common->found[page][0] == (uint32_t)SECRET + page) {
+            printf("wander: rollover: read 0x%08x, which another process wrote\n", (unsigned)common->found[page][0]);
+            return 0;
+        }
+    printf("wander: rollover: the pages are not there\n");
+    return 0;
+}
+
 static int rollover(int children_have_secret)
 {
     struct sigaction action = {.sa_handler = caught};
@@ -499,13 +511,92 @@ static int rollover(int children_have_secret)
         kill(children[child], SIGKILL);
         waitpid(children[child], 0, 0);
     }
-    for (int page = 0; page < LAST; page++)
-        if (common->found[page][0] == (uint32_t)SECRET + page) {
-            printf("wander: rollover: read 0x%08x, which another process wrote\n", (unsigned)common->found[page][0]);
-            return 0;
+    return say_what_was_found();
+}
+
+/* taken: keepers of secrets run on core 0, each with an identifier of its own, and stop. Then a hog keeps core 0, which does not
+ * switch any more, and so keeps their entries. A director on core 2 begins children until all identifiers were given out,
+ * and on, so that those of the keepers are given out again. Now and then one of many processes that have run on core 0 goes on, on
+ * core 1. Some get a keeper's identifier, and if they get what core 0 has of it, too, they read the secret. */
+enum { STOPPED = 96, CHILDREN_BETWEEN = LAST - 1, HOG_PRIORITY = DIRECTOR_PRIORITY + 1 };
+
+/* Begins a process, of these or a keeper; gives it when it has run on core 0 and stopped. */
+static pid_t begin_on_core_0(int number, int has_secret)
+{
+    int status;
+    pid_t id = fork();
+
+    if (id < 0)
+        fail("fork");
+    if (!id) {
+        go_to(0, READER_CORE);
+        if (has_secret)
+            pages[number * WORDS + SHARED_WORD] = SECRET + number;
+        else
+            unmap(pages, LAST);
+        raise(SIGSTOP);
+        for (volatile int page = 0; !has_secret && page < LAST; page++)
+            look(page);
+        _exit(0);
+    }
+    if (waitpid(id, &status, WUNTRACED) != id || !WIFSTOPPED(status))
+        fail("process");
+    return id;
+}
+
+static pid_t begin_hog(void)
+{
+    struct sched_param before_all = {.sched_priority = HOG_PRIORITY};
+    pid_t id = fork();
+
+    if (id < 0)
+        fail("fork");
+    if (id) {
+        while (!common->ready[0])
+            sched_yield();
+        return id;
+    }
+    go_to(0, READER_CORE);
+    if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &before_all))
+        fail("SCHED_FIFO");
+    common->ready[0] = 1;
+    while (!common->stop[0])
+        ;
+    _exit(0);
+}
+
+static int taken(void)
+{
+    struct sigaction action = {.sa_handler = caught};
+    pid_t stopped[STOPPED], keepers[LAST], hog;
+
+    sigaction(SIGSEGV, &action, 0);
+    common = (struct common *)map((sizeof *common + PAGE - 1) / PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    pages = map(LAST, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    go_to(0, MOVER_CORE + 1);
+    for (int one = 0; one < STOPPED; one++)
+        stopped[one] = begin_on_core_0(one, 0);
+    for (int one = 0; one < LAST; one++)
+        keepers[one] = begin_on_core_0(one, 1);
+    hog = begin_hog();
+    for (int one = 0; one < STOPPED; one++) {
+        for (int child = 0; child < CHILDREN_BETWEEN; child++) {
+            pid_t id = fork();
+            if (!id)
+                _exit(0);
+            wait_for(id, "child");
         }
-    printf("wander: rollover: the pages are not there\n");
-    return 0;
+        go_to(stopped[one], MOVER_CORE);
+        kill(stopped[one], SIGCONT);
+        wait_for(stopped[one], "process");
+    }
+    common->stop[0] = 1;
+    wait_for(hog, "hog");
+    for (int one = 0; one < LAST; one++) {
+        kill(keepers[one], SIGKILL);
+        waitpid(keepers[one], 0, 0);
+    }
+    return say_what_was_found();
 }
 
 int main(int argc, char **argv)
@@ -518,6 +609,8 @@ int main(int argc, char **argv)
         return stale();
     if (argc == 3 && !strcmp(argv[1], "rollover") && (!strcmp(argv[2], "saved") || !strcmp(argv[2], "restored")))
         return rollover(!strcmp(argv[2], "saved"));
-    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale | wander rollover saved|restored\n");
+    if (argc == 3 && !strcmp(argv[1], "rollover") && !strcmp(argv[2], "taken"))
+        return taken();
+    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale | wander rollover saved|restored|taken\n");
     return 2;
 }

@@ -77,7 +77,9 @@ static void remap(word round)
         map_all(round + 1);
         return;
     }
-    for (word page = 0; page < PAGES; page++) {
+    for (word turn = 0; turn < PAGES; turn++) {
+        /* Backwards it meets the entries that are under way. */
+        word page = round % 2 ? turn : PAGES - 1 - turn;
         map_page(page, PAGES);
         complete();
         tlb_entry(address_of(page) | SPACE);

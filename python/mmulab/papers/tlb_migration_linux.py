@@ -1,7 +1,8 @@
 """TLB migration in Linux's scheduler (`make linux-migration`): chapters 7 to 9 of Landsberg's thesis.
 
-The kernel has three ways, chosen at boot: `off`; `thesis`, which saves where the thesis does and checks nothing;
-`safe`, which saves at every migration and whose entries expire with their mappings.
+The kernel has four ways, chosen at boot: `off`; `thesis`, which saves where the thesis does and checks nothing;
+`safe`, which saves at every migration and whose entries expire with their mappings; and `transfer`, by version 5 of the
+interface, which is ours.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ KERNEL, SYMBOLS = "kernel-migration/Image", "kernel-migration/vmlinux"
 INITRD, DEVICE_TREE = "initrd-migration.cpio", "virt.dtb"
 COPROCESSOR = "cortex-a7-tlb-migration"
 """The Cortex-A7's system control coprocessor with the interfaces of chapter 5."""
-MODES = ("off", "thesis", "safe")
+MODES = ("off", "thesis", "safe", "transfer")
 PAGES = (1, 8, 16, 24, 32, 40, 48, 56, 64)
 """The published points of 8.2."""
 BREAK_EVEN, BEST, GAIN_PERCENT = 40, 56, 1.4
@@ -46,6 +47,7 @@ POLICIES = {
     "used": "safe tlb_migration_used=1",
     "at most 32": "safe tlb_migration_entries=32",
     "at most 16": "safe tlb_migration_entries=16",
+    "transfer": "transfer",
 }
 """What moves along with a task, and the kernel's parameter for it."""
 LOADS = {
@@ -58,6 +60,7 @@ LOAD_MODES = {
     "thesis": "thesis",
     "safe": "safe",
     "safe, no requests": "safe tlb_migration_requests=0",
+    "transfer": "transfer",
 }
 PERIODIC_PAGES = (4, 16, 48)
 VALIDATED = re.compile(r"^hop validate: ([\d ]+?)\r?$", re.M)
@@ -84,7 +87,7 @@ class Measured:
     stale: dict[str, str]
     """What the attack says, by mode."""
     stays: dict[tuple[str, tuple[int, int]], dict[str, float]]
-    """By policy and working set: time of a stay, entries moved, the part of these that was used."""
+    """By policy and working set: time of a stay, entries moved, the part of these that was used, where it is known."""
     loads: dict[tuple[str, str], dict[str, float]]
     """By load and mode: seconds, the half of their interval, and what the kernel counted."""
     periodic: dict[tuple[str, int], tuple[int, int, int]]
@@ -180,7 +183,7 @@ def run_linux(run: Run) -> Measured | None:
         },
         periodic={
             (mode, pages): values
-            for mode in (MODES[0], MODES[2])
+            for mode in (MODES[0], *MODES[2:])
             for pages, values in jobs(run, mode).items()
         },
     )
@@ -204,12 +207,18 @@ def stays(run: Run, mode: str) -> dict[tuple[int, int], dict[str, float]]:
     accounts = f"{mode} tlb_migration_account=1"
     counted = counts_of_each(printed(run, MACHINES[0], accounts, with_counts(commands)))
     return {
-        pages: {
-            "nanoseconds": value,
-            "entries_moved": counts["words_restored"] / WORDS_AN_ENTRY / counts["restored"],
-            "used_share": 1 - counts["words_unused"] / counts["words_restored"],
-        }
+        pages: {"nanoseconds": value, **moved(counts)}
         for pages, value, counts in zip(STAYS, nanoseconds, counted, strict=True)
+    }
+
+
+def moved(counts: dict[str, int]) -> dict[str, float]:
+    """Entries of a migration, and the part of them that was used; version 5 has no such count."""
+    if counts["transfers"]:
+        return {"entries_moved": counts["entries_taken_over"] / counts["transfers"]}
+    return {
+        "entries_moved": counts["words_restored"] / WORDS_AN_ENTRY / counts["restored"],
+        "used_share": 1 - counts["words_unused"] / counts["words_restored"],
     }
 
 
@@ -330,9 +339,12 @@ def judge_total(found: Measured, claim: Published) -> Claim:
         "; ".join(text for text, _ in parts)
         + ". Gain in ns: "
         + ", ".join(f"{pages}: {gains[pages]:,} ({published[pages]:,})" for pages in PAGES)
-        + "; of the safe way "
-        + ", ".join(
-            f"{pages}: {gain:,}" for pages, gain in net(found, MACHINES[0], "safe").items()
+        + "".join(
+            f"; of {way} "
+            + ", ".join(
+                f"{pages}: {gain:,}" for pages, gain in net(found, MACHINES[0], mode).items()
+            )
+            for mode, way in (("safe", "the safe way"), ("transfer", "version 5"))
         ),
         wrong_parts(parts)
         + f". Of {whole:,} ns with {BEST} pages without migration {accesses:,} are the accesses and {migrations:,} the four "
@@ -348,7 +360,7 @@ def judge_open_ends(found: Measured, claim: Published) -> Claim:
         f"{policy} {values['nanoseconds']:,.0f} ns"
         + (
             f" with {values['entries_moved']:.0f} entries moved, {values['used_share']:.0%} of them used"
-            if policy != "off"
+            if "used_share" in values
             else ""
         )
         for (policy, pages), values in found.stays.items()
@@ -362,11 +374,12 @@ def judge_open_ends(found: Measured, claim: Published) -> Claim:
         f"{pages} pages, {mode}: {average / 1000:.1f} us, deviation {deviation / 1000:.1f}, most {most / 1000:.1f}"
         for (mode, pages), (average, deviation, most) in found.periodic.items()
     ]
-    works, closed = ("another process wrote" in found.stale[mode] for mode in MODES[1:])
+    works, *closed = ("another process wrote" in found.stale[mode] for mode in MODES[1:])
     parts = [
         (
-            f"expiry: the attack, thesis: {found.stale['thesis']}; safe: {found.stale['safe']}",
-            works and not closed,
+            "expiry: the attack, "
+            + "; ".join(f"{mode}: {said}" for mode, said in found.stale.items()),
+            works and not any(closed),
         ),
         (
             f"predictor, a working set of {STAYS[1][1]} of {STAYS[1][0]} pages: {', '.join(stays)}",

@@ -12,6 +12,8 @@
  *   thesis  as Landsberg's thesis of 2018 has it: in move_queued_task() only,
  *           by whichever core is there, and nothing is checked
  *   safe    for every migration, and a saved entry does not outlive its mapping
+ *   transfer  nothing is saved: a core that switches to a task which ran on another
+ *           core takes its entries over from there, see the end of this comment
  *
  * Who has the entries of a task is their state:
  *
@@ -32,6 +34,11 @@
  * way: else the entry that it is about to remove could be read with the raised
  * number. They are entered, and the number is compared once more: an
  * invalidation that raises it later removes what was entered, too.
+ *
+ * Transfer. Version 5 of the interface takes over entries from another core's
+ * TLB while this core goes on, and enters none that is invalidated meanwhile. The
+ * kernel does nothing but to begin it, and to see that the ASID is of the same
+ * space there. It ends where another space is switched to.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -44,6 +51,7 @@
 
 #include <asm/mmu_context.h>
 #include <asm/ptrace.h>
+#include <asm/smp_plat.h>
 #include <asm/tlb_migration.h>
 #include <asm/tlbflush.h>
 #include <asm/traps.h>
@@ -57,6 +65,8 @@ struct tlb_migration_state tlb_migration_state = {
 #define is_safe()	likely(tlb_migration_state.mode == TLB_MIGRATION_SAFE)
 
 DEFINE_STATIC_KEY_FALSE(tlb_migration);
+DEFINE_STATIC_KEY_FALSE(tlb_transfer);
+DEFINE_STATIC_KEY_FALSE(tlb_transfer_accounts);
 
 /* Fewer than this are left behind: to enter them costs more than they save. */
 static unsigned int least_words __ro_after_init = 1;
@@ -79,7 +89,9 @@ static unsigned int least_words __ro_after_init = 1;
 	X(expired_meanwhile)	/* while they were entered */		\
 	X(words_saved)							\
 	X(words_restored)						\
-	X(words_unused)		/* with tlb_migration_account: not moved */
+	X(words_unused)		/* with tlb_migration_account: not moved */ \
+	X(transfers)		/* with the same: begun */		\
+	X(entries_taken_over)
 
 #define X(name) name,
 enum { COUNTED(X) COUNTS };
@@ -381,6 +393,16 @@ void __tlb_migration_arrives(void)
 	atomic_set(&saved->state, NOTHING);
 }
 
+/* What the last transfer of this core has entered: its state, less the bit that more is under way. */
+void __cold __tlb_transfer_counts(void)
+{
+	u32 state;
+
+	asm volatile("mrc p15, 3, %0, c15, c10, 0" : "=r" (state) : : "memory");
+	count_words(entries_taken_over, state & ~(1u << 31));
+	count(transfers);
+}
+
 /* A new task has no entries, and need not copy those of its creator. */
 int arch_dup_task_struct(struct task_struct *copy, struct task_struct *original)
 {
@@ -391,13 +413,14 @@ int arch_dup_task_struct(struct task_struct *copy, struct task_struct *original)
 
 /* ---- choosing it at boot ---------------------------------------------------- */
 
+static const char *const modes[] __initconst = { "off", "thesis", "safe", "transfer" };
+
 static int __init choose(char *name)
 {
-	static const char *const names[] = { "off", "thesis", "safe" };
-	int found = match_string(names, ARRAY_SIZE(names), name);
+	int found = match_string(modes, ARRAY_SIZE(modes), name);
 
 	if (found < 0)
-		pr_err("TLB migration: no %s; there are off, thesis and safe\n", name);
+		pr_err("TLB migration: no %s; there are off, thesis, safe and transfer\n", name);
 	else
 		tlb_migration_state.mode = found;
 	return 0;
@@ -495,9 +518,15 @@ static int __init tlb_migration_init(void)
 		tlb_migration_state.mode = TLB_MIGRATION_OFF;
 		return 0;
 	}
-	static_branch_enable(&tlb_migration);
-	pr_info("TLB migration: %s, at most %u entries\n",
-		is_safe() ? "safe" : "thesis", tlb_migration_state.most_words * 4 / 7);
+	if (tlb_migration_state.mode == TLB_MIGRATION_TRANSFER) {
+		if (tlb_migration_state.accounts)
+			static_branch_enable(&tlb_transfer_accounts);
+		static_branch_enable(&tlb_transfer);
+	} else {
+		static_branch_enable(&tlb_migration);
+	}
+	pr_info("TLB migration: %s, at most %u entries\n", modes[tlb_migration_state.mode],
+		tlb_migration_state.most_words * 4 / 7);
 	return 0;
 }
 early_initcall(tlb_migration_init);

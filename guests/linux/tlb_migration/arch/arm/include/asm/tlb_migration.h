@@ -13,8 +13,12 @@ struct task_struct;
 #include <linux/cache.h>
 #include <linux/jump_label.h>
 #include <linux/mm_types.h>
+#include <linux/thread_info.h>
 
+/* Entries are saved and restored; or a core takes them over from another one. */
 DECLARE_STATIC_KEY_FALSE(tlb_migration);
+DECLARE_STATIC_KEY_FALSE(tlb_transfer);
+DECLARE_STATIC_KEY_FALSE(tlb_transfer_accounts);
 
 /*
  * The number of invalidations of a space, and below it those that have begun
@@ -30,7 +34,7 @@ DECLARE_STATIC_KEY_FALSE(tlb_migration);
  * struct tlb_migration_state - what each migration looks at, in one line of the
  * cache, and hardly ever changes
  * @invalidations_of_all: of all spaces at once
- * @mode: off, as the thesis has it, or safe
+ * @mode: off, as the thesis has it, safe, or by transfer
  * @most_words: how much is saved of a task
  * @which_entries: what is written beside the ASID to begin a stream
  * @asks_other_cores: whether a core that migrates another's task asks that one
@@ -39,7 +43,10 @@ DECLARE_STATIC_KEY_FALSE(tlb_migration);
  */
 struct tlb_migration_state {
 	atomic64_t	invalidations_of_all;
-	enum { TLB_MIGRATION_OFF, TLB_MIGRATION_THESIS, TLB_MIGRATION_SAFE } mode;
+	enum {
+		TLB_MIGRATION_OFF, TLB_MIGRATION_THESIS, TLB_MIGRATION_SAFE,
+		TLB_MIGRATION_TRANSFER,
+	} mode;
 	unsigned int	most_words;
 	u32		which_entries;
 	bool		asks_other_cores, gives_to_threads, accounts;
@@ -70,6 +77,16 @@ void __tlb_migration_defers(void);
 void __tlb_migration_saves(void);
 void __tlb_migration_starts(struct task_struct *task);
 void __tlb_migration_arrives(void);
+void __tlb_transfer_begins(void);
+void __tlb_transfer_counts(void);
+
+/* Version 5 of the interface: begins to take over the entries of another core. */
+static inline void tlb_transfer_from(u32 core)
+{
+	if (static_branch_unlikely(&tlb_transfer_accounts))
+		__tlb_transfer_counts();
+	asm volatile("mcr p15, 3, %0, c15, c10, 0" : : "r" (core) : "memory");
+}
 
 /* A task, which does not run, is given to another core. Interrupts are off. */
 static inline void tlb_migration_leaves(struct task_struct *task, int cpu)
@@ -113,6 +130,9 @@ static inline void tlb_migration_arrives(void)
 {
 	if (static_branch_unlikely(&tlb_migration))
 		__tlb_migration_arrives();
+	if (static_branch_unlikely(&tlb_transfer) &&
+	    unlikely(current_thread_info()->tlb_cpu != current_thread_info()->cpu))
+		__tlb_transfer_begins();
 }
 
 /* In context.c: whether entries of this core with the space's ASID are its own. */
