@@ -56,9 +56,10 @@ def main():
         print(f"{name:>6}", *(f"{v:>14,}" for v in values[: len(columns)]), flush=True)
 
     found = []
-    print(f"{'start':>6}", *(f"{column:>14}" for column in columns))
     for number in range(chosen.starts):
         found.append(start(chosen.machine, settings, chosen.command, chosen.check, number))
+        if number == 0:  # not before it is known that there is a kernel
+            print(f"{'start':>6}", *(f"{column:>14}" for column in columns))
         show(number, found[-1])
     for name, of in (("least", min), ("median", statistics.median_low), ("most", max)):
         show(name, [of(values) for values in zip(*found, strict=True)])
