@@ -615,3 +615,44 @@ fn execute_never_is_a_permission_like_the_others() {
         assert_eq!(found, kinds, "{before:#x} {after:#x}");
     }
 }
+
+#[test]
+fn a_core_that_has_invalidated_all_is_no_walker_any_more() {
+    // Core 1 reads a page and may invalidate all; then core 0 replaces the page at once.
+    let entry = 0x9000_0000;
+    let descriptor = TABLE + (entry >> 20) * 4;
+    for (invalidates, again, kinds) in [
+        (true, false, vec![]),
+        (true, true, vec![Kind::BreakBeforeMake]),
+        (false, false, vec![Kind::BreakBeforeMake]),
+    ] {
+        let machine = support::machine("cortex-a7", &[("cores", "2")]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        system.bus.load(TABLE + (TABLE >> 20) * 4, &(TABLE | 0x1c0e).to_le_bytes());
+        system.bus.load(descriptor, &0x4600_1c0e_u32.to_le_bytes());
+        system.start_checking();
+        for number in 0..2 {
+            let registers = &mut system.core_mut(number).memory.mmu.registers;
+            (registers.ttbr, registers.dacr) = (TABLE | 0x4a, 0x5555_5555);
+            registers.sctlr |= 0x1005;
+            system.core_mut(number).memory.renew_pages();
+        }
+        system.with_core(1, |core, bus| {
+            core.memory.load_word(bus, entry).unwrap();
+            if invalidates {
+                let all = CoprocessorAccess::write(15, 0, 8, 7, 0);
+                let barrier = CoprocessorAccess::write(15, 0, 7, 10, 4);
+                core.coprocessor_write(bus, all, 0).unwrap();
+                core.coprocessor_write(bus, barrier, 0).unwrap();
+            }
+            if again {
+                core.memory.load_word(bus, entry).unwrap();
+            }
+        });
+        system.with_core(0, |core, bus| {
+            core.memory.store_word(bus, descriptor, 0x4700_1c0e).unwrap();
+        });
+        let found: Vec<_> = system.reports().iter().map(|report| report.kind).collect();
+        assert_eq!(found, kinds, "invalidates: {invalidates}, reads again: {again}");
+    }
+}

@@ -19,7 +19,7 @@ use mmulab_hardware::{HeldLine, Line};
 
 use crate::bus::Bus;
 use crate::core::{Core, Mmu, Side, Translation, Walk};
-use crate::maintenance::Maintenance;
+use crate::maintenance::{Maintenance, Scope};
 use crate::memory::CoreMemory;
 use crate::observer::{Access, Load, Observer, Source, Store};
 use crate::ram::Ram;
@@ -739,6 +739,12 @@ impl<C: Core> Observer<C> for Checker {
             let (words, base) = (&self.words, self.base);
             let newest = |at: u32| words.get((at.wrapping_sub(base) >> 2) as usize).copied();
             self.changes.maintain(core, bus, maintenance, newest);
+            if let Maintenance::Translations { scope: Scope::All, everywhere } = maintenance {
+                let cores = 0..bus.core_count();
+                cores
+                    .filter(|&number| everywhere || number == core.number)
+                    .for_each(|number| self.tables.forget_walks(number));
+            }
             self.clear_flags();
         }
     }

@@ -1,5 +1,7 @@
 //! Which memory holds descriptors, and what each of them translates.
 
+use std::collections::BTreeSet;
+
 use crate::core::Walk;
 
 /// Tables are noted by blocks of this size.
@@ -38,16 +40,19 @@ pub(super) struct Tables {
     blocks: Vec<Block>,
     /// For each core a bit for each word of memory: a walk read it as a descriptor since it was last written.
     walked: Vec<Vec<u32>>,
+    /// For each core the blocks that such words are in.
+    walked_blocks: Vec<BTreeSet<u32>>,
 }
 
-mmulab_state::state!(Tables { walked } sparse { blocks } built { base });
+mmulab_state::state!(Tables { walked, walked_blocks } sparse { blocks } built { base });
 
 impl Tables {
     /// Of a RAM of this many words from `base` on, none known.
     pub(super) fn new(base: u32, words: usize, cores: usize) -> Tables {
         let blocks = ((words * 4) >> BLOCK_SHIFT) + 1;
         let walked = (0..cores).map(|_| vec![0; words.div_ceil(32)]).collect();
-        Tables { base, blocks: vec![Block::default(); blocks], walked }
+        let walked_blocks = vec![BTreeSet::new(); cores];
+        Tables { base, blocks: vec![Block::default(); blocks], walked, walked_blocks }
     }
 
     #[inline(always)]
@@ -93,13 +98,13 @@ impl Tables {
     ) {
         let mut link = 0;
         for (level, &(at, _)) in found.descriptors().iter().enumerate() {
-            let (block, word) = (self.block(at), at.wrapping_sub(self.base) as usize >> 2);
+            let (number, word) = (self.block(at), at.wrapping_sub(self.base) as usize >> 2);
             let above = std::mem::replace(&mut link, at);
             if level == 0 && found.first_was_kept() {
                 continue;
             }
             let (Some(block), Some(bits)) =
-                (self.blocks.get_mut(block), self.walked[core].get_mut(word >> 5))
+                (self.blocks.get_mut(number), self.walked[core].get_mut(word >> 5))
             else {
                 continue;
             };
@@ -109,6 +114,7 @@ impl Tables {
                 continue;
             }
             *bits |= bit;
+            self.walked_blocks[core].insert(number as u32);
             block.flags = flags;
             if let Some(shift) = level_shift(level) {
                 let index = at >> 2 & (DESCRIPTORS - 1);
@@ -129,6 +135,15 @@ impl Tables {
             *bits &= !(1 << (word & 31));
         }
         walkers
+    }
+
+    /// A core invalidates all that its walks have read.
+    pub(super) fn forget_walks(&mut self, core: usize) {
+        const WORDS: usize = DESCRIPTORS as usize / 32;
+        for block in std::mem::take(&mut self.walked_blocks[core]) {
+            let first = block as usize * WORDS;
+            self.walked[core].iter_mut().skip(first).take(WORDS).for_each(|bits| *bits = 0);
+        }
     }
 
     /// The address that a descriptor translates, its level being `1 << shift` bytes a descriptor.
