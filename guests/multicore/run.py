@@ -117,6 +117,7 @@ BUGS = [
         0,
         "TLBIMVA",
     ),
+    Bug("old_identifier", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
     Bug("make_before_complete", "break-before-make", "store", "set_entry", "set_entry", 0, "DSB"),
     Bug(
         "no_dsb_before_invalidate", "missing-barrier", "load", "use", "set_entry", 0, "DSB between"

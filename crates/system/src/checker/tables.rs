@@ -152,9 +152,12 @@ impl Tables {
         self.blocks[self.block(descriptor)].first_address.wrapping_add(index << shift)
     }
 
-    /// The address-space identifier that a descriptor was last walked with.
+    /// The address-space identifier of a descriptor's space: that of the last walk through the table above, since the
+    /// space may have got another one since this descriptor was read.
     pub(super) fn asid_of(&self, descriptor: u32) -> u16 {
-        self.blocks[self.block(descriptor)].asid
+        let block = &self.blocks[self.block(descriptor)];
+        let above = (block.flags & LATER != 0).then(|| self.blocks.get(self.block(block.link)));
+        above.flatten().unwrap_or(block).asid
     }
 
     /// The descriptor that links a table to the level above.
