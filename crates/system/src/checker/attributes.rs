@@ -92,12 +92,11 @@ impl LineUses {
     /// A line is cleaned or invalidated.
     pub(super) fn operate(&mut self, physical: u32, operation: LineOperation, point: Point) {
         let Some(line) = self.line(physical) else { return };
-        match (operation, point) {
-            (LineOperation::Clean, Point::Unification) => {}
-            (LineOperation::Clean, Point::Coherency) => line.dirty = 0,
-            // What goes to the point of unification only may be in the second level still.
-            (_, Point::Unification) => {}
-            (_, Point::Coherency) => *line = LineUse { epoch: line.epoch, ..LineUse::default() },
+        match (point, operation) {
+            // It may be in the second level still.
+            (Point::Unification, _) => {}
+            (Point::Coherency, LineOperation::Clean) => line.dirty = 0,
+            (Point::Coherency, _) => *line = LineUse { epoch: line.epoch, ..LineUse::default() },
         }
     }
 
