@@ -180,6 +180,17 @@ def test_every_result_has_every_format(name, format, tmp_path):
         assert len(content.splitlines()) > 2
 
 
+@pytest.mark.parametrize("command", [FORMATTED["replay"], FORMATTED["sweep"], ["boot", "no.elf"]])
+@pytest.mark.parametrize("name", ["result.xlsx", "result.CSV", "result.mmt"])
+def test_a_suffix_of_no_format_is_told_before_the_work(command, name, tmp_path):
+    finished = mmulab(*command, "-o", tmp_path / name)
+    assert finished.status == 2
+    assert finished.error_line == (
+        f"{tmp_path / name}: name it .json, .csv or .parquet, or give --format"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_help_has_an_example_and_every_option_has_help(path):
     command = COMMANDS[path]
@@ -437,8 +448,8 @@ def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
 
 
 @needs_recorder
-def test_a_second_recording_into_the_same_file_is_refused(tmp_path):
-    """Before its program is run, and the first one's file and those of its children stay."""
+def test_nothing_else_is_written_into_a_file_that_is_recorded(tmp_path):
+    """Another program is not run, and the first one's file and those of its children stay."""
     program = ["sh", "-c", "echo begun; read line; true"]
     with subprocess.Popen(
         [MMULAB, "record", "-o", "t.mmt", "--", *program],
@@ -456,6 +467,10 @@ def test_a_second_recording_into_the_same_file_is_refused(tmp_path):
         assert refused.error_line == (
             "t.mmt: another mmulab writes there; wait for its end, or name another file"
         )
+        for other in (["trace", "slice", ROOT / SMALL], ["trace", "dump", ROOT / SMALL]):
+            assert mmulab(*other, "-o", "t.mmt", cwd=tmp_path).error_line == refused.error_line
+        with pytest.raises(api.OutputError), files.replacing(tmp_path / "t.mmt"):
+            pass  # what was begun before the recording
         assert sorted(os.listdir(tmp_path)) == ["t.1.mmt", "t.mmt"]
         first.communicate("\n", timeout=60)
     assert first.returncode == 0

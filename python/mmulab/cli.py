@@ -480,9 +480,7 @@ def sweep(
         set={**described.set, **changes_of(set_)},
         seed=described.seed if seed is None else seed,
     )
-    is_parquet = output is not None and (
-        format is Format.parquet or (format is None and output.suffix == ".parquet")
-    )
+    is_parquet = output is not None and out.format_of(format, output) is Format.parquet
     try:
         with progress("Sweeping", "configurations" if on else "instructions") as report:
             table = mmulab.sweep(
@@ -743,9 +741,8 @@ def boot(
     """
     from mmulab.boot import terminal, with_guesses
 
-    result_takes_stdout = output is None and (
-        not sys.stdout.isatty() or format not in (None, Format.table)
-    )
+    format = out.format_of(format, output)
+    result_takes_stdout = output is None and not (sys.stdout.isatty() and format is Format.table)
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
     chosen = machines_of([machine], set_)[0]
     files.check_writable(timeline)

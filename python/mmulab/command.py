@@ -96,7 +96,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help=f"{', '.join(Format)}; default: a table on a terminal, JSON in a pipe, -o by suffix.",
+        help=f"{', '.join(Format)}; default: a table on a terminal, JSON in a pipe, -o by suffix (.json, .csv, .parquet).",
     ),
 ]
 OutputOption = Annotated[
@@ -266,6 +266,8 @@ def command(
             _refuse_the_separator(arguments)
             files.check_writable(arguments.get("output"))
             chosen = {option: arguments.pop(option) for option in added}
+            if gives_result:
+                output.format_of(chosen["format"], chosen["output"])  # before the work
             try:
                 with output.quiet(quiet):
                     result = function(**arguments)

@@ -35,7 +35,8 @@ def check_writable(path: Path | None) -> None:
     with telling_where(path):  # already to ask what stands there may be refused
         if path.is_dir() or path.is_file() or not path.exists():
             _refuse_what_is_no_file(path)
-            tempfile.TemporaryFile(dir=path.parent).close()
+            with _unless_recorded(path):
+                tempfile.TemporaryFile(dir=path.parent).close()
 
 
 def _refuse_what_is_no_file(path: Path) -> None:
@@ -51,7 +52,7 @@ def _refuse_what_is_no_file(path: Path) -> None:
 def alone(folder: Path, refusal: str) -> Iterator[None]:
     """Makes `folder` where it is missing, and keeps others out that ask in this way.
 
-    Raises `InputError` with `refusal` where another has it. A file system without locks keeps nobody out.
+    Raises `InputError` with `refusal` where another has it.
     """
     while True:
         with telling_where(folder):
@@ -61,17 +62,38 @@ def alone(folder: Path, refusal: str) -> Iterator[None]:
             except FileNotFoundError:
                 continue  # whoever had it has just removed it
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(refusal) from error
-            except OSError:
-                pass
+            _lock(descriptor, fcntl.LOCK_EX, InputError(refusal))
             if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
                 yield
                 return
         finally:
             os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, refusal: MmulabError) -> None:
+    """Raises `refusal` where another process has locked the file. A file system without locks keeps nobody out."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise refusal from error
+    except OSError:
+        pass
+
+
+@contextmanager
+def _unless_recorded(path: Path) -> Iterator[None]:
+    """Raises `OutputError` where a recording writes `path`, which it has locked, and lets none begin meanwhile."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # there is no file, or one that may be replaced but not read
+        yield
+        return
+    refusal = f"{path}: another mmulab writes there; wait for its end, or name another file"
+    try:
+        _lock(descriptor, fcntl.LOCK_SH, OutputError(refusal))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -108,7 +130,8 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             umask = os.umask(0)
             os.umask(umask)
             temporary.chmod(0o666 & ~umask)
-            temporary.replace(path)
+            with _unless_recorded(path):
+                temporary.replace(path)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink()

@@ -66,10 +66,9 @@ def emit(
 ) -> None:
     """Writes a result where and how the user asked for.
 
-    `data` goes out as JSON, `table()` as CSV or Parquet, `view()` to people. Without `--format` a
-    file's name decides, then a terminal gets the view and a pipe gets JSON.
+    `data` goes out as JSON, `table()` as CSV or Parquet, `view()` to people.
     """
-    format = format or _default_format(output)
+    format = format_of(format, output)
     if format is Format.table:
         if output is None:
             show(view())
@@ -138,11 +137,19 @@ def stop_writing() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _default_format(output: Path | None) -> Format:
-    if output is not None:
-        suffix = output.suffix.removeprefix(".")
-        return Format(suffix) if suffix in ("json", "csv", "parquet") else Format.json
-    return Format.table if sys.stdout.isatty() else Format.json
+def format_of(asked: Format | None, output: Path | None) -> Format:
+    """What was asked for, else what a file's suffix says, else a table on a terminal and JSON anywhere else.
+
+    Raises `InputError` for the suffix of something else.
+    """
+    if asked is not None:
+        return asked
+    if output is None:
+        return Format.table if sys.stdout.isatty() else Format.json
+    suffix = output.suffix.removeprefix(".")
+    if suffix not in ("", "json", "csv", "parquet"):
+        raise InputError(f"{output}: name it .json, .csv or .parquet, or give --format")
+    return Format(suffix or "json")
 
 
 def _plain(view: RenderableType) -> bytes:
