@@ -141,6 +141,22 @@ def test_a_trace_in_a_machines_place_is_told(first, capfd):
     assert "examples/small.mmt: a trace stands where a machine does" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["profile", SMALL, "-m", "zen4,zen5"],
+        ["profile", SMALL, "-m", "zen4", "-m", "zen5"],
+        ["boot", "no.elf", "-m", "sa1100,ixp425"],
+        ["machines", "zen4,zen5"],
+    ],
+)
+def test_a_second_machine_is_refused_where_one_is_asked_for(words, capfd):
+    from mmulab.command import status_of
+
+    assert status_of(app, words) == 2
+    assert capfd.readouterr().err.endswith(": this command takes one machine at a time\n")
+
+
 def test_the_good_calls_are_good():
     """Otherwise the test above would test nothing."""
     for path, arguments in GOOD.items():

@@ -50,6 +50,7 @@ from mmulab.command import (
     complete_machine,
     directory,
     folder_path,
+    machine_of,
     machines_of,
     number_from,
     status_of,
@@ -328,8 +329,15 @@ def replay(
 def profile(
     trace: TraceArgument,
     machine: Annotated[
-        str, typer.Option("--machine", "-m", metavar="MACHINE", help="A machine for replay.")
-    ] = "x86-64",
+        list[str] | None,
+        typer.Option(
+            "--machine",
+            "-m",
+            metavar="MACHINE",
+            help="A machine for replay.",
+            show_default="x86-64",
+        ),
+    ] = None,
     set_: SetOption = None,
     by: Annotated[
         profiling.By, typer.Option("--by", help="What a row of the table stands for.")
@@ -374,7 +382,7 @@ def profile(
     function's own code and, with its callees, inclusive ones are given; all add up to what replay
     counts.
     """
-    chosen = machines_of([machine], set_)[0]
+    chosen = machine_of(machine or ["x86-64"], set_)
     for path in (callgrind, speedscope, stacks):
         files.check_writable(path)
     with progress("Replaying") as report:
@@ -602,7 +610,7 @@ def machines(
             table=lambda: pa.Table.from_pylist(rows),
             view=lambda: views.machines(rows),
         ).emit(format, output)
-    chosen = machines_of([name], set_)[0]
+    chosen = machine_of([name], set_)
     if set_ or format not in (None, Format.table):
         values = chosen.values()
         return Result(
@@ -665,8 +673,15 @@ def boot(
         Path, typer.Argument(metavar="IMAGE", help="An ELF, a Linux Image or zImage, or raw code.")
     ],
     machine: Annotated[
-        str, typer.Option("--machine", "-m", metavar="MACHINE", help="A system machine.")
-    ] = "arm926ej-s",
+        list[str] | None,
+        typer.Option(
+            "--machine",
+            "-m",
+            metavar="MACHINE",
+            help="A system machine.",
+            show_default="arm926ej-s",
+        ),
+    ] = None,
     set_: SetOption = None,
     initrd: Annotated[
         Path | None, typer.Option("--initrd", metavar="FILE", help="Initial RAM disk.")
@@ -744,7 +759,7 @@ def boot(
     format = out.format_of(format, output)
     result_takes_stdout = output is None and not (sys.stdout.isatty() and format is Format.table)
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
-    chosen = machines_of([machine], set_)[0]
+    chosen = machine_of(machine or ["arm926ej-s"], set_)
     files.check_writable(timeline)
     files.check_writable(save)
     if guesses and (save or restore):

@@ -382,6 +382,14 @@ def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
     return machines
 
 
+def machine_of(names: list[str], settings: list[str] | None) -> Machine:
+    """The same for a command that takes one machine."""
+    machine, *others = machines_of(names, settings)
+    if others:
+        raise InputError(f"{', '.join(names)}: this command takes one machine at a time")
+    return machine
+
+
 def directory(path: Path) -> Path:
     """A folder for results, made where there is none; one that cannot be written to is told before the work."""
     try:
