@@ -27,6 +27,10 @@ from mmulab.cli import app
 from mmulab.output import Format
 from mmulab.recording import tool_directory
 
+needs_recorder = pytest.mark.skipif(
+    not (tool_directory() / "mmulab-amd64-linux").exists(), reason="no Valgrind or no recorder"
+)
+
 GROUP = typer.main.get_command(app)
 
 
@@ -194,6 +198,30 @@ def test_every_result_has_every_format(name, format, tmp_path):
         assert parquet.read_table(output).num_rows > 0
     else:
         assert len(content.splitlines()) > 2
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize(
+    "command",
+    [
+        FORMATTED["replay"],
+        [*FORMATTED["sweep"], "--format", "parquet"],
+        ["trace", "slice", SMALL, "-n", "10"],
+        pytest.param(["record", "--", "true"], marks=needs_recorder),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_link_stays_a_link(command, exists, tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "result", tmp_path / "link"
+    link.symlink_to("there/result")
+    if exists:
+        target.write_text("old")
+    words = command.index("--") if "--" in command else len(command)
+    assert mmulab(*command[:words], "-o", link, *command[words:]).status == 0
+    assert link.is_symlink() and len(target.read_bytes()) > 3
+    assert sorted(os.listdir(tmp_path)) == ["link", "there"]
+    assert os.listdir(target.parent) == ["result"]
 
 
 @pytest.mark.parametrize("command", [FORMATTED["replay"], FORMATTED["sweep"], ["boot", "no.elf"]])
@@ -393,10 +421,6 @@ def test_a_reader_of_a_dump_that_goes_away_is_no_error(trace):
 
 
 # ---- recording ---------------------------------------------------------------------------------
-
-needs_recorder = pytest.mark.skipif(
-    not (tool_directory() / "mmulab-amd64-linux").exists(), reason="no Valgrind or no recorder"
-)
 
 
 @needs_recorder

@@ -43,6 +43,17 @@ def program(path, letters: str = "abcdef", waits: int = 2000):
     return path
 
 
+def test_links_stay_links(tmp_path):
+    image = program(tmp_path / "image")
+    state, timeline = tmp_path / "state", tmp_path / "timeline"
+    for link in (state, timeline):
+        link.symlink_to(f"real-{link.name}")
+    first = mmulab.boot(image, MACHINE, save=state, save_at="bc", timeline=timeline)
+    for link in (state, timeline):
+        assert link.is_symlink() and link.stat().st_size > 0
+    assert first.console + mmulab.boot(image, MACHINE, restore=state).console == "abcdef"
+
+
 def compared(result: mmulab.BootResult) -> dict:
     """All of a result but where it began."""
     return {key: value for key, value in result.data.items() if key != "restored"}

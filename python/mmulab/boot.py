@@ -12,12 +12,14 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol
 
 import pyarrow as pa
 
 from mmulab import _engine
 from mmulab.errors import InputError
+from mmulab.files import behind_links
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
 from mmulab.provenance import file_provenance, machine_provenance
@@ -310,12 +312,12 @@ def boot(
         dtb=_path(dtb),
         append=append,
         check=check,
-        timeline=_path(timeline),
+        timeline=_output_path(timeline),
         gdb_port=gdb_port,
         max_instructions=max_instructions,
         symbols=_path(symbols),
         console=console or transcript,
-        save=_path(save),
+        save=_output_path(save),
         save_at=save_at,
         save_header=json.dumps(header),
         restore=_path(restore),
@@ -411,3 +413,7 @@ def with_guesses(
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.fspath(path)
+
+
+def _output_path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(behind_links(Path(path)))

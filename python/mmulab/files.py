@@ -32,11 +32,17 @@ def check_writable(path: Path | None) -> None:
     """Raises `OutputError` where a result could not be written to `path`: before the work, not after."""
     if path is None:
         return
+    path = behind_links(path)
     with telling_where(path):  # already to ask what stands there may be refused
         if path.is_dir() or path.is_file() or not path.exists():
             _refuse_what_is_no_file(path)
             with _unless_recorded(path):
                 tempfile.TemporaryFile(dir=path.parent).close()
+
+
+def behind_links(path: Path) -> Path:
+    """The file that a link leads to, there or not: a link stays a link. Another path is left as it is."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _refuse_what_is_no_file(path: Path) -> None:
@@ -117,7 +123,7 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises `OutputError` where `path` is something else than a file.
     """
-    path = Path(path)
+    path = behind_links(Path(path))
     with telling_where(path):
         _refuse_what_is_no_file(path)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -322,8 +322,7 @@ pub(crate) fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
 /// Creates a file that has its name only once its header is in it: a recording that is killed at
 /// that moment, or finds the disk full, leaves what was there before. As long as it is open it is locked.
 fn create_with_header(path: &Path, header: &[u8]) -> io::Result<File> {
-    // A link stays a link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let path = behind_links(path);
     let (mut file, temporary) = create_beside(&path)?;
     let written = lock(&file)
         .and_then(|()| file.write_all(header))
@@ -333,6 +332,18 @@ fn create_with_header(path: &Path, header: &[u8]) -> io::Result<File> {
         return Err(error);
     }
     Ok(file)
+}
+
+/// The file that a link leads to, there or not: a link stays a link.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many as the kernel follows.
+    for _ in 0..40 {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path.pop();
+        path.push(target);
+    }
+    path
 }
 
 /// Renames a locked file. A file that another writer has locked keeps the name, also when two try at
