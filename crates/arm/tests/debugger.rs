@@ -150,6 +150,9 @@ fn a_run_goes_on_when_the_connection_breaks_and_ends_when_gdb_kills_it() {
     let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
     gdb.send("k");
     assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
+    let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
+    assert_eq!(gdb.ask("vKill;1"), "OK");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }
 
 #[test]

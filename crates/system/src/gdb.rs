@@ -40,6 +40,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LONGEST_PACKET_BYTES: usize = 4096;
 /// The answer to a packet that the stub has acknowledged and cannot take.
 const ERROR_PACKET: &[u8] = b"$E01#a6";
+/// The answer to gdb's `kill`, which the stub leaves out.
+const KILLED_PACKET: &[u8] = b"$OK#9a";
 
 /// The values of all registers, in gdb's order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -535,7 +537,11 @@ fn take_turn<'a, 'b, C: Core>(
             return Turn::End(match (target.ended, inner.get_reason()) {
                 (Some(stop), _) => End::Stop(stop),
                 (None, DisconnectReason::Disconnect) => End::Left,
-                (None, _) => End::Stop(Stop::Debugger),
+                (None, _) => {
+                    // gdb may be gone already.
+                    let _ = packets.stream.write_all(KILLED_PACKET);
+                    End::Stop(Stop::Debugger)
+                }
             });
         }
         GdbStubStateMachine::CtrlCInterrupt(inner) => {
