@@ -120,7 +120,7 @@ $(BUILD)/study-programs:
 run: setup ## Record the C compiler at work and show what translation costs it, machine by machine.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/first_run.sh $(RESULTS)/first-run
 
-reproduce: setup setup-arm $(BUILD)/study-programs ## Install what the papers' programs need, and reproduce all papers.
+reproduce: setup setup-arm $(BUILD)/study-programs ## Install what the papers' programs need, and reproduce all papers; Error 1 says that claims differ.
 	@$(BIN)/mmulab reproduce
 
 # ---- tests -------------------------------------------------------------------------------------
