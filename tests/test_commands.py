@@ -169,6 +169,16 @@ def test_a_machine_is_printed_as_its_file_and_can_be_used_from_a_copy(trace, tmp
     assert row["machine"] == "mine"
 
 
+def test_a_machine_goes_into_a_file_as_its_suffix_says(tmp_path):
+    assert mmulab("machines", "ultrix", "-o", "m.toml", cwd=tmp_path).status == 0
+    assert (tmp_path / "m.toml").read_text() == (ROOT / "machines" / "ultrix.toml").read_text()
+    assert mmulab("machines", "ultrix", "-o", "m.json", cwd=tmp_path).status == 0
+    assert json.loads((tmp_path / "m.json").read_text())["name"] == "ultrix"
+    for refused in (["-o", "m.txt"], ["--set", "dtlb.entries=64", "-o", "set.toml"]):
+        assert mmulab("machines", "ultrix", *refused, cwd=tmp_path).status == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.toml"]
+
+
 def test_the_schema_is_json():
     assert json.loads(mmulab("machines", "--schema").output)["title"] == "mmulab machine"
 

@@ -595,8 +595,8 @@ def machines(
 
     Example: [bold]mmulab machines ultrix > mine.toml[/]
 
-    A machine's file is printed as it stands, so that it can be copied and changed; with --set or
-    --format json its values are printed instead.
+    A machine's file is printed as it stands, so that it can be copied and changed; with --set,
+    --format json or -o FILE.json its values are printed instead.
     """
     if schema:
         return _emit_text(json.dumps(machine_schema(), indent=2) + "\n", "json", output)
@@ -611,7 +611,8 @@ def machines(
             view=lambda: views.machines(rows),
         ).emit(format, output)
     chosen = machine_of([name], set_)
-    if set_ or format not in (None, Format.table):
+    by_suffix = format is None and output is not None and output.suffix not in ("", ".toml")
+    if set_ or by_suffix or format not in (None, Format.table):
         values = chosen.values()
         return Result(
             data=values,
