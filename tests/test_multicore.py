@@ -85,6 +85,13 @@ def test_program_measures_what_the_machine_file_says() -> None:
     # Two preloads are on their way at a time, so that each takes half of a line fill: not a third, nor all.
     each = (measured["preload"][64] - measured["preload"][32]) / 32
     assert 0.4 < 100 * each / memory < 0.7
+    # Of lines one after the other two are on their way, and as many more as the prefetcher may ask for; a store waits
+    # for its line in the store buffer, which has room for few.
+    lines = machine.get("buffers.store_lines")
+    for prefetches in range(4):
+        fills = machine.get("buffers.outstanding_misses") + prefetches
+        for name, most in (("next_read", fills), ("next_written", min(fills, lines))):
+            assert 0.95 < measured[name][prefetches] * most / memory < 1.1, name
 
 
 def test_gem5s_system_has_64_entries_and_walks_past_the_first_level() -> None:

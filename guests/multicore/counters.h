@@ -27,6 +27,15 @@ static inline void start_counters(word event)
     WRITE_CP15(0x8000000f, c9, c12, 1);
 }
 
+/* At most so many data prefetches may be under way from here on, 0 to 3 (ACTLR.L1PCTL; ARM DDI 0464F, 4.3.28). */
+static inline void permit_prefetches(word most)
+{
+    word control;
+    __asm__ volatile("mrc p15, 0, %0, c1, c0, 1" : "=r"(control));
+    WRITE_CP15(control & ~(3u << 13) | most << 13, c1, c0, 1);
+    synchronise();
+}
+
 /* An entry of the main TLB, its way from bit 31 on: the operation and the three data registers (ARM DDI 0464F, 6.6.3). */
 static inline word read_entry(word entry, word *middle)
 {

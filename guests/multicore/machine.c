@@ -109,7 +109,9 @@ void core_main(word core)
     if (core == 0)
         make_tables();
     complete();
-    WRITE_CP15(0x40, c1, c0, 1);        /* ACTLR.SMP: this core takes part in coherence */
+    word auxiliary;
+    __asm__ volatile("mrc p15, 0, %0, c1, c0, 1" : "=r"(auxiliary));
+    WRITE_CP15(auxiliary | 0x40, c1, c0, 1);    /* ACTLR.SMP: this core takes part in coherence */
     WRITE_CP15(0, c8, c7, 0);
     WRITE_CP15(0, c7, c5, 0);
     WRITE_CP15(1, c3, c0, 0);

@@ -1,6 +1,6 @@
 /* What memory costs a Cortex-A7, as a program on it can measure: read latency by size of the working set, with
  * one chain of reads and with two at once, the cost of TLB misses and walks, of PLD over consecutive pages, and
- * of reading the TLB. Prints one line a figure: a name, a size, and cycles in hundredths or in all.
+ * of reading the TLB, and of reading and writing one line after the other. Prints one line a figure: a name, a size, and cycles in hundredths or in all.
  *
  * A chain is a linear congruential generator whose next state takes up the (zero) value that was read, as in
  * published measurements: the address of a read depends on the read before.
@@ -9,6 +9,7 @@
 
 enum {
     KILOBYTE = 1024, MEGABYTE = 1 << 20, PAGE = 4096,
+    LINE = 64,
     TABLES = 0x40300000,        /* second-level tables of the measured memory */
     FRAMES = 0x44000000,        /* its pages, in random order */
     MEASURED = 0xa0000000,      /* where it is mapped */
@@ -141,6 +142,22 @@ static void evict(void)
     synchronise();
 }
 
+__attribute__((noinline)) static word read_lines(word lines)
+{
+    word sum = 0, start = cycles();
+    for (word line = 0; line < lines; line++)
+        sum += *(volatile word *)(MEASURED + line * LINE);
+    return cycles() - start + 0 * sum;
+}
+
+__attribute__((noinline)) static word write_lines(word lines)
+{
+    word start = cycles();
+    for (word line = 0; line < lines; line++)
+        *(volatile word *)(MEASURED + line * LINE) = 0;
+    return cycles() - start;
+}
+
 void other(word core) { (void)core; }
 
 void first(void)
@@ -172,5 +189,12 @@ void first(void)
     for (word pages = 1; pages <= 64; pages *= 2) {
         evict();
         say("preload", pages, preload_pages(pages));
+    }
+    for (word prefetches = 0; prefetches <= 3; prefetches++) {
+        permit_prefetches(prefetches);
+        evict();
+        say("next_read", prefetches, read_lines(4096) * 25 / 1024);
+        evict();
+        say("next_written", prefetches, write_lines(4096) * 25 / 1024);
     }
 }

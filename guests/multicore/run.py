@@ -123,6 +123,7 @@ BUGS = [
         "no_dsb_before_invalidate", "missing-barrier", "load", "use", "set_entry", 0, "DSB between"
     ),
     Bug("dmb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "DSB after"),
+    Bug("no_dmb_before_flag", "missing-barrier", "load", "use", "put", 1, "DMB between"),
     Bug("told_before_complete", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
     Bug("no_isb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
     Bug("no_isb_after_space", "missing-barrier", "load", "use", "first", 0, "ISB after"),
@@ -201,6 +202,8 @@ FIGURES = {
     "tlb_read": ("reading the TLB, cycles in all", "entries", 1),
     "tlb_valid": ("entries of pages just touched, as the TLB says", "pages", 1),
     "preload": ("PLD over consecutive pages, cycles in all", "pages", 1),
+    "next_read": ("reading the next line in turn, cycles with the loop", "prefetches", 100),
+    "next_written": ("writing the next line in turn, cycles with the loop", "prefetches", 100),
 }
 
 

@@ -613,12 +613,14 @@ impl<K: CacheKind> Cpu<K> {
         }
     }
 
-    /// The auxiliary control register of the XScale: K keeps stores from joining in the write buffer,
-    /// MD is the policy of the mini data cache (252480-006, 3.5.1.3). P says something to the bus.
+    /// The auxiliary control register. That of the XScale: K keeps stores from joining in the write buffer,
+    /// MD is the policy of the mini data cache (252480-006, 3.5.1.3). P says something to the bus. That of the
+    /// Cortex-A7: L1PCTL permits so many data prefetches (ARM DDI 0464F, 4.3.28).
     fn write_auxiliary(&mut self, value: u32) {
         let value = self.cp15.bits.auxiliary_control.unwrap_or_default().written(value);
         self.registers().actlr = value;
         self.memory.set_write_coalescing(self.cp15.write_coalesces && value & 1 == 0);
+        self.memory.limit_prefetches(value >> 13 & 3);
         self.memory.renew_pages();
     }
 

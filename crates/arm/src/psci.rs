@@ -91,6 +91,7 @@ fn core_of<K: CacheKind>(bus: &Bus<K>, affinity: u32) -> Option<usize> {
 
 /// The core goes off with clean caches, as its memory may be another's when it comes back.
 fn turn_off<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) {
+    cpu.memory.drain_write_buffer(bus);
     while !cpu.memory.clean_next_line(bus, true) {}
     cpu.memory.invalidate_instructions(bus, false);
     cpu.memory.invalidate_translations(bus, true, true);

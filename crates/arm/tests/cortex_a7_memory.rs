@@ -1,5 +1,6 @@
-//! The Cortex-A7's TLBs, walk cache and overlapping misses beside a slow model of the same rules: lists that are
-//! searched from the front, no fast path, and the time by addition. And small programs, worked out by hand.
+//! The Cortex-A7's TLBs, walk cache, overlapping misses, store buffer and prefetcher beside a slow model of the same
+//! rules: lists that are searched from the front, no fast path, and the time by addition. And small programs, worked
+//! out by hand.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -35,7 +36,7 @@ struct Target {
 }
 
 /// Pages that meet in few sets of the main TLB, in megabytes that meet in few sets of the walk cache, and two sections.
-/// Every line is in another set of the data cache, so that none has to leave.
+/// Every line is in another set of the data cache.
 fn targets() -> Vec<Target> {
     let mut all = Vec::new();
     let line = |number: u32| {
@@ -91,7 +92,15 @@ fn descriptors(targets: &[Target]) -> BTreeMap<u32, u32> {
 }
 
 fn system(checked: bool) -> System<CoherentCaches> {
-    let machine = support::machine("cortex-a7", &[("cores", "1")]);
+    // One line of stores, as two fills are under way at a time and no line here is another core's too. More ways, so
+    // that no line has to leave.
+    let changes = [
+        ("cores", "1"),
+        ("buffers.store_lines", "1"),
+        ("dcache.size_bytes", "65536"),
+        ("dcache.ways", "8"),
+    ];
+    let machine = support::machine("cortex-a7", &changes);
     let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
     for (address, value) in descriptors(&targets()) {
         system.bus.load(address, &value.to_le_bytes());
@@ -122,8 +131,18 @@ enum Broken {
     WalkCacheKept,
     WalkCacheOfAllSpaces,
     MicroTlbsInclusive,
-    StoreBesideFill,
     OverwrittenIsReady,
+    SecondAwaitedLine,
+    LoadBeforeStore,
+    BarrierBeforeStores,
+    StoreAwaitsItsLine,
+    NoPrefetcher,
+    StreamOfTwo,
+    StrideOfFive,
+    FourthPrefetch,
+    StreamLeavesItsPage,
+    HitEndsStream,
+    UseDoesNotCarryOn,
 }
 
 /// The slow model. Its costs are those of the machine's file.
@@ -138,7 +157,13 @@ struct Slow {
     data_lines: BTreeSet<u32>,
     fetch_lines: BTreeSet<u32>,
     fills: Vec<(u32, u64)>,
+    /// Lines that stores wait for, and when they are here.
+    awaited: BTreeMap<u32, u64>,
     late: BTreeMap<u16, u64>,
+    /// Lines of the last misses, and of uses that carried a stream on, the newest last.
+    missed: Vec<u32>,
+    /// Lines filled ahead, when they are here, and whether they are unused and of the stream.
+    ahead: Vec<(u32, u64, bool)>,
     costs: Costs,
 }
 
@@ -166,7 +191,10 @@ impl Slow {
             data_lines: BTreeSet::new(),
             fetch_lines: BTreeSet::new(),
             fills: vec![(0, 0); if broken == Some(Broken::ThirdPlace) { 3 } else { 2 }],
+            awaited: BTreeMap::new(),
             late: BTreeMap::new(),
+            missed: Vec::new(),
+            ahead: Vec::new(),
             costs: Costs {
                 refill: machine.micro_tlb.as_ref().unwrap().refill_cycles.into(),
                 descriptor: coherence.walk_hit_cycles.into(),
@@ -235,8 +263,9 @@ impl Slow {
     }
 
     fn under_way(&self, line: u32) -> Option<u64> {
-        let found = self.fills.iter().find(|&&(one, ends)| one == line && ends > self.now);
-        found.map(|&(_, ends)| ends)
+        let ahead = self.ahead.iter().map(|&(one, ends, _)| (one, ends));
+        let mut all = self.fills.iter().copied().chain(ahead);
+        all.find(|&(one, ends)| one == line && ends > self.now).map(|(_, ends)| ends)
     }
 
     fn place(&mut self) -> usize {
@@ -257,6 +286,11 @@ impl Slow {
     fn load(&mut self, target: &Target, register: Option<u16>) {
         self.translate(target.address, Side::Data);
         let line = target.physical & !63;
+        if let Some(&ends) = self.awaited.get(&line)
+            && self.broken != Some(Broken::LoadBeforeStore)
+        {
+            self.now = self.now.max(ends);
+        }
         if let Some(ends) = self.under_way(line) {
             match register {
                 Some(register) => _ = self.late.insert(register, ends),
@@ -279,6 +313,64 @@ impl Slow {
             None if !hits => self.fill(line),
             _ => {}
         }
+        self.tell_prefetcher(line, !hits);
+    }
+
+    /// The bytes between the last misses, if so many follow each other at one distance.
+    fn stride(&self) -> Option<u32> {
+        let misses = if self.broken == Some(Broken::StreamOfTwo) { 2 } else { 3 };
+        let tail = &self.missed[self.missed.len().checked_sub(misses)?..];
+        let stride = tail[1].wrapping_sub(tail[0]);
+        let lines = (stride as i32 / 64).abs();
+        let most = if self.broken == Some(Broken::StrideOfFive) { 5 } else { 4 };
+        let same = tail.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == stride);
+        (same && (1..=most).contains(&lines)).then_some(stride)
+    }
+
+    fn tell_prefetcher(&mut self, line: u32, missed: bool) {
+        if self.broken == Some(Broken::NoPrefetcher) {
+            return;
+        }
+        if missed {
+            let before = self.missed.last().map(|&last| line.wrapping_sub(last));
+            let tail = self.missed.len().checked_sub(2).map(|from| &self.missed[from..]);
+            if before != tail.map(|pair| pair[1].wrapping_sub(pair[0])) {
+                self.ahead.iter_mut().for_each(|(_, _, unused)| *unused = false);
+            }
+            self.ahead.iter_mut().filter(|one| one.0 == line).for_each(|one| one.2 = false);
+            self.missed.push(line);
+        } else {
+            if self.broken == Some(Broken::HitEndsStream) {
+                self.missed.clear();
+            }
+            let first = self.ahead.iter_mut().find(|(one, _, unused)| *one == line && *unused);
+            let Some(first) = first else { return };
+            first.2 = false;
+            let expected = self.missed.len().checked_sub(2).map(|from| {
+                let pair = &self.missed[from..];
+                pair[1].wrapping_add(pair[1].wrapping_sub(pair[0]))
+            });
+            if expected != Some(line) || self.broken == Some(Broken::UseDoesNotCarryOn) {
+                return;
+            }
+            self.missed.push(line);
+        }
+        let Some(stride) = self.stride() else { return };
+        let most = if self.broken == Some(Broken::FourthPrefetch) { 4 } else { 3 };
+        let now = self.now;
+        self.ahead.retain(|&(_, ends, unused)| ends > now || unused);
+        let pages = if self.broken == Some(Broken::StreamLeavesItsPage) { 13 } else { 12 };
+        let next = (1..=most).map(|step| line.wrapping_add(stride.wrapping_mul(step)));
+        for next in next.take_while(|next| next >> pages == line >> pages) {
+            if self.data_lines.contains(&next) {
+                continue;
+            }
+            if self.ahead.len() == most as usize {
+                return;
+            }
+            self.data_lines.insert(next);
+            self.ahead.push((next, now + self.costs.miss, true));
+        }
     }
 
     fn fill(&mut self, line: u32) {
@@ -290,12 +382,35 @@ impl Slow {
     fn store(&mut self, target: &Target) {
         self.translate(target.address, Side::Data);
         let line = target.physical & !63;
-        if self.broken != Some(Broken::StoreBesideFill) {
-            self.now = self.under_way(line).unwrap_or(self.now);
+        let now = self.now;
+        self.awaited.retain(|_, ends| *ends > now);
+        if self.awaited.contains_key(&line) {
+            if self.broken == Some(Broken::StoreAwaitsItsLine) {
+                self.now = self.awaited[&line];
+            }
+            return;
         }
-        if !self.data_lines.contains(&line) {
-            self.fill(line);
+        let under_way = self.under_way(line);
+        let missed = !self.data_lines.contains(&line);
+        if under_way.is_none() && !missed {
+            return self.tell_prefetcher(line, false);
         }
+        let most = if self.broken == Some(Broken::SecondAwaitedLine) { 2 } else { 1 };
+        if self.awaited.len() == most {
+            self.now = *self.awaited.values().min().unwrap();
+        }
+        let ends = self.under_way(line).unwrap_or(self.now);
+        let here = self.data_lines.contains(&line);
+        let ends = if here { ends } else { self.begin_fill(line) };
+        self.awaited.insert(line, ends);
+        self.tell_prefetcher(line, missed);
+    }
+
+    fn wait_for_stores(&mut self) {
+        if self.broken != Some(Broken::BarrierBeforeStores) {
+            self.now = self.awaited.values().copied().fold(self.now, u64::max);
+        }
+        self.awaited.clear();
     }
 
     fn preload(&mut self, target: &Target) {
@@ -367,6 +482,21 @@ fn contents(memory: &Memory) -> [Vec<Held>; 3] {
     ]
 }
 
+/// Cleans and invalidates the line of a target on both.
+fn discard(
+    memory: &mut Memory,
+    bus: &mut Bus<Cpu<CoherentCaches>>,
+    slow: &mut Slow,
+    target: &Target,
+) {
+    let operation = LineOperation::CleanAndInvalidate;
+    memory.operate_to(bus, target.address, operation, Point::Coherency).unwrap();
+    slow.now += slow.costs.line_operation;
+    slow.translate(target.address, Side::Data);
+    slow.wait_for_stores();
+    slow.data_lines.remove(&(target.physical & !63));
+}
+
 /// One random step on both.
 fn step(
     random: &mut Random,
@@ -397,17 +527,17 @@ fn step(
             slow.load(target, None);
             format!("load {address:#x}")
         }
-        19..23 => {
+        19..25 => {
             memory.store_word(bus, address, register.into()).unwrap();
             slow.store(target);
             format!("store {address:#x}")
         }
-        23..25 => {
+        25 | 26 => {
             memory.preload(bus, address);
             slow.preload(target);
             format!("preload {address:#x}")
         }
-        25..29 => {
+        27..29 => {
             let registers = 1 << register | 1 << random.below(u32::from(REGISTERS));
             memory.await_registers(registers);
             slow.wait(registers);
@@ -453,17 +583,55 @@ fn step(
             "invalidate all".to_owned()
         }
         37 => {
-            let operation = LineOperation::CleanAndInvalidate;
-            memory.operate_to(bus, address, operation, Point::Coherency).unwrap();
-            slow.now += slow.costs.line_operation;
-            slow.translate(address, Side::Data);
-            slow.data_lines.remove(&(target.physical & !63));
+            discard(memory, bus, slow, target);
             format!("discard the line of {address:#x}")
         }
         38 => {
             memory.drain_write_buffer(bus);
             slow.wait(!0);
+            slow.wait_for_stores();
             "barrier".to_owned()
+        }
+        39 => {
+            // Some lines of two pages at a distance, perhaps discarded first.
+            let place = |number: u32| Target {
+                address: 0xa014_0000 + 64 * number,
+                physical: 0x4414_0000 + 64 * number,
+                ..sections[0]
+            };
+            if random.below(2) == 0 {
+                for target in (0..128).map(place) {
+                    if slow.data_lines.contains(&(target.physical & !63)) {
+                        discard(memory, bus, slow, &target);
+                    }
+                }
+            }
+            let (mut number, stride) = (random.below(128), random.below(13) as i32 - 6);
+            let count = 2 + random.below(9);
+            for _ in 0..count {
+                let target = place(number);
+                match random.below(4) {
+                    0 => {
+                        memory.store_word(bus, target.address, register.into()).unwrap();
+                        slow.store(&target);
+                    }
+                    1 => {
+                        memory.load_word(bus, target.address).unwrap();
+                        slow.load(&target, None);
+                    }
+                    _ => {
+                        memory.load_word_for(bus, target.address, 1 << register).unwrap();
+                        slow.load(&target, Some(register));
+                    }
+                }
+                let cycles = random.below(4) * random.below(60);
+                memory.charge(Cause::Issue, cycles);
+                slow.now += u64::from(cycles);
+                if random.below(12) > 0 {
+                    number = (number as i32 + stride).rem_euclid(128) as u32;
+                }
+            }
+            format!("{count} lines at a distance of {stride}")
         }
         _ => {
             let cycles = random.below(200);
@@ -495,6 +663,7 @@ fn compare(seed: u64, broken: Option<Broken>) -> Result<(), String> {
         let counters = &memory.statistics.counters;
         assert!(waited > 0 && counters.walk_cache_hits > 50, "{waited} {counters:?}");
         assert!(counters.micro_tlb_misses > counters.dtlb_misses + counters.itlb_misses + 100);
+        assert!(counters.data_prefetches > 50, "{counters:?}");
         Ok(())
     })?;
     assert_eq!(system.reports().len(), 0);
@@ -518,8 +687,18 @@ fn a_model_that_breaks_a_rule_is_noticed() {
         Broken::WalkCacheKept,
         Broken::WalkCacheOfAllSpaces,
         Broken::MicroTlbsInclusive,
-        Broken::StoreBesideFill,
         Broken::OverwrittenIsReady,
+        Broken::SecondAwaitedLine,
+        Broken::LoadBeforeStore,
+        Broken::BarrierBeforeStores,
+        Broken::StoreAwaitsItsLine,
+        Broken::NoPrefetcher,
+        Broken::StreamOfTwo,
+        Broken::StrideOfFive,
+        Broken::FourthPrefetch,
+        Broken::StreamLeavesItsPage,
+        Broken::HitEndsStream,
+        Broken::UseDoesNotCarryOn,
     ] {
         assert!((0..4).any(|seed| compare(seed, Some(broken)).is_err()), "{broken:?}");
     }
@@ -586,6 +765,7 @@ fn walks_are_cacheable_as_their_own_table_base_says() {
             registers.ttbcr = 1 << 4 | 2;
             memory.renew_pages();
             memory.store_word(bus, TABLE + (entry >> 20) * 4, 0x4600_0c0e).unwrap();
+            memory.complete_maintenance(bus);
             assert_eq!(memory.load_word(bus, entry).is_ok(), reports == 0);
         });
         assert_eq!(system.reports().len(), reports, "{attributes:#x}");
@@ -651,6 +831,7 @@ fn a_core_that_has_invalidated_all_is_no_walker_any_more() {
         });
         system.with_core(0, |core, bus| {
             core.memory.store_word(bus, descriptor, 0x4700_1c0e).unwrap();
+            core.memory.complete_maintenance(bus);
         });
         let found: Vec<_> = system.reports().iter().map(|report| report.kind).collect();
         assert_eq!(found, kinds, "invalidates: {invalidates}, reads again: {again}");

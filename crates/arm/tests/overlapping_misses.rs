@@ -87,10 +87,16 @@ fn who_uses_a_late_register_waits_and_nothing_else_does() {
         // Preloads take the same places as loads.
         ("pld [r8]; pld [r9]; ldr r1, [r11]; add r0, r1, r1", 1 + 2 * MISS + 1),
         ("pld [r8]; add r0, r2, r2; ldr r1, [r8]; add r0, r1, r1", 1 + MISS + 1),
-        // DSB and DMB, as operations, wait for all, and a store to a line that is under way for the line.
+        // DSB and DMB, as operations, wait for all.
         ("ldr r1, [r8]; mcr p15, 0, r0, c7, c10, 4; add r0, r2, r2", 1 + MISS + 1),
         ("ldr r1, [r8]; mcr p15, 0, r0, c7, c10, 5", 1 + MISS),
-        ("ldr r1, [r8]; str r2, [r8, #4]", 1 + MISS),
+        // A store waits for its line in the store buffer, missing or under way; a load from the line waits for it.
+        ("str r1, [r8]; add r0, r2, r2", 2),
+        ("ldr r1, [r8]; str r2, [r8, #4]; add r0, r2, r2", 3),
+        ("str r1, [r8]; str r2, [r8, #4]; ldr r3, [r10]; ldr r4, [r8]", 1 + MISS),
+        ("str r1, [r8]; mcr p15, 0, r0, c7, c10, 5", 1 + MISS),
+        // It needs a place for the fill.
+        ("str r1, [r8]; str r1, [r9]; str r1, [r11]", 1 + MISS),
     ];
     for (body, expected) in table {
         for checked in [false, true] {

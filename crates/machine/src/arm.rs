@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, Guess, MemoryShape,
-    MicroTlbShape, Platform, Replacement, TlbShape, WalkCacheShape, Ways,
+    MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape, WalkCacheShape, Ways,
 };
 
 /// A whole system around an ARM core.
@@ -51,6 +51,9 @@ pub struct SystemMachine {
     /// The small TLBs in front of these, one for each side, where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_tlb: Option<MicroTlbShape>,
+    /// The data prefetcher, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetcher: Option<PrefetcherShape>,
     /// What keeps descriptors of the first level, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walk_cache: Option<WalkCacheShape>,
@@ -256,6 +259,7 @@ impl SystemMachine {
             itlb: self.itlb.clone(),
             dtlb: self.dtlb.clone(),
             micro_tlb: self.micro_tlb.clone(),
+            prefetcher: self.prefetcher.clone(),
             walk_cache: self.walk_cache.clone(),
             buffers: self.buffers.clone(),
             memory: self.memory.clone(),
@@ -389,6 +393,25 @@ impl SystemMachine {
                 ));
             }
         }
+        if let Some(prefetcher) = &self.prefetcher {
+            if self.coherence.is_none() {
+                return Err(ConfigurationError::new(
+                    "prefetcher",
+                    "needs coherence: no core with virtual caches has one",
+                ));
+            }
+            for (name, number, range) in [
+                ("prefetcher.misses", prefetcher.misses, 2..=16),
+                ("prefetcher.max_stride_lines", prefetcher.max_stride_lines, 1..=64),
+                ("prefetcher.outstanding", prefetcher.outstanding, 0..=16),
+            ] {
+                if !range.contains(&number) {
+                    let (first, last) = (range.start(), range.end());
+                    let reason = format!("{number} is not between {first} and {last}");
+                    return Err(ConfigurationError::new(name, reason));
+                }
+            }
+        }
         if let Some(walk_cache) = &self.walk_cache {
             check_tlb_entries("walk_cache", walk_cache.entries, walk_cache.ways)?;
             if self.core.architecture != ArmArchitecture::Armv7a {
@@ -413,17 +436,18 @@ impl SystemMachine {
                 "needs 1 to 64 entries, and words for at least one of them",
             ));
         }
-        if buffers.outstanding_misses > 16 {
-            return Err(ConfigurationError::new(
-                "buffers.outstanding_misses",
-                format!("{} is not between 0 and 16", buffers.outstanding_misses),
-            ));
-        }
-        if buffers.outstanding_misses > 0 && self.coherence.is_none() {
-            return Err(ConfigurationError::new(
-                "buffers.outstanding_misses",
-                "needs coherence: cores with virtual caches wait for each miss here",
-            ));
+        for (name, number) in [
+            ("buffers.outstanding_misses", buffers.outstanding_misses),
+            ("buffers.store_lines", buffers.store_lines),
+        ] {
+            if number > 16 {
+                let reason = format!("{number} is not between 0 and 16");
+                return Err(ConfigurationError::new(name, reason));
+            }
+            if number > 0 && self.coherence.is_none() {
+                let reason = "needs coherence: cores with virtual caches wait for each miss here";
+                return Err(ConfigurationError::new(name, reason));
+            }
         }
         if self.level_2.is_some() && self.coherence.is_none() {
             return Err(ConfigurationError::new(

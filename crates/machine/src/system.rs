@@ -35,6 +35,8 @@ pub struct Platform {
     pub dtlb: Option<TlbShape>,
     /// The small TLBs in front of these, one for each side, where there are any.
     pub micro_tlb: Option<MicroTlbShape>,
+    /// The data prefetchers; none on most cores.
+    pub prefetcher: Option<PrefetcherShape>,
     /// What keeps descriptors of the first level, where there is one.
     pub walk_cache: Option<WalkCacheShape>,
     /// The buffers between a core and memory.
@@ -126,6 +128,18 @@ pub struct MicroTlbShape {
     pub emptied_by_register_writes: bool,
 }
 
+/// The data prefetcher of each core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PrefetcherShape {
+    /// Misses in a row at one distance that begin a stream, 2 to 16.
+    pub misses: u32,
+    /// The longest distance, in lines, up or down, 1 to 64.
+    pub max_stride_lines: u32,
+    /// Fills that may be under way at a time, 0 to 16, unless software permits fewer.
+    pub outstanding: u32,
+}
+
 /// The cache of descriptors of the first level that point to a table. Any TLB maintenance empties it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +172,10 @@ pub struct BufferShape {
     /// whose registers are waited for where they are used. With 0 both wait for each fill.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub outstanding_misses: u32,
+    /// Lines that stores may wait for in the store buffer while execution goes on. With 0 a store waits until its
+    /// line is the core's only copy.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub store_lines: u32,
 }
 
 fn is_zero(number: &u32) -> bool {

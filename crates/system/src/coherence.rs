@@ -417,10 +417,14 @@ impl<C: Core> CoreMemory<C> {
         size: u32,
         value: u32,
     ) -> Result<bool, Fault> {
-        let (physical, _) = self.exclusive_target(bus, address, size, true)?;
+        let (physical, memory_type) = self.exclusive_target(bus, address, size, true)?;
         let line = C::DataLine::base(physical);
         if self.monitor.take() != Some(line) {
             return Ok(false);
+        }
+        if memory_type.is_cached() {
+            // No other core stores between the test and this store.
+            self.own_line(bus, self.relocated(address), physical, memory_type);
         }
         match size {
             1 => self.store_byte(bus, address, value)?,

@@ -40,7 +40,7 @@ impl<C: Core> CoreMemory<C> {
         let address = self.relocated(address);
         let physical = self.physical(bus, address)?;
         if C::COHERENT && bus.is_ram(physical) {
-            return Some(self.coherent_word(bus, physical));
+            return Some(self.store_buffer.forward(physical, self.coherent_word(bus, physical)));
         }
         if self.mmu.data_cache_is_on()
             && let Some(slot) = self.slot_of(address, physical)

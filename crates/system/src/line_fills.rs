@@ -66,7 +66,9 @@ impl LineFills {
 impl<C: Core> CoreMemory<C> {
     /// When the line of a physical address is here, if its fill is under way.
     pub(crate) fn fill_ends_at(&self, physical: u32) -> Option<u64> {
-        self.line_fills.ends_at(C::DataLine::base(physical), self.now())
+        let (line, now) = (C::DataLine::base(physical), self.now());
+        let ahead = || self.prefetcher.as_ref().and_then(|one| one.ends_at(line, now));
+        self.line_fills.ends_at(line, now).or_else(ahead)
     }
 
     /// Waits for the line of a physical address, if its fill is under way.
@@ -91,14 +93,16 @@ impl<C: Core> CoreMemory<C> {
         address: u32,
         physical: u32,
         memory_type: MemoryType,
+        cause: Cause,
     ) -> (usize, u64) {
         self.await_fill_place();
         let Some((place, _)) = self.line_fills.first_free() else {
-            let slot = self.fill(bus, address, physical, memory_type, Cause::DataMiss);
+            let slot = self.fill(bus, address, physical, memory_type, cause);
+            self.dcache.discard_hints(slot);
             return (slot, self.now());
         };
         self.clock.begin_beside();
-        let slot = self.fill(bus, address, physical, memory_type, Cause::DataMiss);
+        let slot = self.fill(bus, address, physical, memory_type, cause);
         let ends_at = self.now() + self.clock.end_beside();
         self.line_fills.places[place] = Fill { line: C::DataLine::base(physical), ends_at };
         // Who uses it first has to wait for it, on the slow path.

@@ -76,8 +76,10 @@ pub(crate) fn slot_by_index(cache: &Cache, value: u32) -> Option<usize> {
 }
 
 impl<C: Core> CoreMemory<C> {
-    /// Tells observers what maintenance begins.
+    /// Maintenance begins, behind the stores before it: it goes through the store buffer too, as on the Cortex-A53
+    /// (ARM DDI 0500D, 2.1.5).
     pub fn announce(&mut self, bus: &mut Bus<C>, maintenance: Maintenance) {
+        self.await_stores(bus, Cause::Drain);
         self.observe(bus, |observer, core, bus| observer.maintaining(core, bus, maintenance));
     }
 
@@ -334,6 +336,7 @@ impl<C: Core> CoreMemory<C> {
     /// Waits until everything that was stored is in memory, and what was loaded is there.
     pub fn drain_write_buffer(&mut self, bus: &mut Bus<C>) {
         self.await_registers(ALL_REGISTERS);
+        self.await_stores(bus, Cause::Drain);
         self.drain(bus, Cause::Drain);
         self.charge(Cause::Drain, 0u64);
     }

@@ -22,8 +22,10 @@ use crate::core::{CacheAddress, Core, MemoryType, Mmu};
 use crate::fetch::InstructionSide;
 use crate::line_fills::LineFills;
 use crate::micro_tlb::MicroTlb;
+use crate::prefetcher::Prefetcher;
 use crate::read_buffer::ReadBuffer;
 use crate::statistics::Statistics;
+use crate::store_buffer::StoreBuffer;
 use crate::tlb::{TranslationBuffer, replacement};
 use crate::tlb_transfer::TlbTransfer;
 use crate::walk_cache::WalkCache;
@@ -107,10 +109,14 @@ pub struct CoreMemory<C: Core> {
     /// The data caches.
     pub dcache: DataCache<C::DataLine>,
     pub(crate) write_buffer: WriteBuffer<C::DataLine>,
+    /// Stores that wait for their line.
+    pub(crate) store_buffer: StoreBuffer,
     /// The read buffer that software controls.
     pub read_buffer: ReadBuffer<C::DataLine>,
     /// The line fills that go on beside execution.
     pub(crate) line_fills: LineFills,
+    /// Who fills lines ahead of misses.
+    pub(crate) prefetcher: Option<Prefetcher>,
     /// Where the search for a dirty line continues.
     pub(crate) clean_pointer: usize,
     pub(crate) timing: MemoryShape,
@@ -158,6 +164,7 @@ mmulab_state::state!([C: Core] CoreMemory<C> {
     fetch,
     dcache,
     write_buffer,
+    store_buffer,
     read_buffer,
     line_fills,
     clean_pointer,
@@ -168,7 +175,7 @@ mmulab_state::state!([C: Core] CoreMemory<C> {
     fetch_known,
     synchronisations,
     unsynchronised,
-} optional { dtlb, micro_tlbs, walk_cache } built {
+} optional { dtlb, micro_tlbs, walk_cache, prefetcher } built {
     number,
     micro_tlb_refill_cycles,
     register_writes_empty_micro_tlbs,
@@ -277,8 +284,10 @@ impl<C: Core> CoreMemory<C> {
             fetch: InstructionSide::new(icache, decoder),
             dcache: DataCache::new(dcache, mini_dcache),
             write_buffer: WriteBuffer::new(&platform.buffers, &platform.memory),
+            store_buffer: StoreBuffer::new(platform.buffers.store_lines),
             read_buffer: ReadBuffer::new(platform.buffers.read_entries),
             line_fills: LineFills::new(platform.buffers.outstanding_misses),
+            prefetcher: platform.prefetcher.as_ref().map(Prefetcher::new),
             clean_pointer: 0,
             timing: platform.memory.clone(),
             line_operation_cycles: platform.line_operation_cycles,

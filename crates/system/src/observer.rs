@@ -53,6 +53,8 @@ pub struct Load {
 /// A store that will be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
+    /// Its instruction.
+    pub pc: u32,
     /// Its address.
     pub address: u32,
     /// Where translation sends it.
@@ -64,6 +66,8 @@ pub struct Store {
     /// Which bits.
     pub mask: u32,
 }
+
+mmulab_state::value!(Store { pc, address, physical, cached, value, mask });
 
 /// Looks on. `core` is the core where it happens, `bus` the rest of the machine, with the other cores.
 pub trait Observer<C: Core> {
@@ -77,6 +81,10 @@ pub trait Observer<C: Core> {
     fn loaded(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Load) {}
     /// A store will be done.
     fn storing(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Store) {}
+    /// A store was executed and waits in the store buffer.
+    fn putting_off(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Store) {}
+    /// Such a store will be done, while the core executes something else.
+    fn performing(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Store) {}
     /// A line came into `slot` of the cache of a side.
     fn filled(&mut self, _core: &CoreMemory<C>, _side: Side, _slot: usize) {}
     /// The MMU refused an access.
@@ -234,6 +242,14 @@ impl<C: Core> Observer<C> for Observers<C> {
         }
     }
 
+    fn putting_off(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
+        self.each(|observer| observer.putting_off(core, bus, store));
+    }
+
+    fn performing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
+        self.each(|observer| observer.performing(core, bus, store));
+    }
+
     fn filled(&mut self, core: &CoreMemory<C>, side: Side, slot: usize) {
         self.each(|observer| observer.filled(core, side, slot));
     }
@@ -345,7 +361,7 @@ impl<C: Core> CoreMemory<C> {
         if !page_type.is_write_back() {
             return false;
         }
-        let store = Store { address, physical, cached: true, value, mask };
+        let store = Store { pc: self.pc, address, physical, cached: true, value, mask };
         let Some(changed) = checker.store_known(self, &store, slot) else { return false };
         if changed {
             self.fetch_known = false;

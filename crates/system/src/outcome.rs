@@ -75,6 +75,8 @@ pub struct Events {
     pub icache_misses: u64,
     /// Data cache line fills.
     pub dcache_misses: u64,
+    /// Data cache line fills that a prefetcher began.
+    pub data_prefetches: u64,
     /// Half lines written back.
     pub write_backs: u64,
     /// Exceptions by name.
@@ -280,6 +282,7 @@ impl<C: Core> System<C> {
             events.walk_cache_hits += counters.walk_cache_hits;
             events.icache_misses += counters.icache_misses;
             events.dcache_misses += counters.dcache_misses;
+            events.data_prefetches += counters.data_prefetches;
             events.write_backs += counters.write_backs;
             for (exception, count) in C::EXCEPTIONS.iter().zip(counters.exceptions) {
                 *events.exceptions.entry(exception).or_default() += count;

@@ -25,6 +25,8 @@ pub struct Counters {
     pub icache_misses: u64,
     /// Fills of the data caches.
     pub dcache_misses: u64,
+    /// Fills of the data caches that a prefetcher began.
+    pub data_prefetches: u64,
     /// Half lines written back.
     pub write_backs: u64,
     /// Loads and stores of the data cache, while [`crate::memory::CoreMemory::count_data_accesses`] has them
@@ -57,6 +59,7 @@ mmulab_state::value!(Counters {
     walk_cache_hits,
     icache_misses,
     dcache_misses,
+    data_prefetches,
     write_backs,
     data_accesses,
     level_2_accesses,

@@ -353,6 +353,7 @@ impl<C: Core> System<C> {
     /// Runs a core, which has been taken out of its place, until it has to be looked after; gives the
     /// instructions that it executed.
     fn take_turn(&mut self, host: &mut dyn Host, core: &mut C, left: u64) -> Result<u64, Stop> {
+        core.memory_mut().perform_ready_stores(&mut self.bus);
         match self.service(host, core) {
             Some(stop) => return Err(stop),
             None if left == 0 => return Err(Stop::Limit),
@@ -378,6 +379,7 @@ impl<C: Core> System<C> {
         let bit = 1 << (core.memory().number & 63);
         let mut first = self.fresh & bit != 0;
         run(core, &mut self.bus, left, &self.debugging, &mut first);
+        core.memory_mut().perform_ready_stores(&mut self.bus);
         self.fresh = if first { self.fresh | bit } else { self.fresh & !bit };
         Ok(core.memory().clock.pending_instructions() - before)
     }

@@ -11,6 +11,7 @@ mod explain;
 mod known;
 mod report;
 mod rules;
+mod store_order;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use changes::Changes;
 use explain::Newer;
 use known::{Holder, Known};
 pub use report::{AccessKind, Kind, Permitted, Report};
+use store_order::StoreOrder;
 use tables::Tables;
 
 /// What became of lost data is noted for pieces of memory of this size.
@@ -62,6 +64,10 @@ impl Use {
         Use { access, address, side, write }
     }
 
+    fn of_store(store: &Store) -> Use {
+        Use::new(Access::Store, store.address)
+    }
+
     /// What [`Known`] tells pages apart by.
     #[inline(always)]
     fn kind(&self) -> u8 {
@@ -83,6 +89,8 @@ pub struct Checker {
     tables: Tables,
     /// Changes of tables and code that are not over on every core.
     changes: Changes,
+    /// In which order stores are seen.
+    store_order: StoreOrder,
     /// What caches may hold, where software must not rely on what they do hold.
     line_uses: Option<LineUses>,
     /// What needs no second look.
@@ -102,6 +110,7 @@ pub struct Checker {
 mmulab_state::state!(Checker {
     tables,
     changes,
+    store_order,
     known,
     table_registers,
     lost,
@@ -128,6 +137,7 @@ impl Checker {
             writer_cores: Vec::new(),
             tables: Tables::new(base, ram.len(), cores),
             changes: Changes::default(),
+            store_order: StoreOrder::default(),
             line_uses: C::COHERENT.then(|| LineUses::new(base, ram.len())),
             known: Known::new(base, ram.len()),
             table_registers: Vec::new(),
@@ -508,6 +518,10 @@ impl Checker {
         physical: u32,
     ) -> Option<Holder> {
         let slot = core.hinted_slot(address, physical)?;
+        let line = C::DataLine::base(physical);
+        if !self.store_order.is_empty() && self.store_order.concerns(line, C::DataLine::BYTES) {
+            return None;
+        }
         if let Some(holder) = self.known.data_line(core.number, slot) {
             return Some(holder);
         }
@@ -518,7 +532,6 @@ impl Checker {
         {
             return None;
         }
-        let line = C::DataLine::base(physical);
         self.known.note_data_line(core.number, slot, line, C::DataLine::BYTES);
         self.known.data_line(core.number, slot)
     }
@@ -539,6 +552,24 @@ impl Checker {
             && self.known.data_line(core.number, slot).is_some()
     }
 
+    /// A store is seen by all cores from here on. A coherent machine would do it at the physical address `right`.
+    fn perform<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store, right: u32) {
+        let &Store { pc, address, physical, cached, value, mask } = store;
+        let used = Use::of_store(store);
+        let mut through = None;
+        if right == physical && cached && !self.check_line_address(core, bus, &used, right) {
+            through = self.know_data_line(core, address, right);
+        }
+        let writer = Writer { pc, address, core: core.number };
+        if self.tables.flags(right) != 0 {
+            self.check_table_store(core, bus, &Store { physical: right, ..*store });
+        }
+        if !cached {
+            self.check_store_past(core, &used, right);
+        }
+        self.store(right, (value, mask), writer, core.now(), cached, through);
+    }
+
     /// Notes a store to a slot of the data cache, if it needs no look: whether what is known of
     /// instructions changed.
     #[inline(always)]
@@ -548,7 +579,7 @@ impl Checker {
         store: &Store,
         slot: usize,
     ) -> Option<bool> {
-        let &Store { address, physical, value, mask, .. } = store;
+        let &Store { pc, address, physical, value, mask, .. } = store;
         let tag = address & !0xfff | core.context();
         if core.unsynchronised.is_some()
             || !self.known.has_page(core.number, tag, 2, physical)
@@ -557,7 +588,8 @@ impl Checker {
             return None;
         }
         let holder = self.known.data_line(core.number, slot)?;
-        let writer = Writer { pc: core.pc, address, core: core.number };
+        self.store_order.store(physical, Origin { pc, core: core.number });
+        let writer = Writer { pc, address, core: core.number };
         Some(self.store(physical, (value, mask), writer, core.now(), true, Some(holder)))
     }
 }
@@ -584,6 +616,9 @@ impl<C: Core> Observer<C> for Checker {
             || source == Source::DataCache && self.check_line_address(core, bus, &used, right);
         if self.changes.are_unfinished() {
             self.changes.loaded(core.number, right);
+        }
+        if !self.store_order.is_empty() {
+            self.check_order(core, &used, right);
         }
         let (Some(newest), false) = (self.word(right), reported) else { return };
         let is_old = (newest ^ word) & byte_mask(address, size) != 0;
@@ -625,21 +660,21 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn storing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
-        let &Store { address, physical, cached, value, mask } = store;
-        let used = Use::new(Access::Store, address);
-        let right = self.check_translation(core, &used, physical);
-        let mut through = None;
-        if right == physical && cached && !self.check_line_address(core, bus, &used, right) {
-            through = self.know_data_line(core, address, right);
-        }
-        let writer = Writer { pc: core.pc, address, core: core.number };
-        if self.tables.flags(right) != 0 {
-            self.check_table_store(core, bus, &Store { physical: right, ..*store });
-        }
-        if !cached {
-            self.check_store_past(core, &used, right);
-        }
-        self.store(right, (value, mask), writer, core.now(), cached, through);
+        let right = self.check_translation(core, &Use::of_store(store), store.physical);
+        self.store_order.store(right, Origin { pc: store.pc, core: core.number });
+        self.perform(core, bus, store, right);
+    }
+
+    fn putting_off(&mut self, core: &CoreMemory<C>, _: &Bus<C>, store: &Store) {
+        self.check_translation(core, &Use::of_store(store), store.physical);
+        self.known.discard_holders(C::DataLine::base(store.physical), C::DataLine::BYTES);
+        self.store_order.put_off(store.physical, Origin { pc: store.pc, core: core.number });
+    }
+
+    fn performing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
+        let by = Origin { pc: store.pc, core: core.number };
+        self.store_order.perform_waiting(store.physical, by);
+        self.perform(core, bus, store, store.physical);
     }
 
     fn refused(&mut self, core: &CoreMemory<C>, _: &Bus<C>, access: Access, address: u32) {

@@ -3,7 +3,7 @@
 use mmulab_hardware::Line;
 
 use super::changes::{Place, Unsafe};
-use super::report::{AccessKind, Kind, Permitted, Report};
+use super::report::{Kind, Permitted, Report};
 use super::tables::{FIRST, TABLE, Tables, UNLINKED, UNMAPPED};
 use super::{Checker, Origin, Use, invalidate_translation_name, new_report, on_line};
 use crate::bus::Bus;
@@ -273,6 +273,20 @@ impl Checker {
         self.report(report);
     }
 
+    /// A word was loaded. Does an older store of another core wait than the reader has seen?
+    pub(super) fn check_order<C: Core>(&mut self, core: &CoreMemory<C>, used: &Use, physical: u32) {
+        let Some((waiting, later)) = self.store_order.load(core.number, physical) else { return };
+        let mut report = new_report(core, Kind::MissingBarrier, used, physical);
+        report.since(waiting);
+        report.stale = format!(
+            "the store {} waits for its line, and the one {} behind it was seen",
+            place_of(waiting),
+            place_of(later)
+        );
+        report.missing = format!("DMB between the two stores, on core {}", waiting.core);
+        self.report(report);
+    }
+
     /// Memory is written that holds descriptors, or did.
     pub(super) fn check_table_store<C: Core>(
         &mut self,
@@ -283,7 +297,7 @@ impl Checker {
         let &Store { address, physical, value, mask, .. } = store;
         let Some(old) = self.word(physical) else { return };
         let (new, flags) = (old & !mask | value & mask, self.tables.flags(physical));
-        let origin = Origin { pc: core.pc, core: core.number };
+        let origin = Origin { pc: store.pc, core: core.number };
         if flags & UNMAPPED != 0 {
             self.changes.rewrite(physical, address, origin);
         }
@@ -358,8 +372,7 @@ impl Checker {
             (Descriptor::Table(old), Descriptor::Table(new)) if old == new => {}
             _ => {
                 if is != Descriptor::Invalid {
-                    let used = Use { access: AccessKind::Store, ..used_by(store) };
-                    let mut report = new_report(core, Kind::BreakBeforeMake, &used, store.physical);
+                    let mut report = store_report(core, Kind::BreakBeforeMake, store);
                     report.since(origin);
                     report.stale = format!(
                         "the descriptor of {:#010x} is changed from {} to {} at once",
@@ -407,8 +420,7 @@ impl Checker {
         if change.is_complete() {
             return;
         }
-        let used = Use { access: AccessKind::Store, ..used_by(store) };
-        let mut report = new_report(core, Kind::BreakBeforeMake, &used, store.physical);
+        let mut report = store_report(core, Kind::BreakBeforeMake, store);
         report.since(since);
         report.stale = format!(
             "the descriptor of {address:#010x} is now {}, and TLBs may hold {}, which it was before",
@@ -429,8 +441,7 @@ impl Checker {
             return;
         }
         let Some(since) = self.changes.unlinked_by(table) else { return };
-        let used = Use { access: AccessKind::Store, ..used_by(store) };
-        let mut report = new_report(core, Kind::TableReused, &used, store.physical);
+        let mut report = store_report(core, Kind::TableReused, store);
         report.since(since);
         report.stale = format!(
             "the table at physical {table:#010x} is used for something else, and a walk may still \
@@ -461,6 +472,7 @@ impl Checker {
     }
 }
 
-fn used_by(store: &Store) -> Use {
-    Use::new(crate::observer::Access::Store, store.address)
+/// A report on a store, which may have been executed a while ago.
+fn store_report<C: Core>(core: &CoreMemory<C>, kind: Kind, store: &Store) -> Report {
+    Report { pc: store.pc, ..new_report(core, kind, &Use::of_store(store), store.physical) }
 }

@@ -24,10 +24,14 @@ impl<C: Core> CoreMemory<C> {
         let index = Self::by(C::DATA_INDEX, address, physical);
         let tag = Self::by(C::DATA_TAG, address, physical);
         let found = self.dcache.find(address, index, tag);
+        let line = C::DataLine::base(physical);
+        let is_unused = || self.prefetcher.as_ref().is_some_and(|one| one.has_unused(line));
         if let Some(slot) = found
-            && self.fill_ends_at(physical).is_some()
+            && (self.fill_ends_at(physical).is_some()
+                || self.store_buffer.awaits(line)
+                || is_unused())
         {
-            // Whoever uses it first has to wait for it, on the slow path.
+            // Whoever uses it first has to wait for it, or carries a stream on, on the slow path.
             self.dcache.discard_hints(slot);
         }
         found

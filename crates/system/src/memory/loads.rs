@@ -214,6 +214,7 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, false)
             .map_err(|fault| self.observe_refusal(bus, fault, Access::Load))?;
         let cached = memory_type.is_cached();
+        self.await_stores_to(bus, physical);
         let may_be_late = C::OVERLAPS_MISSES && registers != 0;
         match self.fill_ends_at(physical) {
             Some(ends_at) if may_be_late => self.deliver_late(registers, ends_at),
@@ -229,7 +230,8 @@ impl<C: Core> CoreMemory<C> {
                 (word, Source::ReadBuffer)
             }
             (None, None) if cached && memory_type.fills() && may_be_late => {
-                let (slot, ends_at) = self.fill_beside(bus, address, physical, memory_type);
+                let (slot, ends_at) =
+                    self.fill_beside(bus, address, physical, memory_type, Cause::DataMiss);
                 if ends_at > self.now() {
                     self.deliver_late(registers, ends_at);
                 }
@@ -243,6 +245,9 @@ impl<C: Core> CoreMemory<C> {
         };
         let load = Load { address, physical, source, size, word };
         self.observe(bus, |observer, core, bus| observer.loaded(core, bus, &load));
+        if C::COHERENT && cached {
+            self.tell_prefetcher(bus, physical, slot.is_none());
+        }
         Ok(word)
     }
 
@@ -309,7 +314,7 @@ impl<C: Core> CoreMemory<C> {
         let address = self.relocated(address);
         let Ok((physical, memory_type)) = self.translate_data(bus, address, false) else { return };
         if memory_type.is_cached() && self.line_of(address, physical).is_none() {
-            self.fill_beside(bus, address, physical, memory_type);
+            self.fill_beside(bus, address, physical, memory_type, Cause::DataMiss);
         }
     }
 }

@@ -157,21 +157,21 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, true)
             .map_err(|fault| self.observe_refusal(bus, fault.of_store(), Access::Store))?;
         let cached = memory_type.is_cached();
-        let store = Store { address, physical, cached, value, mask };
+        let store = Store { pc: self.pc, address, physical, cached, value, mask };
+        if C::COHERENT && cached {
+            self.store_coherent(bus, &store, memory_type);
+            return Ok(false);
+        }
         self.observe(bus, |observer, core, bus| observer.storing(core, bus, &store));
         if cached {
-            self.await_fill(physical);
             let mut slot = self.line_of(address, physical);
-            if slot.is_none() && (C::COHERENT || memory_type.allocates_on_write()) {
+            if slot.is_none() && memory_type.allocates_on_write() {
                 let cause = Cause::WriteAllocate;
                 slot = Some(self.fill(bus, address, physical, memory_type, cause));
             }
             if let Some(slot) = slot {
-                if C::COHERENT {
-                    self.make_unique(bus, slot, Cause::WriteAllocate);
-                }
                 self.dcache.set_word(slot, address, value, mask);
-                if C::COHERENT || memory_type.is_write_back() {
+                if memory_type.is_write_back() {
                     self.dcache.mark_dirty(slot, address);
                     return Ok(false);
                 }

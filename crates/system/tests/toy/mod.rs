@@ -471,6 +471,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
         dtlb: None,
         micro_tlb: None,
         walk_cache: None,
+        prefetcher: None,
         buffers: BufferShape {
             write_entries: 4,
             write_words: 16,
@@ -479,6 +480,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
             write_back_entries: 1,
             read_entries: 0,
             outstanding_misses: 0,
+            store_lines: 0,
         },
         memory: MemoryShape {
             size_bytes: 1 << 20,
