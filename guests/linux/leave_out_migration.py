@@ -2,7 +2,7 @@
 
     leave_out_migration.py [--list] [--jobs N] [NAME...]
 
-Boots the kernel of `make linux-migration-test` once for each name, with the checker, and runs the attacks and the stress of
+Boots the kernel of `make linux-migration-test` once for each name, with the checker, and runs the attacks and the stresses of
 `wander`, and hackbench; prints a Markdown table. "Noticed by" is as in `leave_out.py`: the checker, the program, the kernel's own
 messages, or the cost.
 """
@@ -22,32 +22,33 @@ from mmulab.papers.tlb_migration_linux import COPROCESSOR, INITRD
 
 NAMES = (
     "count_all", "count_space", "count_page", "count_range", "raised_first", "under_way", "order_of_reading",
-    "generation", "pending", "identifier", "expiry", "second_comparison", "comparisons", "order_of_entering",
-    "take_out", "interrupts", "wait", "take_back", "one_request", "second_leave", "task_reference", "same_core",
+    "generation", "rollover", "identifier", "expiry", "second_comparison", "comparisons", "order_of_entering",
+    "take_out", "take_out_everywhere", "interrupts", "wait", "take_back", "one_request", "second_leave", "task_reference", "same_core",
     "fork_state",
 )  # fmt: skip
 MACHINE = "gem5-vexpress"
-# Rounds of the stress, and more of them for what is seldom missed.
-ROUNDS = 200
+# Rounds of the stress, and more of them for what is seldom missed; forks, by which identifiers are given out again, likewise.
+ROUNDS, FORKS = 200, 100
 MORE_ROUNDS = dict.fromkeys(("raised_first", "under_way", "second_comparison", "take_out"), 3000)
+MORE_FORKS = dict.fromkeys(("rollover", "count_all", "take_out_everywhere"), 1500)
 COMMAND = (
-    "wander stale && wander rollover saved && wander rollover restored && wander stress 4 {} && "
+    "wander stale && wander rollover saved && wander rollover restored && wander stress 4 {} && wander forks {} && "
     "hackbench -T -g 1 -l 10"
 )
 LIMIT = 4_000_000_000
 
 
-def rounds_for(name):
-    """How long the stress has to be."""
-    return MORE_ROUNDS.get(name, ROUNDS)
+def length_for(name):
+    """How long the stresses have to be: rounds and forks."""
+    return MORE_ROUNDS.get(name, ROUNDS), MORE_FORKS.get(name, FORKS)
 
 
-def boot(name, rounds):
+def boot(name, length):
     """One run."""
-    print(f"{MACHINE}, without {name}, {rounds} rounds", file=sys.stderr)
+    print(f"{MACHINE}, without {name}, {length[0]} rounds, {length[1]} forks", file=sys.stderr)
     return run.ours(
         MACHINE,
-        COMMAND.format(rounds),
+        COMMAND.format(*length),
         kernel_folder="kernel-migration-test",
         initrd=run.built(INITRD),
         settings={"core.coprocessor": COPROCESSOR},
@@ -62,16 +63,16 @@ def main():
     if not names:
         return
     usual = {}
-    for rounds in sorted({rounds_for(name) for name in names}):
-        whole = boot("nothing", rounds)
-        usual[rounds] = {"instructions": whole.instructions, "limits": []}
-        if complaint := leave_out.noticed(whole, usual[rounds]):
+    for length in sorted({length_for(name) for name in names}):
+        whole = boot("nothing", length)
+        usual[length] = {"instructions": whole.instructions, "limits": []}
+        if complaint := leave_out.noticed(whole, usual[length]):
             raise SystemExit(f"with nothing left out: {complaint}")
     with ThreadPoolExecutor(jobs) as pool:
         print("| left out | noticed by |")
         print("|---|---|")
-        for name, result in zip(names, pool.map(boot, names, map(rounds_for, names)), strict=True):
-            who = leave_out.noticed(result, usual[rounds_for(name)])
+        for name, result in zip(names, pool.map(boot, names, map(length_for, names)), strict=True):
+            who = leave_out.noticed(result, usual[length_for(name)])
             print(f"| `{name}` | {who or 'nothing'} |", flush=True)
 
 

@@ -5,6 +5,8 @@
  *   wander rollover saved|restored          an attack: another process' pages, by an identifier that was given out again before
  *                                           entries were saved, or before they were restored
  *   wander rollover taken                   the same by entries that a core still has of an identifier that was given out again
+ *   wander forks FORKS                      a process forks over and over while its other threads wander and store, and
+ *                                           others use up identifiers
  *
  * In `stress` each of PROCESSES has four threads, and each of these makes ROUNDS rounds: it goes to a core, or lets
  * another thread run, and then does one of: mmap over its own page or another thread's, mprotect, madvise, munmap, fork,
@@ -447,11 +449,28 @@ static int say_what_was_found(void)
     return 0;
 }
 
+/* Where the first switch on a core since the rollover invalidates what all cores have, it shall not come later. */
+static pid_t visit_other_cores(void)
+{
+    pid_t visitor = fork();
+
+    if (!visitor) {
+        for (int core = CORES - 1; core > READER_CORE; core--)
+            go_to(0, core);
+        common->ready[0] = 2;
+        _exit(0);
+    }
+    /* Only to who runs before others, too, and without sleep: core 0 is kept. */
+    while (common->ready[0] != 2)
+        sched_yield();
+    return visitor;
+}
+
 static int rollover(int children_have_secret)
 {
     struct sigaction action = {.sa_handler = caught};
     int begin[LAST][2], ready[LAST][2];
-    pid_t process, hog = 0, children[LAST];
+    pid_t process, hog = 0, visitor = 0, children[LAST];
 
     sigaction(SIGSEGV, &action, 0);
     common = (struct common *)map((sizeof *common + PAGE - 1) / PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
@@ -493,6 +512,7 @@ static int rollover(int children_have_secret)
         }
     }
     if (children_have_secret) {
+        visitor = visit_other_cores();
         tell_all(begin, ready);
         tell_all(begin, ready);
         go_to(process, MOVER_CORE);
@@ -502,6 +522,8 @@ static int rollover(int children_have_secret)
     common->stop[0] = 1;
     if (hog)
         wait_for(hog, "hog");
+    if (visitor)
+        wait_for(visitor, "visitor");
     usleep(1000);
     if (!children_have_secret)
         tell_all(begin, ready);
@@ -599,6 +621,73 @@ static int taken(void)
     return say_what_was_found();
 }
 
+/* ---- forks ---------------------------------------------------------------------------------- */
+
+/* fork write-protects the pages of a process and invalidates their entries at its end; until then its other threads may store by
+ * the old ones. But a core that has invalidated its whole TLB meanwhile, since identifiers were given out again, may not. So
+ * here one process, with many pages, is in fork most of the time, two threads of it store and wander, and two processes
+ * fork to use up identifiers. */
+enum { FORKED_PAGES = 192, WANDERERS = 2, FORKERS = 2 };
+
+static void *store_and_wander(void *argument)
+{
+    struct thread *thread = argument;
+
+    while (!common->stop[0]) {
+        for (int page = 0; page < OWN_PAGES; page++) {
+            draw(thread, CORES);
+            store(thread, page);
+        }
+        go_to(0, draw(thread, CORES));
+        verify_all(thread);
+    }
+    return 0;
+}
+
+static void fork_and_wait(void)
+{
+    pid_t child = fork();
+
+    if (child < 0)
+        fail("fork");
+    if (!child)
+        _exit(0);
+    wait_for(child, "child");
+}
+
+static int forks(int number)
+{
+    pid_t forkers[FORKERS];
+
+    common = (struct common *)map((sizeof *common + PAGE - 1) / PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    for (int one = 0; one < FORKERS; one++) {
+        forkers[one] = fork();
+        if (forkers[one] < 0)
+            fail("fork");
+        if (!forkers[one]) {
+            while (!common->stop[0])
+                fork_and_wait();
+            _exit(0);
+        }
+    }
+    fill(map(FORKED_PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1), FORKED_PAGES, SECRET);
+    for (int one = 0; one < WANDERERS; one++) {
+        threads[one].state = one + 1;
+        threads[one].own = map(OWN_PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (pthread_create(&threads[one].id, 0, store_and_wander, &threads[one]))
+            fail("pthread_create");
+    }
+    while (number--)
+        fork_and_wait();
+    common->stop[0] = 1;
+    for (int one = 0; one < WANDERERS; one++)
+        pthread_join(threads[one].id, 0);
+    for (int one = 0; one < FORKERS; one++)
+        wait_for(forkers[one], "forker");
+    printf("wander: forks: all was as it was stored\n");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, 0, _IOLBF, 0);
@@ -611,6 +700,9 @@ int main(int argc, char **argv)
         return rollover(!strcmp(argv[2], "saved"));
     if (argc == 3 && !strcmp(argv[1], "rollover") && !strcmp(argv[2], "taken"))
         return taken();
-    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale | wander rollover saved|restored|taken\n");
+    if (argc == 3 && !strcmp(argv[1], "forks"))
+        return forks(atoi(argv[2]));
+    fprintf(stderr, "wander stress PROCESSES ROUNDS [SEED] | wander stale | wander rollover saved|restored|taken | "
+                    "wander forks FORKS\n");
     return 2;
 }

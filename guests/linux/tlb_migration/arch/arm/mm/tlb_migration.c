@@ -35,10 +35,14 @@
  * number. They are entered, and the number is compared once more: an
  * invalidation that raises it later removes what was entered, too.
  *
+ * Every invalidation is of all cores, also that of a rollover of ASIDs, which
+ * each core does for itself otherwise: a core whose TLB was emptied after a
+ * descriptor was changed must not get the old entry from one whose TLB was not.
+ *
  * Transfer. Version 5 of the interface takes over entries from another core's
  * TLB while this core goes on, and enters none that is invalidated meanwhile. The
- * kernel does nothing but to begin it, and to see that the ASID is of the same
- * space there. It ends where another space is switched to.
+ * kernel does nothing but to begin it: the ASID of a space that runs is of no
+ * other in any TLB. It ends where another space is switched to.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -184,7 +188,7 @@ static noinline bool save(struct saved_tlb *saved, struct mm_struct *mm)
 		}
 		/* The number is that of before the first entry was read. */
 		smp_rmb();
-		if (unlikely(!asid_is_of_mm_here(mm))) {
+		if (unlikely(!asid_is_of_mm(mm))) {
 			count(not_its_own);
 			return false;
 		}
@@ -355,7 +359,7 @@ static void restore(struct saved_tlb *saved, struct mm_struct *mm)
 		/* The number is that of after the last entry was entered. */
 		smp_mb();
 		if (unlikely(!same_invalidations(saved->invalidations, mm_invalidations(mm)))) {
-			local_flush_tlb_mm(mm);
+			flush_tlb_mm(mm);
 			isb();
 			count(expired_meanwhile);
 			return;
@@ -391,6 +395,17 @@ void __tlb_migration_arrives(void)
 	restore(saved, current->mm);
 	local_irq_restore(flags);
 	atomic_set(&saved->state, NOTHING);
+}
+
+/* Takes over what the core where the task ran last has of its space. */
+void __tlb_transfer_begins(void)
+{
+	struct thread_info *thread = current_thread_info();
+	unsigned int old = thread->tlb_cpu;
+
+	thread->tlb_cpu = thread->cpu;
+	if (current->mm)
+		tlb_transfer_from(cpu_logical_map(old));
 }
 
 /* What the last transfer of this core has entered: its state, less the bit that more is under way. */

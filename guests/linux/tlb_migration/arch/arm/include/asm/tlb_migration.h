@@ -71,6 +71,13 @@ static inline void invalidation_ends(atomic64_t *invalidations)
 		atomic64_dec(invalidations);
 }
 
+/* Whether entries follow tasks to other cores. */
+static inline bool tlb_entries_move(void)
+{
+	return static_branch_unlikely(&tlb_migration) ||
+	       static_branch_unlikely(&tlb_transfer);
+}
+
 void __tlb_migration_leaves(struct task_struct *task, int cpu);
 void __tlb_migration_moves_queued(struct task_struct *task);
 void __tlb_migration_defers(void);
@@ -135,8 +142,8 @@ static inline void tlb_migration_arrives(void)
 		__tlb_transfer_begins();
 }
 
-/* In context.c: whether entries of this core with the space's ASID are its own. */
-bool asid_is_of_mm_here(struct mm_struct *mm);
+/* In context.c: whether entries with the space's ASID are its own. */
+bool asid_is_of_mm(struct mm_struct *mm);
 
 #else
 
@@ -144,6 +151,7 @@ bool asid_is_of_mm_here(struct mm_struct *mm);
 #define INVALIDATIONS_OF_ALL	NULL
 #define invalidation_begins(invalidations)	do { } while (0)
 #define invalidation_ends(invalidations)	do { } while (0)
+#define tlb_entries_move()	false
 
 #endif
 #endif
