@@ -434,6 +434,22 @@ impl<C: Core> CoreMemory<C> {
         Ok(true)
     }
 
+    /// Waits for the line of an address as the only copy, where caches are coherent: what loads and stores next does both
+    /// before another core does either.
+    ///
+    /// # Errors
+    /// The MMU refuses the store.
+    pub fn begin_swap(&mut self, bus: &mut Bus<C>, address: u32) -> Result<(), Fault> {
+        if C::COHERENT {
+            let address = self.relocated(address);
+            let (physical, memory_type) = self.translate_data(bus, address, true)?;
+            if memory_type.is_cached() {
+                self.own_line(bus, address, physical, memory_type);
+            }
+        }
+        Ok(())
+    }
+
     /// Watches no line any more.
     pub fn clear_exclusive(&mut self) {
         self.monitor = None;

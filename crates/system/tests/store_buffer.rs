@@ -133,6 +133,40 @@ fn both_cores_may_miss_the_others_store_without_barriers_and_never_with_them() {
 }
 
 #[test]
+fn a_swap_and_an_exclusive_store_do_not_wait() {
+    // Both cores have copies of the line, so that a plain store waits for its upgrade.
+    for (kind, expected) in [("plain", 0), ("swap", 1), ("exclusive", 1)] {
+        let mut system = system(2, 100, 4, &[]);
+        for number in 0..2 {
+            system.with_core(number, |core, bus| core.memory_mut().load_word(bus, X)).unwrap();
+        }
+        system.with_core(0, |core, bus| {
+            let memory = core.memory_mut();
+            match kind {
+                "exclusive" => {
+                    memory.load_exclusive(bus, X, 4).unwrap();
+                    assert!(memory.store_exclusive(bus, X, 4, 1).unwrap());
+                }
+                _ => {
+                    if kind == "swap" {
+                        memory.begin_swap(bus, X).unwrap();
+                    }
+                    memory.load_word(bus, X).unwrap();
+                    memory.store_word(bus, X, 1).unwrap();
+                }
+            }
+        });
+        let seen = system.with_core(1, |core, bus| core.memory_mut().load_word(bus, X)).unwrap();
+        assert_eq!(seen, expected, "{kind}");
+        // Who looks on sees what the core itself would load.
+        for (number, expected) in [(0, 1), (1, expected)] {
+            let byte = system.with_core(number, |core, bus| core.memory_mut().peek(bus, X));
+            assert_eq!(byte, Some(expected as u8), "{kind}, core {number}");
+        }
+    }
+}
+
+#[test]
 fn two_cores_that_store_to_one_line_both_get_there() {
     // Each stores to its own word of one line until it has counted to 40; core 0 ends with both.
     let mut code = Vec::new();

@@ -377,12 +377,14 @@ pub fn swap<K: CacheKind, const BYTE: bool>(
     let value = cpu.register(op.rm());
     let swapped = if BYTE {
         cpu.memory.check_store(bus, address, 1).and_then(|()| {
+            cpu.memory.begin_swap(bus, address)?;
             let old = cpu.memory.load_byte(bus, address)?;
             cpu.memory.store_byte(bus, address, value)?;
             Ok(old)
         })
     } else {
         cpu.memory.check_store(bus, address, 4).and_then(|()| {
+            cpu.memory.begin_swap(bus, address)?;
             let old = cpu.memory.load_word(bus, address)?;
             cpu.memory.store_word(bus, address, value)?;
             Ok(old)
