@@ -1,6 +1,6 @@
 //! The result of a run, as the commands and the Python API give it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
@@ -321,6 +321,8 @@ impl<C: Core> System<C> {
             );
             notes.extend(further);
         }
+        let mut told = HashSet::new();
+        notes.retain(|note| told.insert(note.clone())); // cores that did the same
         notes
     }
 }
