@@ -42,7 +42,8 @@ def check_writable(path: Path | None) -> None:
 
 def behind_links(path: Path) -> Path:
     """The file that a link leads to, there or not: a link stays a link. Another path is left as it is."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    is_pipe = os.path.exists(path) and not os.path.isfile(path)  # or a device or a folder
+    return path if is_pipe or not os.path.islink(path) else Path(os.path.realpath(path))
 
 
 def _refuse_what_is_no_file(path: Path) -> None:
