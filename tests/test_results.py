@@ -375,3 +375,19 @@ def test_all_processes_are_reported_with_their_ends(tmp_path):
 def test_changed_machines_keep_their_changes_in_alternatives():
     machine = mmulab.Machine.load("x86-64").with_changes({"dtlb.entries": 128})
     assert all(other.get("dtlb.entries") == 128 for other in machine.alternatives())
+
+
+@pytest.mark.parametrize("mine", ["notes.txt", ".git/config"])
+def test_what_is_of_no_run_is_not_removed(tmp_path, mine):
+    path = tmp_path / "unfinished" / mine
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    with pytest.raises(InputError, match="is of no run"):
+        run_folder.begin(tmp_path)
+    assert path.read_text() == "mine"
+    path.rename(tmp_path / "notes.txt")
+    if path.parent != tmp_path / "unfinished":
+        path.parent.rmdir()
+    (tmp_path / "unfinished" / "ls.mmt").touch()
+    (tmp_path / "unfinished" / ".ls.mmt.7.0").touch()
+    assert list(run_folder.begin(tmp_path).iterdir()) == []

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mmulab.errors import InputError
 from mmulab.files import replacing, telling_where
 
 UNFINISHED = "unfinished"
@@ -17,10 +18,17 @@ _RESULTS = ["report.html", "replay.json", "miss-curves.json", "trace.json"]
 
 
 def begin(folder: Path) -> Path:
-    """A fresh place for a run in `folder`; the run that `folder` holds stays until `publish`."""
+    """A fresh place for a run in `folder`; the run that `folder` holds stays until `publish`.
+
+    Raises `InputError` where something else than a run that was not finished stands in its place.
+    """
     unfinished = folder / UNFINISHED
     with telling_where(unfinished):
         if unfinished.exists():
+            for path in unfinished.iterdir():
+                of_a_run = path.suffix == ".mmt" or path.name in _RESULTS or path.name[0] == "."
+                if not (of_a_run and path.is_file()):
+                    raise InputError(f"{path}: is of no run; move it, or name another folder")
             shutil.rmtree(unfinished)
         unfinished.mkdir(parents=True)
     return unfinished
