@@ -90,8 +90,9 @@ def test_another_seed_changes_random_replacement_only(trace):
     assert len({cycles("ultrix", seed) for seed in "123"}) > 1
 
 
-def test_set_changes_the_machine_and_its_label(trace):
-    finished = mmulab("replay", trace, "-m", "ultrix", "--set", "memory.latency_cycles=600")
+@pytest.mark.parametrize("setting", ["memory.latency_cycles=600", "memory.latency_cycles = 600"])
+def test_set_changes_the_machine_and_its_label(trace, setting):
+    finished = mmulab("replay", trace, "-m", "ultrix", "--set", setting)
     [row] = json.loads(finished.output)
     assert row["machine"] == "ultrix memory.latency_cycles=600"
 

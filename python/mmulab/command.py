@@ -363,7 +363,7 @@ def changes_of(settings: list[str] | None) -> dict[str, str]:
     """What --set asks for, by dotted path."""
     changes = {}
     for setting in settings or []:
-        path, equals, value = setting.partition("=")
+        path, equals, value = map(str.strip, setting.partition("="))
         if not (path and equals and value):
             raise InputError(f"--set {setting}: write PATH=VALUE, as in dtlb.entries=64")
         changes[path] = value
