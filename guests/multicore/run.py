@@ -41,6 +41,7 @@ class Bug:
 
 
 PAGE_A = 0x40200000
+VIEW = 0x80000000
 BUGS = [
     Bug("invalidate_here_only", "stale-tlb-entry", "load", "use", "set_entry", 1, "TLBIMVA"),
     Bug("reuse_space", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
@@ -134,6 +135,7 @@ BUGS = [
     Bug("walk_cache_fault", "spurious-fault", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("code_not_cleaned", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "DCCMVAU"),
     Bug("code_not_invalidated", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "ICIMVAU"),
+    Bug("code_other_colour", "stale-instruction", "fetch", hex(VIEW + 4096), "put", 0, "ICIMVAU"),
     Bug("code_no_dsb_before", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB between"),
     Bug("code_no_dsb_after", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB after"),
     Bug("code_no_isb", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "ISB after"),

@@ -13,7 +13,7 @@ mod tlb_read;
 
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
 use mmulab_system::core::{Fault, Side};
-use mmulab_system::maintenance::Maintenance;
+use mmulab_system::maintenance::{Maintenance, Unit};
 
 use crate::caches::CacheKind;
 use crate::cores::CoreDescription;
@@ -593,6 +593,13 @@ impl<K: CacheKind> Cpu<K> {
         if (old ^ new) & control::MMU != 0 {
             self.memory.change_translation_registers();
         }
+        let units = [
+            (control::INSTRUCTION_CACHE, Unit::InstructionCache),
+            (control::DATA_CACHE, Unit::DataCache),
+            (control::MMU, Unit::Translation),
+        ];
+        let enabled = units.iter().filter(|(bit, _)| new & !old & bit != 0).map(|&(_, unit)| unit);
+        self.memory.enable(bus, &enabled.collect::<Vec<_>>());
         self.registers().sctlr = new;
         let translating = control::MMU
             | control::DATA_CACHE

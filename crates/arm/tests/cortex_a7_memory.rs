@@ -773,6 +773,50 @@ fn walks_are_cacheable_as_their_own_table_base_says() {
 }
 
 #[test]
+fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
+    // ICIALLU; DCISW of all sets and ways, or of all but one; TLBIALL. Then all are turned on at once.
+    let control = CoprocessorAccess::write(15, 0, 1, 0, 0);
+    let [instructions, translations] = [(5, 0), (7, 0)]
+        .map(|(m, two)| CoprocessorAccess::write(15, 0, if m == 5 { 7 } else { 8 }, m, two));
+    let line = CoprocessorAccess::write(15, 0, 7, 6, 2);
+    let cases = [
+        ("unknown", true, 512, true, ""),
+        ("unknown", false, 512, true, "ICIALLU"),
+        ("unknown", true, 511, true, "DCISW of each set and way"),
+        ("unknown", true, 512, false, "TLBIALL"),
+        ("unknown", false, 0, false, "ICIALLU and DCISW of each set and way and TLBIALL"),
+        ("invalid", false, 0, false, ""),
+    ];
+    for (at_reset, of_instructions, lines, of_translations, missing) in cases {
+        let machine =
+            support::machine("cortex-a7", &[("cores", "2"), ("caches_at_reset", at_reset)]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        system.start_checking();
+        // The other core's maintenance is not this one's.
+        for number in [1, 0] {
+            system.with_core(number, |core, bus| {
+                let mut write = |to, value| assert!(core.coprocessor_write(bus, to, value).is_ok());
+                if of_instructions || number == 1 {
+                    write(instructions, 0);
+                }
+                for slot in 0..if number == 1 { 512 } else { lines } {
+                    write(line, (slot / 128) << 30 | (slot % 128) << 6);
+                }
+                if of_translations || number == 1 {
+                    write(translations, 0);
+                }
+                write(control, 0x00c5_0078 | 0x1005);
+            });
+        }
+        let found: Vec<_> =
+            system.reports().into_iter().map(|one| (one.kind, one.core, one.missing)).collect();
+        let expected = (Kind::NotInvalidated, 0, format!("{missing}, before"));
+        let expected = if missing.is_empty() { vec![] } else { vec![expected] };
+        assert_eq!(found, expected, "{at_reset}");
+    }
+}
+
+#[test]
 fn execute_never_is_a_permission_like_the_others() {
     // The descriptor's XN when the entry is filled and afterwards, and what the checker says of a fetch.
     const XN: u32 = 1 << 4;

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BoardKind, BufferShape, Cache, CoherenceShape, ConfigurationError, Guess, MemoryShape,
-    MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape, WalkCacheShape, Ways,
+    BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, ConfigurationError, Guess,
+    MemoryShape, MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape, WalkCacheShape,
+    Ways, is_default,
 };
 
 /// A whole system around an ARM core.
@@ -22,6 +23,10 @@ pub struct SystemMachine {
     pub cores: u32,
     /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
     pub interleave_cycles: u32,
+    /// What caches and TLBs hold at reset: "invalid", or "unknown" where the checker shall demand that software
+    /// invalidates them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub caches_at_reset: CachesAtReset,
     /// The devices around the cores.
     pub board: BoardKind,
     /// The core.
@@ -249,6 +254,7 @@ impl SystemMachine {
             name: self.name.clone(),
             cores: self.cores,
             interleave_cycles: self.interleave_cycles,
+            caches_at_reset: self.caches_at_reset,
             clock_hz: self.core.clock_hz,
             icache: self.icache.clone(),
             dcache: self.dcache.clone(),
@@ -287,6 +293,14 @@ impl SystemMachine {
             return Err(ConfigurationError::new(
                 "interleave_cycles",
                 format!("{} is not between 1 and 1048576", self.interleave_cycles),
+            ));
+        }
+        if self.caches_at_reset != CachesAtReset::Invalid
+            && self.core.architecture != ArmArchitecture::Armv7a
+        {
+            return Err(ConfigurationError::new(
+                "caches_at_reset",
+                "\"unknown\" needs armv7a: older cores invalidate all at reset",
             ));
         }
         if self.core.pid_bits != 6 && self.core.pid_bits != 7 {

@@ -5,6 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cache, Replacement, Ways};
 
+/// What caches and TLBs hold at reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachesAtReset {
+    /// Nothing: hardware or firmware has invalidated them.
+    #[default]
+    Invalid,
+    /// Anything: software has to invalidate them before it turns them on. The model's are empty all the same; the
+    /// checker demands it.
+    Unknown,
+}
+
 /// A system machine without its instruction set: what the system's simulator needs to know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
@@ -14,6 +26,8 @@ pub struct Platform {
     pub cores: u32,
     /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
     pub interleave_cycles: u32,
+    /// What caches and TLBs hold at reset.
+    pub caches_at_reset: CachesAtReset,
     /// Clock of the cores.
     pub clock_hz: u64,
     /// Instruction cache of each core.
@@ -170,16 +184,17 @@ pub struct BufferShape {
     pub read_entries: u32,
     /// Data line fills that may be under way while execution goes on, of preload instructions and of loads,
     /// whose registers are waited for where they are used. With 0 both wait for each fill.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub outstanding_misses: u32,
     /// Lines that stores may wait for in the store buffer while execution goes on. With 0 a store waits until its
     /// line is the core's only copy.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub store_lines: u32,
 }
 
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+/// Whether a value need not be written down.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Memory and what stands on the bus.

@@ -365,6 +365,8 @@ pub struct MaintenanceNames {
     pub drain: &'static str,
     /// Empties the read buffer.
     pub empty_read_buffer: &'static str,
+    /// Invalidate all of what a [`Unit`](crate::maintenance::Unit) names, in its order.
+    pub invalidate_whole: [&'static str; 3],
 }
 
 /// The registers that rule translation, and the format of the tables.

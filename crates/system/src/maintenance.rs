@@ -33,6 +33,27 @@ pub enum Scope {
     Address(u32, Option<u16>),
 }
 
+/// What a core turns on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The instruction cache.
+    InstructionCache,
+    /// The data cache.
+    DataCache,
+    /// The MMU, with its TLBs.
+    Translation,
+}
+
+impl Unit {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Unit::InstructionCache => "the instruction cache",
+            Unit::DataCache => "the data cache",
+            Unit::Translation => "the MMU",
+        }
+    }
+}
+
 /// Maintenance that a core begins, and what makes it complete, as observers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maintenance {
@@ -52,8 +73,11 @@ pub enum Maintenance {
         /// How far.
         point: Point,
     },
-    /// A data cache line is cleaned or invalidated by its set and way.
-    Slot,
+    /// A cache line is cleaned or invalidated by its set and way.
+    Slot {
+        /// The slot of the first level's data cache, if it is one of it.
+        data: Option<usize>,
+    },
     /// Instruction cache lines are invalidated, of this core or `everywhere`.
     Instructions {
         /// The one of a physical address, or all.
@@ -76,6 +100,11 @@ pub(crate) fn slot_by_index(cache: &Cache, value: u32) -> Option<usize> {
 }
 
 impl<C: Core> CoreMemory<C> {
+    /// Caches or translation will be turned on.
+    pub fn enable(&mut self, bus: &mut Bus<C>, units: &[Unit]) {
+        self.observe(bus, |observer, core, _| observer.enabling(core, units));
+    }
+
     /// Maintenance begins, behind the stores before it: it goes through the store buffer too, as on the Cortex-A53
     /// (ARM DDI 0500D, 2.1.5).
     pub fn announce(&mut self, bus: &mut Bus<C>, maintenance: Maintenance) {
@@ -241,8 +270,8 @@ impl<C: Core> CoreMemory<C> {
 
     /// The same for the line in a set and way.
     pub fn operate_on_slot(&mut self, bus: &mut Bus<C>, index: u32, operation: LineOperation) {
-        self.announce(bus, Maintenance::Slot);
         let slot = slot_by_index(self.dcache.first(), index);
+        self.announce(bus, Maintenance::Slot { data: slot });
         self.operate(bus, slot, operation);
     }
 

@@ -10,7 +10,7 @@ use mmulab_hardware::HeldLine;
 use crate::bus::Bus;
 use crate::checker::Checker;
 use crate::core::{Core, Side, Walk};
-use crate::maintenance::Maintenance;
+use crate::maintenance::{Maintenance, Unit};
 use crate::memory::CoreMemory;
 
 /// What an access is.
@@ -107,6 +107,8 @@ pub trait Observer<C: Core> {
     fn tables_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
     /// A core does maintenance that others may have to wait for, or waits for its own.
     fn maintaining(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: Maintenance) {}
+    /// A core turns on caches or translation.
+    fn enabling(&mut self, _core: &CoreMemory<C>, _: &[Unit]) {}
     /// Something outside of the cores wrote a word of memory.
     fn written_from_outside(&mut self, _physical: u32, _word: u32) {}
 }
@@ -280,6 +282,10 @@ impl<C: Core> Observer<C> for Observers<C> {
 
     fn maintaining(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, maintenance: Maintenance) {
         self.each(|observer| observer.maintaining(core, bus, maintenance));
+    }
+
+    fn enabling(&mut self, core: &CoreMemory<C>, units: &[Unit]) {
+        self.each(|observer| observer.enabling(core, units));
     }
 
     fn written_from_outside(&mut self, physical: u32, word: u32) {

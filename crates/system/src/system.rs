@@ -248,7 +248,8 @@ impl<C: Core> System<C> {
 
     /// Turns the checker on, on all cores.
     pub fn start_checking(&mut self) {
-        let checker = Checker::new::<C>(&self.bus.ram, self.bus.core_count());
+        let checker =
+            Checker::new::<C>(&self.bus.ram, self.bus.core_count(), self.platform.caches_at_reset);
         self.change_observers(|observers| observers.checker = Some(checker));
     }
 

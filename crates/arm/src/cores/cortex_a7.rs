@@ -218,6 +218,7 @@ const DESCRIPTION: CoreDescription = CoreDescription {
         invalidate_instructions: "invalidate the instruction cache line of {line} (ICIMVAU)",
         drain: "DSB",
         empty_read_buffer: "",
+        invalidate_whole: ["ICIALLU", "DCISW of each set and way", "TLBIALL"],
     },
 };
 

@@ -54,6 +54,7 @@ pub static CORE: CoreDescription = CoreDescription {
         invalidate_instructions: "invalidate the instruction cache (c7, c5, 0)",
         drain: rows::DRAIN_NAME,
         empty_read_buffer: "empty the read buffer (c9, c0, 0)",
+        invalidate_whole: [""; 3],
     },
 };
 

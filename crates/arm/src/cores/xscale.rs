@@ -59,6 +59,7 @@ pub static CORE: CoreDescription = CoreDescription {
         invalidate_instructions: rows::INVALIDATE_INSTRUCTION_LINE_NAME,
         drain: rows::DRAIN_NAME,
         empty_read_buffer: "",
+        invalidate_whole: [""; 3],
     },
 };
 

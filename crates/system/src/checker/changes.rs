@@ -435,7 +435,8 @@ impl Changes {
                     begun = true;
                 }
             }
-            Maintenance::Line { operation: LineOperation::Invalidate, .. } | Maintenance::Slot => {}
+            Maintenance::Line { operation: LineOperation::Invalidate, .. }
+            | Maintenance::Slot { .. } => {}
             Maintenance::Line { physical, .. } => {
                 let first = C::DataLine::base(physical);
                 for line in

@@ -10,6 +10,7 @@ mod changes;
 mod explain;
 mod known;
 mod report;
+mod reset;
 mod rules;
 mod store_order;
 mod tables;
@@ -17,10 +18,11 @@ mod tables;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mmulab_hardware::{HeldLine, Line};
+use mmulab_machine::CachesAtReset;
 
 use crate::bus::Bus;
 use crate::core::{Core, Mmu, Side, Translation, Walk};
-use crate::maintenance::{Maintenance, Scope};
+use crate::maintenance::{Maintenance, Scope, Unit};
 use crate::memory::CoreMemory;
 use crate::observer::{Access, Load, Observer, Source, Store};
 use crate::ram::Ram;
@@ -30,6 +32,7 @@ use changes::Changes;
 use explain::Newer;
 use known::{Holder, Known};
 pub use report::{AccessKind, Kind, Permitted, Report};
+use reset::Invalidated;
 use store_order::StoreOrder;
 use tables::Tables;
 
@@ -89,6 +92,8 @@ pub struct Checker {
     tables: Tables,
     /// Changes of tables and code that are not over on every core.
     changes: Changes,
+    /// By core, where caches and TLBs hold anything at reset: what was invalidated since.
+    invalidated: Vec<Invalidated>,
     /// In which order stores are seen.
     store_order: StoreOrder,
     /// What caches may hold, where software must not rely on what they do hold.
@@ -110,6 +115,7 @@ pub struct Checker {
 mmulab_state::state!(Checker {
     tables,
     changes,
+    invalidated,
     store_order,
     known,
     table_registers,
@@ -120,8 +126,8 @@ mmulab_state::state!(Checker {
 } anew { writer_cores } optional { line_uses } sparse { words, writers } built { base });
 
 impl Checker {
-    /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty.
-    pub fn new<C: Core>(ram: &Ram, cores: usize) -> Checker {
+    /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty, or hold anything.
+    pub fn new<C: Core>(ram: &Ram, cores: usize, at_reset: CachesAtReset) -> Checker {
         let (base, ram) = (ram.base(), ram.words());
         // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
         let mut words = vec![0; ram.len()];
@@ -137,6 +143,10 @@ impl Checker {
             writer_cores: Vec::new(),
             tables: Tables::new(base, ram.len(), cores),
             changes: Changes::default(),
+            invalidated: match at_reset {
+                CachesAtReset::Invalid => Vec::new(),
+                CachesAtReset::Unknown => vec![Invalidated::default(); cores],
+            },
             store_order: StoreOrder::default(),
             line_uses: C::COHERENT.then(|| LineUses::new(base, ram.len())),
             known: Known::new(base, ram.len()),
@@ -760,13 +770,16 @@ impl<C: Core> Observer<C> for Checker {
     }
 
     fn maintaining(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, maintenance: Maintenance) {
+        for (number, invalidated) in self.invalidated.iter_mut().enumerate() {
+            invalidated.note(maintenance, number == core.number);
+        }
         if let Some(uses) = &mut self.line_uses {
             match maintenance {
                 Maintenance::Line { physical, operation, point } => {
                     uses.operate(physical, operation, point);
                     self.known.discard_holders(C::DataLine::base(physical), C::DataLine::BYTES);
                 }
-                Maintenance::Slot => uses.operate_by_slot(),
+                Maintenance::Slot { .. } => uses.operate_by_slot(),
                 _ => {}
             }
         }
@@ -782,6 +795,10 @@ impl<C: Core> Observer<C> for Checker {
             }
             self.clear_flags();
         }
+    }
+
+    fn enabling(&mut self, core: &CoreMemory<C>, units: &[Unit]) {
+        self.check_enabling(core, units);
     }
 
     fn written_from_outside(&mut self, physical: u32, word: u32) {

@@ -34,6 +34,8 @@ pub enum Kind {
     TableReused,
     /// Memory was used through the caches and past them, without maintenance in between.
     MismatchedAttributes,
+    /// A cache or TLB was turned on before it was invalidated.
+    NotInvalidated,
 }
 
 mmulab_state::value_enum!(Kind {
@@ -50,6 +52,7 @@ mmulab_state::value_enum!(Kind {
     BreakBeforeMake,
     TableReused,
     MismatchedAttributes,
+    NotInvalidated,
 });
 
 /// What was done.

@@ -9,8 +9,8 @@
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{
-    Addressing, BoardKind, BufferShape, Cache, CoherenceShape, MemoryShape, Platform, Replacement,
-    TlbShape, Ways, WritePolicy,
+    Addressing, BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, MemoryShape,
+    Platform, Replacement, TlbShape, Ways, WritePolicy,
 };
 use mmulab_system::bus::Bus;
 use mmulab_system::clock::Cost;
@@ -107,6 +107,7 @@ static NAMES: MaintenanceNames = MaintenanceNames {
     invalidate_instructions: "INVALIDATE_INSTRUCTIONS of {line}",
     drain: "DRAIN",
     empty_read_buffer: "",
+    invalidate_whole: [""; 3],
 };
 
 impl Mmu for ToyMmu {
@@ -455,6 +456,7 @@ pub fn platform(cores: u32, interleave_cycles: u32) -> Platform {
         name: "toy".into(),
         cores,
         interleave_cycles,
+        caches_at_reset: CachesAtReset::Invalid,
         clock_hz: 100_000_000,
         icache: cache(1024, 16),
         dcache: cache(4096, 64),
