@@ -371,6 +371,14 @@ def test_the_dump_of_a_trace_is_replayed_like_the_trace(trace):
     assert any(line.startswith("-- map ") and line.endswith("[stack]") for line in some)
 
 
+def test_an_interrupted_dump_does_not_say_that_nothing_was_written(trace):
+    with start_interruptible(MMULAB, "trace", "dump", trace) as process:
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "mmulab: interrupted\n")
+
+
 def test_slices_add_up_to_the_whole(trace, tmp_path):
     sums = {"instructions": 0, "loads": 0, "stores": 0, "modifies": 0}
     for skip in (0, 1_234_567, 2_469_134, 3_703_701):

@@ -570,8 +570,13 @@ def dump(
     modify. Lines with -- tell of threads and mappings. Replay reads it: mmulab replay - does, in a
     pipe.
     """
-    with out.writing(output) as write:
-        mmulab.dump_trace(trace, write, skip=skip, count=count, partial=partial)
+    try:
+        with out.writing(output) as write:
+            mmulab.dump_trace(trace, write, skip=skip, count=count, partial=partial)
+    except KeyboardInterrupt as error:
+        if output is None:
+            raise Interrupted("interrupted") from error  # some of it was written
+        raise
 
 
 @command(app)

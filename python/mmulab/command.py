@@ -346,7 +346,7 @@ def _ended(job: Callable[[], object], name: str) -> int:
     except MmulabError as error:
         return _fail(str(error), error.exit_status, name)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail(str(Interrupted()), Interrupted.exit_status, name)
+        return _fail("interrupted", Interrupted.exit_status, name)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1, name)
