@@ -243,6 +243,19 @@ def test_an_output_that_cannot_be_written_says_so(trace, tmp_path):
     assert finished.status == 2 and "file name too long; nothing was written" in finished.error_line
 
 
+def test_what_a_shell_writes_to_stays(trace, tmp_path):
+    """A rename would take away what stands there and what follows."""
+    path = tmp_path / "log"
+    with path.open("w") as log:
+        log.write("before\n")
+        log.flush()
+        command = [MMULAB, "replay", trace, "-m", "base", "-o", "/dev/stdout"]
+        finished = subprocess.run(command, stdout=log, stderr=subprocess.PIPE, text=True)
+        assert finished.returncode == 2 and "/dev/stdout: is an open file" in finished.stderr
+        log.write("after\n")
+    assert path.read_text() == "before\nafter\n"
+
+
 def test_a_full_disk_is_a_failure_of_the_job():
     finished = mmulab("machines", "--format", "json", "-o", "/dev/full")
     assert finished.status == 1

@@ -41,9 +41,16 @@ def check_writable(path: Path | None) -> None:
 
 
 def behind_links(path: Path) -> Path:
-    """The file that a link leads to, there or not: a link stays a link. Another path is left as it is."""
+    """The file that a link leads to, there or not: a link stays a link. Another path is left as it is.
+
+    Raises `OutputError` for /dev/stdout and the like where they are files.
+    """
     is_pipe = os.path.exists(path) and not os.path.isfile(path)  # or a device or a folder
-    return path if is_pipe or not os.path.islink(path) else Path(os.path.realpath(path))
+    if is_pipe or not os.path.islink(path):
+        return path
+    if path.parts[:2] in (("/", "dev"), ("/", "proc")):  # others write there, too, so it must stay
+        raise OutputError(f"{path}: is an open file; name it, or give none")
+    return Path(os.path.realpath(path))
 
 
 def _refuse_what_is_no_file(path: Path) -> None:
