@@ -24,6 +24,9 @@ $(error The project was set up as $(SET_UP_AS) and moved since. Type make clean,
 endif
 endif
 
+# Packages are installed by several recipes, and two cannot at a time; what is worth it runs in parallel by itself.
+.NOTPARALLEL:
+
 .DEFAULT_GOAL := help
 .PHONY: help run validate reproduce setup setup-arm recorder test test-rust test-python wheels lint bench guests linux linux-smp linux-debian linux-migration linux-migration-test linux-spaces linux-spaces-test conformance timing fuzz clean
 

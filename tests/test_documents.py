@@ -101,6 +101,28 @@ def test_make_refuses_a_project_that_was_moved_since_it_was_set_up(tmp_path):
     subprocess.run(["make", "-n", "setup-arm"], cwd=folder, check=True, capture_output=True)
 
 
+def test_make_installs_one_after_the_other_whatever_j_says(tmp_path):
+    """MAKEFLAGS=-j is common, and a second apt would find the package database locked."""
+    (tmp_path / "crates").mkdir()
+    (tmp_path / "Makefile").symlink_to(ROOT / "Makefile")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    log = tmp_path / "log"
+    said = {
+        "dpkg-query": "exit 1",
+        "sudo": '[ "$1" = -n ] || "$@"',
+        "apt-get": f"echo begin >> {log}; sleep 0.3; echo end >> {log}",
+    }
+    for name, script in said.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    needs = ["build/system", "build/valgrind-was-asked-for", "build/arm-tools"]
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    command = ["make", "-j8", *needs]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert log.read_text().split() == ["begin", "end"] * 2 * len(needs)
+
+
 def test_links_between_documents_lead_somewhere():
     folders = ("benches", "crates", "guests", "recorders")
     readmes = [found for name in folders for found in (ROOT / name).glob("**/README.md")]
