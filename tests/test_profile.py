@@ -250,3 +250,10 @@ def test_bad_regions_are_told_in_a_line(trace: Path) -> None:
     finished = mmulab("replay", trace, "-m", "x86-64", "--region", "nonsense")
     assert finished.status == 2
     assert "nonsense" in finished.error_line
+
+
+@pytest.mark.parametrize("machines", [[], ["x86-64", "zen5"]])
+def test_a_profile_is_of_one_machine(trace: Path, machines: list[str]) -> None:
+    with pytest.raises(api.InputError, match="takes one machine at a time"):
+        api.profile(trace, machines)
+    assert api.profile(trace, "ultrix", limit=1000).outcome.machine == "ultrix"

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from mmulab import _engine
+from mmulab.errors import InputError
 from mmulab.provenance import provenance, trace_provenance
 from mmulab.replaying import (
     MachineLike,
@@ -320,7 +321,10 @@ def profile(
     mapped, if they are where they were. Calls are found in what x86 programs store and load.
     """
     check_part(seed, skip, warm_up, limit)
-    loaded = load_machines(machine)[0]
+    machines = load_machines(machine)
+    if len(machines) != 1:
+        raise InputError(f"{len(machines)} machines: a profile takes one machine at a time")
+    [loaded] = machines
     start = time.perf_counter()
     outcome, raw = _engine.profile(
         os.fspath(trace),
