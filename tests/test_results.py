@@ -269,8 +269,23 @@ def test_a_part_beyond_the_end_is_refused(trace, option):
     finished = command("replay", trace, "base", option, "4000000")
     assert finished.status == 2
     assert "leaves none of the trace to count" in finished.error_line
+    assert ("to the end of a block" in finished.error_line) == (option == "--warmup")
+    assert "raise" not in finished.error_line
     with pytest.raises(InputError):
         mmulab.replay(trace, "base", limit=0)
+
+
+@pytest.mark.parametrize("name", ["replay", "profile"])
+def test_a_limit_within_the_warm_ups_last_block_is_told(trace, name):
+    # The first block has two instructions, and the warm-up takes both.
+    asked = (name, trace, "-m", "base", "--format", "json", "--warmup", "1", "--limit")
+    finished = command(*asked, "1")
+    assert finished.status == 2
+    assert finished.error_line == (
+        "skipping 0 and warming up with 1 instructions, and on to the end of a block, leaves none "
+        "of the trace to count within a limit of 1; raise that, or skip and warm up with fewer"
+    )
+    assert '"instructions": 1,' in command(*asked, "2").output
 
 
 def test_machines_may_have_any_number_of_sets(trace):

@@ -67,7 +67,8 @@ def replay(
     its content, or a folder of drmemtrace. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
     placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
     each core). `skip` instructions are left out at the beginning, `warm_up` more are replayed and not
-    counted, and the replay ends after `limit` more; all three at the end of a block. With `region` only
+    counted, nor is the rest of the block in which these end, and the replay ends `limit` instructions after
+    the `warm_up`. With `region` only
     what functions of that name do counts, from their entry to their return and with all that they
     call, and what the program marks with that name; the rest is replayed and not counted. With `guesses`
     each machine is also tried with the other values that its file gives for what it guesses.
@@ -113,7 +114,7 @@ def replay(
     )
     seconds = time.perf_counter() - start
     for own, _ in outcomes:
-        check_anything_counted(own, skip, warm_up, region)
+        check_anything_counted(own, skip, warm_up, limit, region)
     if time_slice_instructions is None:
         schedule, source = {}, trace_provenance(traces[0])
     else:
@@ -178,16 +179,20 @@ def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:
 
 
 def check_anything_counted(
-    outcome: dict[str, Any], skip: int, warm_up: int, region: str | None
+    outcome: dict[str, Any], skip: int, warm_up: int, limit: int | None, region: str | None
 ) -> None:
     """Raises `InputError` where a trace, or the part of it that was asked for, is empty."""
     if outcome["instructions"] == 0:
         if not (skip or warm_up or region):
             raise InputError("the trace has no instructions, or no whole chunk of them")
         of_region = f" of region {region}" if region else ""
+        to_the_end = ", and on to the end of a block," if warm_up else ""
+        mend = ""
+        if warm_up and limit is not None:
+            mend = f" within a limit of {limit:,}; raise that, or skip and warm up with fewer"
         raise InputError(
-            f"skipping {skip:,} and warming up with {warm_up:,} instructions leaves none of the "
-            f"trace{of_region} to count"
+            f"skipping {skip:,} and warming up with {warm_up:,} instructions{to_the_end} leaves "
+            f"none of the trace{of_region} to count{mend}"
         )
 
 
