@@ -69,6 +69,7 @@ MADE_BY = {
     "kernel-plain": "make -C guests/linux OUT=$PWD/build/linux plain",
     "kernel-migration-test": "make linux-migration-test",
     "initrd-migration": "make linux-migration",
+    "initrd-loads": "make -C guests/linux OUT=$PWD/build/linux loads",
     "kernel-migration": "make linux-migration",
     "kernel-smp": "make linux-smp",
     "virt.dtb": "make linux-smp",

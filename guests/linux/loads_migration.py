@@ -1,0 +1,103 @@
+"""Linux with TLB migration: programs that migrate by themselves, and as often as they are made to.
+
+    loads_migration.py [-m MACHINE] [--runs 5|20] [--forced MICROSECONDS] [LOAD...]
+
+Runs each load several times in a boot of each way, first as the scheduler has it, then with each of its threads given another core
+after so many microseconds, again and again. Prints a Markdown table: mean time with its interval of 95%, and what the kernel counted in a run.
+"""
+
+import argparse
+import math
+import re
+import sys
+from pathlib import Path
+from statistics import mean, stdev
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import run
+
+import mmulab
+from mmulab.command import run_script
+from mmulab.papers import tlb_migration_linux as linux
+
+LOADS = {
+    "hackbench, threads": "1 hackbench -T -g 1 -l 5",
+    "hackbench, processes": "1 hackbench -p -g 1 -l 5",
+    "OpenMP": "1 grid 6",
+    "SQLite": "4 sqlite3 -init /loads/rows.sql :memory: .exit",
+    "compiler": "6 tcc -c /loads/stress.i -o /tmp/stress.o",
+}
+MODES = {"off": "off", "safe": "safe", "version 5": "transfer tlb_migration_account=1"}
+TIME = re.compile(r"^together: ([\d.]+) s, 0 failed", re.M)
+
+
+def entries(counts):
+    """How many entries came with a migration that brought any."""
+    if counts["transfers"]:
+        return counts["entries_taken_over"] / counts["transfers"]
+    return counts["words_restored"] / linux.WORDS_AN_ENTRY / max(counts["restored"], 1)
+
+
+def measure(machine, mode, commands, runs):
+    """For each command seconds of each run, and what the kernel counted in all of them."""
+    # The first run of each reads the program, and is left out.
+    loops = [
+        part
+        for command in commands
+        for part in (
+            f"together {command}",
+            f"for run in $(seq {runs}); do together {command}; done",
+        )
+    ]
+    result = mmulab.boot(
+        run.built("kernel-migration") / "Image",
+        machine.with_changes({"core.coprocessor": linux.COPROCESSOR}),
+        dtb=run.built(linux.DEVICE_TREE),
+        initrd=run.built("initrd-loads.cpio"),
+        append=f'console=ttyAMA0 tlb_migration={MODES[mode]} mmulab.run="{linux.with_counts(loops)}"',
+    )
+    seconds = [float(time) for time in TIME.findall(result.console)]
+    if result.exit != 0 or len(seconds) != len(commands) * (runs + 1):
+        raise run.failure(mode, result)
+    counts = linux.counts_of_each(result.console)[1::2]
+    return [
+        (seconds[at * (runs + 1) + 1 : (at + 1) * (runs + 1)], counted)
+        for at, counted in enumerate(counts)
+    ]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("loads", nargs="*", default=list(LOADS), metavar="LOAD")
+    options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
+    options.add_argument("--runs", type=int, choices=linux.STUDENT, default=5)
+    options.add_argument("--forced", type=int, default=1000, metavar="MICROSECONDS")
+    chosen = options.parse_args()
+    if unknown := set(chosen.loads) - set(LOADS):
+        options.error(f"no load {unknown.pop()}: choose from {', '.join(LOADS)}")
+    machine = mmulab.Machine.load(chosen.machine)
+    print("| load | way | ms | migrations | with entries | entries of these |")
+    print("|---|---|---:|---:|---:|---:|", flush=True)
+    for load in chosen.loads:
+        commands = [LOADS[load], f"-m {chosen.forced} {LOADS[load]}"]
+        for mode in MODES:
+            print(f"{chosen.machine}, {load}, {mode}", file=sys.stderr)
+            found = measure(machine, mode, commands, chosen.runs)
+            for how, (seconds, counts) in zip(("", ", forced"), found, strict=True):
+                half = linux.STUDENT[chosen.runs] * stdev(seconds) / math.sqrt(chosen.runs)
+                counted = [
+                    f"{counts[name] / chosen.runs:.0f}" if counts[name] else ""
+                    for name in ("migrations", "transfers" if counts["transfers"] else "restored")
+                ]
+                counted.append(f"{entries(counts):.0f}" if counted[-1] else "")
+                print(
+                    f"| {load}{how} | {mode} | {1000 * mean(seconds):.1f} +- {1000 * half:.1f} "
+                    f"| {' | '.join(counted)} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    run_script(main)
