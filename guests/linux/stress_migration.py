@@ -20,7 +20,7 @@ from mmulab.command import run_script
 from mmulab.papers import tlb_migration_linux as linux
 
 SEEDS = (2, 3, 4, 5)
-ROUNDS = 18500
+ROUNDS = 18600
 COUNTS = ("migrations", "restored", "expired", "expired_meanwhile", "under_way", "not_its_own")
 
 
