@@ -179,6 +179,53 @@ fn lackey_agrees() {
     assert!(equal_at_start > 20_000, "{equal_at_start}");
 }
 
+/// Names of all files that a recorded program had mapped.
+fn mapped(trace: &Path) -> BTreeSet<String> {
+    let mut reader = MmtReader::open(trace, &OpenOptions::default()).unwrap();
+    let names = reader.all_events().unwrap().into_iter().filter_map(|event| match event {
+        Event::Map { name, .. } => Some(name),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Such as one that the dynamic linker splits or QEMU takes for options.
+#[test]
+fn the_recorders_folder_may_have_any_name() {
+    let folder = Folder::new();
+    let Some(options) = folder.options(&["sh", "-c", "/bin/true; exit 5"]) else { return };
+    let record_in = |name: &str, qemu: bool| {
+        let tools = folder.path(name);
+        std::fs::create_dir_all(&tools).unwrap();
+        for file in std::fs::read_dir(&options.tool_directory).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), tools.join(file.file_name())).unwrap();
+        }
+        let tool_directory = tools.clone();
+        let options =
+            RecordOptions { tool_directory, qemu, follow_children: !qemu, ..options.clone() };
+        let summary = finish(&options);
+        assert_eq!((summary.termination, summary.messages), (Termination::Exited(5), vec![]));
+        let tools = tools.canonicalize().unwrap();
+        let without_folder = |name: String| name.replace(tools.to_str().unwrap(), "");
+        let maps = |file| mapped(file).into_iter().map(without_folder).collect();
+        summary.files.iter().map(|file| maps(file)).collect::<Vec<BTreeSet<_>>>()
+    };
+    let plain = record_in("plain", false);
+    assert_eq!(plain.len(), 2);
+    for maps in &plain {
+        assert!(maps.contains("/vgpreload_core-amd64-linux.so"), "{maps:?}");
+    }
+    for name in ["a space", "a:colon", "a=b, c"] {
+        assert_eq!(record_in(name, false), plain, "{name}");
+    }
+    if Command::new("qemu-x86_64").arg("--version").stdout(Stdio::null()).status().is_ok() {
+        for name in ["a space", "a=b,,c, d"] {
+            assert_eq!(record_in(name, true).len(), 1, "{name}");
+        }
+    }
+}
+
 #[test]
 fn a_program_ends_as_without_recording() {
     let folder = Folder::new();
@@ -584,16 +631,7 @@ fn mappings_name_no_folder_of_the_recorder() {
     let folder = Folder::new();
     let Some(options) = folder.options(&["true"]) else { return };
     finish(&options);
-    let mut reader = MmtReader::open(&options.output, &OpenOptions::default()).unwrap();
-    let names: BTreeSet<String> = reader
-        .all_events()
-        .unwrap()
-        .into_iter()
-        .filter_map(|event| match event {
-            Event::Map { name, .. } => Some(name),
-            _ => None,
-        })
-        .collect();
+    let names = mapped(&options.output);
     assert!(names.contains("[valgrind]"), "{names:?}");
     assert!(names.iter().all(|name| !name.contains("mmulab")), "{names:?}");
 }

@@ -297,7 +297,12 @@ pub(super) fn exists(process: u32) -> bool {
     unsafe { libc::kill(process as i32, 0) == 0 }
 }
 
-/// A file in memory that other processes of this user can open by path while this one lives.
+/// A path by which other processes of this user can open an open file while this one lives.
+pub(super) fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// A file in memory, and its path for other processes.
 pub(super) fn memory_file() -> io::Result<(File, String)> {
     // SAFETY: a plain system call, and its result is checked.
     let file = unsafe {
@@ -307,6 +312,6 @@ pub(super) fn memory_file() -> io::Result<(File, String)> {
         }
         File::from_raw_fd(descriptor)
     };
-    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let path = path_of(&file);
     Ok((file, path))
 }

@@ -9,6 +9,7 @@ mod stream;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -249,6 +250,8 @@ struct Session {
     shared: Arc<Shared>,
     runner: Child,
     log: fs::File,
+    /// The tool's folder, where Valgrind knows it by this descriptor.
+    _tools: Option<fs::File>,
     acceptor: Option<JoinHandle<()>>,
     _interrupts: InterruptGuard,
     reaped: Option<(Termination, Vec<String>)>,
@@ -394,8 +397,12 @@ impl Shared {
     }
 }
 
-/// Valgrind with the tool, before the program.
-fn valgrind(options: &RecordOptions, channel: &str, log_path: &str) -> Result<Command, TraceError> {
+/// Valgrind with the tool, before the program; and a folder that has to stay open while it runs.
+fn valgrind(
+    options: &RecordOptions,
+    channel: &str,
+    log_path: &str,
+) -> Result<(Command, Option<fs::File>), TraceError> {
     // A recorder that was installed as a package has a launcher of its own version.
     let own_launcher = options.tool_directory.join("valgrind");
     let valgrind = program::find(&own_launcher.to_string_lossy())
@@ -407,10 +414,14 @@ fn valgrind(options: &RecordOptions, channel: &str, log_path: &str) -> Result<Co
                 .into(),
         })?;
     let tools = folder_of(options, VALGRIND_TOOL)?;
+    // Valgrind puts the folder into LD_PRELOAD, which is split at spaces and colons (ld.so(8)).
+    let is_split = tools.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte));
+    let open = is_split.then(|| fs::File::open(&tools)).transpose();
+    let open = open.map_err(|error| TraceError::io(&tools, error))?;
     let follow = if options.follow_children { "yes" } else { "no" };
     let mut command = Command::new(valgrind);
     command
-        .env("VALGRIND_LIB", tools)
+        .env("VALGRIND_LIB", open.as_ref().map_or(tools, |folder| channel::path_of(folder).into()))
         // Neither the user's settings nor a debugger's door, which costs time and leaves files.
         .args(["--command-line-only=yes", "--tool=mmulab", "--quiet", "--vgdb=no"])
         // Which instruction it does not know is worth telling.
@@ -419,7 +430,7 @@ fn valgrind(options: &RecordOptions, channel: &str, log_path: &str) -> Result<Co
         .arg(format!("--channel={channel}"))
         .arg(format!("--trace-children={follow}"))
         .arg(format!("--follow-children={follow}"));
-    Ok(command)
+    Ok((command, open))
 }
 
 /// QEMU's user mode with the plugin, before the program.
@@ -435,10 +446,10 @@ fn qemu(
         help: "install it, on Debian or Ubuntu with `apt-get install qemu-user`".into(),
     })?;
     let plugin = folder_of(options, QEMU_PLUGIN)?.join(QEMU_PLUGIN);
-    // In an option's value QEMU takes two commas for one.
+    // In an option's value QEMU takes two commas for one; without `file=` an equals sign in it would end a name.
     let plugin = plugin.to_string_lossy().replace(',', ",,");
     let mut command = Command::new(qemu);
-    command.arg("-plugin").arg(format!("{plugin},channel={channel}"));
+    command.arg("-plugin").arg(format!("file={plugin},channel={channel}"));
     if let Some(libraries) = libraries {
         command.arg("-L").arg(libraries);
     }
@@ -487,10 +498,10 @@ impl Session {
             remove_children(&options.output)
                 .map_err(|error| TraceError::io(&options.output, error))?;
         }
-        let (mut command, runner_name) = match runner {
+        let ((mut command, tools), runner_name) = match runner {
             Runner::Valgrind => (valgrind(options, listener.name(), &log_path)?, "Valgrind"),
             Runner::Qemu { libraries } => {
-                (qemu(options, set, libraries.as_deref(), listener.name())?, "QEMU")
+                ((qemu(options, set, libraries.as_deref(), listener.name())?, None), "QEMU")
             }
         };
         let runner = command.arg(program).args(&options.args).spawn().map_err(io)?;
@@ -517,6 +528,7 @@ impl Session {
             shared,
             runner,
             log,
+            _tools: tools,
             acceptor: Some(acceptor),
             _interrupts: interrupts,
             reaped: None,
