@@ -57,6 +57,18 @@ def test_programs_run_on_four_cores() -> None:
     assert said == ["4", "1267650600228229401496703205376", "42", "7", "7"]
 
 
+@fetched
+@pytest.mark.skipif(
+    not (debian.linux.BUILT / debian.linux.KERNEL[debian.MACHINE] / "Image").exists(),
+    reason="make linux-smp first",
+)
+def test_our_kernel_runs_debians_programs_and_the_checker_is_silent() -> None:
+    result = debian.ours("uname -rm", own_kernel=True, check=True)
+    assert result.exit == 0, result.console[-500:]
+    assert "6.12." in result.console and "-mmulab armv7l" in result.console
+    assert result.reports == []
+
+
 def test_a_report_is_known_by_its_functions() -> None:
     report = {
         "kind": "stale-instruction",

@@ -1,10 +1,10 @@
 """Boots Debian's own kernel and programs on our four Cortex-A7, or on QEMU, and runs a command there.
 
-    run.py [--busybox | --systemd] [--set KEY=VALUE] [--qemu | --compare] [--check] [COMMAND]
+    run.py [--busybox | --systemd] [--own-kernel] [--set KEY=VALUE] [--qemu | --compare] [--check] [COMMAND]
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
-on both, on one core, and fails where they print something different other than times. Needs
-`make linux-debian`.
+on both, on one core, and fails where they print something different other than times. `--own-kernel` boots the
+programs with the Linux of `make linux-smp` in place of Debian's. Needs `make linux-debian`.
 """
 
 import argparse
@@ -61,18 +61,25 @@ def command_line(command, first_process, cores):
     return f'console=ttyAMA0{limit} rdinit={start} mmulab.run="{command}"'
 
 
-def ours(command="true", first_process="busybox", settings=(), **options):
+def ours(command="true", first_process="busybox", settings=(), own_kernel=False, **options):
     """Boots on our machine."""
+    # The kernel of `make linux-smp` has no high memory.
+    size = RAM_BYTES * 3 // 4 if own_kernel else RAM_BYTES
     described = mmulab.Machine.load(MACHINE).with_changes(
-        {"memory.size_bytes": RAM_BYTES, **dict(settings)}
+        {"memory.size_bytes": size, **dict(settings)}
     )
+    if own_kernel:
+        folder = linux.kernel(MACHINE)
+        kernel, symbols = folder / "Image", folder / "System.map"
+    else:
+        kernel, symbols = need("vmlinuz"), need("symbols")
     return mmulab.boot(
-        need("vmlinuz"),
+        kernel,
         described,
         dtb=need("virt.dtb"),
         initrd=need(FIRST_PROCESS[first_process][0]),
         append=command_line(command, first_process, described.get("cores")),
-        symbols=need("symbols"),
+        symbols=symbols,
         **options,
     )
 
@@ -148,12 +155,15 @@ def main():
     first = options.add_mutually_exclusive_group()
     first.add_argument("--busybox", action="store_const", const="busybox", dest="first")
     first.add_argument("--systemd", action="store_const", const="systemd", dest="first")
+    options.add_argument("--own-kernel", action="store_true")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("--qemu", action="store_true")
     options.add_argument("--compare", action="store_true")
     options.add_argument("--check", action="store_true")
     options.add_argument("--max-instructions", type=int)
     chosen = options.parse_args()
+    if chosen.own_kernel and (chosen.qemu or chosen.compare):
+        options.error("--own-kernel is for our machine: neither --qemu nor --compare")
     settings = changes_of(chosen.set)
     first_process = chosen.first or "programs"
     if chosen.qemu:
@@ -169,6 +179,7 @@ def main():
         chosen.command,
         first_process,
         settings,
+        chosen.own_kernel,
         check=chosen.check,
         max_instructions=chosen.max_instructions,
         console=linux.Shown(),
