@@ -30,18 +30,20 @@ mmulab_state::value!(Fill { line, ends_at });
 /// The fills of one core.
 pub(crate) struct LineFills {
     places: Box<[Fill]>,
+    /// When the last of them ends.
+    all_end_at: u64,
     /// The registers whose values come with a fill that may not have ended.
     late: u16,
     /// When the value of each of these is there.
     ready_at: [u64; 16],
 }
 
-mmulab_state::state!(LineFills { places, late, ready_at });
+mmulab_state::state!(LineFills { places, all_end_at, late, ready_at });
 
 impl LineFills {
     pub(crate) fn new(places: u32) -> LineFills {
         let places = vec![Fill::default(); places as usize].into();
-        LineFills { places, late: 0, ready_at: [0; 16] }
+        LineFills { places, all_end_at: 0, late: 0, ready_at: [0; 16] }
     }
 
     /// The place whose fill ends first, and when that is.
@@ -51,7 +53,11 @@ impl LineFills {
     }
 
     /// When the fill of a line ends, if it is under way.
+    #[inline(always)]
     fn ends_at(&self, line: u32, now: u64) -> Option<u64> {
+        if self.all_end_at <= now {
+            return None;
+        }
         let found = self.places.iter().find(|fill| fill.line == line && fill.ends_at > now);
         found.map(|fill| fill.ends_at)
     }
@@ -65,6 +71,7 @@ impl LineFills {
 
 impl<C: Core> CoreMemory<C> {
     /// When the line of a physical address is here, if its fill is under way.
+    #[inline(always)]
     pub(crate) fn fill_ends_at(&self, physical: u32) -> Option<u64> {
         let (line, now) = (C::DataLine::base(physical), self.now());
         let ahead = || self.prefetcher.as_ref().and_then(|one| one.ends_at(line, now));
@@ -105,6 +112,7 @@ impl<C: Core> CoreMemory<C> {
         let slot = self.fill(bus, address, physical, memory_type, cause);
         let ends_at = self.now() + self.clock.end_beside();
         self.line_fills.places[place] = Fill { line: C::DataLine::base(physical), ends_at };
+        self.line_fills.all_end_at = self.line_fills.all_end_at.max(ends_at);
         // Who uses it first has to wait for it, on the slow path.
         self.dcache.discard_hints(slot);
         (slot, ends_at)

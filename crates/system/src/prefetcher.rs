@@ -41,9 +41,20 @@ pub(crate) struct Prefetcher {
     /// Misses in a row at this distance, the first one included, as far as they count.
     misses: u32,
     places: Box<[Ahead]>,
+    /// How many of these are unused, and when the last fill ends: most accesses need look no further.
+    unused: u32,
+    all_end_at: u64,
 }
 
-mmulab_state::state!(Prefetcher { limit, last, stride, misses, places } built { shape });
+mmulab_state::state!(Prefetcher {
+    limit,
+    last,
+    stride,
+    misses,
+    places,
+    unused,
+    all_end_at,
+} built { shape });
 
 impl Prefetcher {
     pub(crate) fn new(shape: &PrefetcherShape) -> Prefetcher {
@@ -54,6 +65,8 @@ impl Prefetcher {
             stride: 0,
             misses: 0,
             places: vec![Ahead::default(); shape.outstanding as usize].into(),
+            unused: 0,
+            all_end_at: 0,
         }
     }
 
@@ -62,14 +75,19 @@ impl Prefetcher {
     }
 
     /// When the fill of a line ends, if it is under way.
+    #[inline(always)]
     pub(crate) fn ends_at(&self, line: u32, now: u64) -> Option<u64> {
+        if self.all_end_at <= now {
+            return None;
+        }
         let found = self.places.iter().find(|ahead| ahead.line == line && ahead.ends_at > now);
         found.map(|ahead| ahead.ends_at)
     }
 
     /// Whether a line was filled ahead and not used yet.
+    #[inline(always)]
     pub(crate) fn has_unused(&self, line: u32) -> bool {
-        self.places.iter().any(|ahead| ahead.unused && ahead.line == line)
+        self.unused > 0 && self.places.iter().any(|ahead| ahead.unused && ahead.line == line)
     }
 
     /// A line missed. Whether there is a stream.
@@ -80,6 +98,7 @@ impl Prefetcher {
         if stride != self.stride || !near {
             self.misses = if near { 1 } else { 0 };
             self.places.iter_mut().for_each(|ahead| ahead.unused = false);
+            self.unused = 0;
         }
         (self.last, self.stride) = (line, stride);
         self.misses = (self.misses + 1).min(self.shape.misses);
@@ -90,11 +109,18 @@ impl Prefetcher {
     /// Notes the use of a line; whether it was filled ahead and not used before.
     fn use_first(&mut self, line: u32) -> bool {
         let found = self.places.iter_mut().find(|ahead| ahead.unused && ahead.line == line);
-        found.is_some_and(|ahead| std::mem::take(&mut ahead.unused))
+        let Some(ahead) = found else { return false };
+        ahead.unused = false;
+        self.unused -= 1;
+        true
     }
 
     /// A line was used that is in the cache. Whether that carries a stream on.
+    #[inline(always)]
     fn hit(&mut self, line: u32) -> bool {
+        if self.unused == 0 {
+            return false;
+        }
         let next = self.last.wrapping_add(self.stride) == line;
         let carries_on = self.use_first(line) && next;
         if carries_on {
@@ -158,6 +184,8 @@ impl<C: Core> CoreMemory<C> {
             self.dcache.discard_hints(slot);
             if let Some(prefetcher) = &mut self.prefetcher {
                 prefetcher.places[place] = Ahead { line, ends_at, unused: true };
+                prefetcher.unused += 1;
+                prefetcher.all_end_at = prefetcher.all_end_at.max(ends_at);
             }
         }
     }

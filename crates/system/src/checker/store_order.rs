@@ -14,7 +14,7 @@ struct Waiting {
 
 mmulab_state::value!(Waiting { word, by, number });
 
-/// What a core has seen of another's stores.
+/// The latest that a core has seen of another's stores.
 #[derive(Clone, Copy)]
 struct Seen {
     reader: usize,
@@ -28,31 +28,38 @@ mmulab_state::value!(Seen { reader, store });
 #[derive(Default)]
 pub(super) struct StoreOrder {
     executed: u64,
-    waiting: Vec<Waiting>,
+    /// By core, in the order of execution.
+    waiting: Vec<Vec<Waiting>>,
+    /// How many these are.
+    all_waiting: usize,
     /// The last store to its word, performed while an older one of the same core waits.
     overtaking: Vec<Waiting>,
     seen: Vec<Seen>,
 }
 
-mmulab_state::state!(StoreOrder { executed, waiting, overtaking, seen });
+mmulab_state::state!(StoreOrder { executed, waiting, all_waiting, overtaking, seen });
 
 impl StoreOrder {
     /// Whether no store waits: then every store was seen in order.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.all_waiting == 0
     }
 
     /// Whether a load from these bytes has to be looked at.
     pub(super) fn concerns(&self, line: u32, bytes: u32) -> bool {
-        let mut all = self.waiting.iter().chain(&self.overtaking);
+        let mut all = self.waiting.iter().flatten().chain(&self.overtaking);
         all.any(|store| store.word.wrapping_sub(line) < bytes)
     }
 
     /// A store was executed, and waits.
     pub(super) fn put_off(&mut self, physical: u32, by: Origin) {
         self.executed += 1;
-        self.waiting.push(Waiting { word: physical & !3, by, number: self.executed });
+        if self.waiting.len() <= by.core {
+            self.waiting.resize(by.core + 1, Vec::new());
+        }
+        self.waiting[by.core].push(Waiting { word: physical & !3, by, number: self.executed });
+        self.all_waiting += 1;
     }
 
     /// A store is performed that did not wait.
@@ -66,20 +73,24 @@ impl StoreOrder {
     /// A store is performed that waited.
     pub(super) fn perform_waiting(&mut self, physical: u32, by: Origin) {
         let is_it = |store: &Waiting| (store.word, store.by) == (physical & !3, by);
-        if let Some(place) = self.waiting.iter().position(is_it) {
-            let store = self.waiting.remove(place);
+        let Some(own) = self.waiting.get_mut(by.core) else { return };
+        if let Some(place) = own.iter().position(is_it) {
+            let store = own.remove(place);
+            self.all_waiting -= 1;
             self.perform(store);
         }
     }
 
     fn perform(&mut self, store: Waiting) {
-        let of_core = |other: &Waiting| other.by.core == store.by.core;
         self.overtaking.retain(|other| other.word != store.word);
-        if self.waiting.iter().any(|other| of_core(other) && other.number < store.number) {
-            self.overtaking.push(store);
-        } else if !self.waiting.iter().any(of_core) {
-            self.overtaking.retain(|other| !of_core(other));
-            self.seen.retain(|seen| !of_core(&seen.store));
+        let oldest = self.waiting.get(store.by.core).and_then(|own| own.first());
+        match oldest {
+            Some(oldest) if oldest.number < store.number => self.overtaking.push(store),
+            Some(_) => {}
+            None => {
+                self.overtaking.retain(|other| other.by.core != store.by.core);
+                self.seen.retain(|seen| seen.store.by.core != store.by.core);
+            }
         }
     }
 
@@ -89,9 +100,15 @@ impl StoreOrder {
         let word = physical & !3;
         let to_word = |store: &&Waiting| store.word == word && store.by.core != reader;
         if let Some(&store) = self.overtaking.iter().find(to_word) {
-            self.seen.push(Seen { reader, store });
+            let same =
+                |seen: &&mut Seen| (seen.reader, seen.store.by.core) == (reader, store.by.core);
+            match self.seen.iter_mut().find(same) {
+                Some(seen) if seen.store.number < store.number => seen.store = store,
+                Some(_) => {}
+                None => self.seen.push(Seen { reader, store }),
+            }
         }
-        self.waiting.iter().filter(to_word).find_map(|waiting| {
+        self.waiting.iter().flatten().filter(to_word).find_map(|waiting| {
             let later = self.seen.iter().find(|seen| {
                 seen.reader == reader
                     && seen.store.by.core == waiting.by.core
