@@ -101,7 +101,7 @@ macro_rules! data_processing {
     ($name:literal, $section:literal, $operation:ident, $bits:literal, $comparison:expr, $moving:expr) => {
         rows! {
             ($name, $section, concat!("11110 i 0 ", $bits, " S nnnn 0 iii dddd iiiiiiii")) = |f, d| operate(f, d, $operation, modified(f.bits(b'i')), $comparison, $moving);
-            ($name, $section, concat!("1110101 ", $bits, " S nnnn - iii dddd ii kk mmmm")) = |f, d| operate(f, d, $operation, Operand::Shifted(f.rm(), f.byte(b'k'), f.byte(b'i')), $comparison, $moving);
+            ($name, $section, concat!("1110101 ", $bits, " S nnnn 0 iii dddd ii kk mmmm")) = |f, d| operate(f, d, $operation, Operand::Shifted(f.rm(), f.byte(b'k'), f.byte(b'i')), $comparison, $moving);
         }
     };
 }
@@ -147,7 +147,7 @@ fn plain_rows<K: CacheKind>() -> [Row<K>; 14] {
         ("USAT", "A8.8.264", "11110 - 1 1101 0 nnnn 0 iii dddd ii - wwwww ! 11110 - 1 1101 0 ---- - 000 ---- 00") = |f, _| saturate(media::saturate_unsigned, f.rd(), f.rn(), f.byte(b'w'), true, f.byte(b'i'));
         ("USAT16", "A8.8.265", "11110 - 1 1101 0 nnnn 0 000 dddd 00 -- wwww") = |f, _| saturate(media::saturate_unsigned_halves, f.rd(), f.rn(), f.byte(b'w'), false, 0);
         ("UBFX", "A8.8.246", "11110 - 1 1110 0 nnnn 0 lll dddd ll - wwwww") = |f, _| extract(false, f.rd(), f.rn(), f.byte(b'l'), f.bits(b'w') + 1);
-        ("PKHBT, PKHTB", "A8.8.125", "1110101 0110 0 nnnn - iii dddd ii k 0 mmmm") = |f, _| pack(f.rd(), f.rn(), f.rm(), f.flag(b'k'), f.bits(b'i'));
+        ("PKHBT, PKHTB", "A8.8.125", "1110101 0110 0 nnnn 0 iii dddd ii k 0 mmmm") = |f, _| pack(f.rd(), f.rn(), f.rm(), f.flag(b'k'), f.bits(b'i'));
     }
 }
 

@@ -100,6 +100,15 @@ fn every_thumb_half_word_has_one_row_or_is_undefined() {
 }
 
 #[test]
+fn shifted_registers_with_bit_15_set_are_undefined_in_thumb_2() {
+    // ARM DDI 0406C, A6.3.11: it should be zero. AND with R15, ADD, PKHBT.
+    for word in [0xea00_0ffe_u32, 0xeb01_0002, 0xeac1_0002] {
+        assert!(from_v7().wide.find(word).is_some(), "{word:08x}");
+        assert!(from_v7().wide.find(word | 0x8000).is_none(), "{word:08x}");
+    }
+}
+
+#[test]
 fn the_index_finds_what_a_search_finds() {
     let mut random = Random::new(1);
     for (name, table) in tables() {
