@@ -434,12 +434,13 @@ impl<C: Core> CoreMemory<C> {
         Ok(true)
     }
 
-    /// Waits for the line of an address as the only copy, where caches are coherent: what loads and stores next does both
-    /// before another core does either.
+    /// A swap asks before it loads whether it may store, and waits for the line as the only copy where caches are
+    /// coherent: so it loads and stores before another core does either.
     ///
     /// # Errors
-    /// The MMU refuses the store.
-    pub fn begin_swap(&mut self, bus: &mut Bus<C>, address: u32) -> Result<(), Fault> {
+    /// The store would be refused.
+    pub fn begin_swap(&mut self, bus: &mut Bus<C>, address: u32, size: u32) -> Result<(), Fault> {
+        self.check_store(bus, address, size)?;
         if C::COHERENT {
             let address = self.relocated(address);
             let (physical, memory_type) = self.translate_data(bus, address, true)?;

@@ -89,11 +89,14 @@ impl<C: Core> CoreMemory<C> {
         }
         let slot = self.line_of(store.address, store.physical);
         let missed = slot.is_none();
-        let owned = slot.is_some_and(|slot| !self.dcache.is_shared(slot));
-        let waits = !owned || self.fill_ends_at(store.physical).is_some();
-        if !waits || self.store_buffer.capacity == 0 {
+        let is_here = self.fill_ends_at(store.physical).is_none();
+        let owned = slot.filter(|&slot| is_here && !self.dcache.is_shared(slot));
+        if owned.is_some() || self.store_buffer.capacity == 0 {
             self.observe(bus, |observer, core, bus| observer.storing(core, bus, store));
-            let slot = self.own_line(bus, store.address, store.physical, memory_type);
+            let slot = match owned {
+                Some(slot) => slot,
+                None => self.own_line(bus, store.address, store.physical, memory_type),
+            };
             self.dcache.set_word(slot, store.address, store.value, store.mask);
             self.dcache.mark_dirty(slot, store.address);
             return self.tell_prefetcher(bus, store.physical, missed);

@@ -149,7 +149,7 @@ fn a_swap_and_an_exclusive_store_do_not_wait() {
                 }
                 _ => {
                     if kind == "swap" {
-                        memory.begin_swap(bus, X).unwrap();
+                        memory.begin_swap(bus, X, 4).unwrap();
                     }
                     memory.load_word(bus, X).unwrap();
                     memory.store_word(bus, X, 1).unwrap();

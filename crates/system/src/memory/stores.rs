@@ -104,7 +104,7 @@ impl<C: Core> CoreMemory<C> {
         Ok(())
     }
 
-    /// Whether a store would be permitted: a swap asks before it loads.
+    /// Whether a store would be permitted.
     ///
     /// # Errors
     /// It would be refused.

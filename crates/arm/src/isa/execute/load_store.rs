@@ -376,15 +376,13 @@ pub fn swap<K: CacheKind, const BYTE: bool>(
     let address = cpu.register(op.rn());
     let value = cpu.register(op.rm());
     let swapped = if BYTE {
-        cpu.memory.check_store(bus, address, 1).and_then(|()| {
-            cpu.memory.begin_swap(bus, address)?;
+        cpu.memory.begin_swap(bus, address, 1).and_then(|()| {
             let old = cpu.memory.load_byte(bus, address)?;
             cpu.memory.store_byte(bus, address, value)?;
             Ok(old)
         })
     } else {
-        cpu.memory.check_store(bus, address, 4).and_then(|()| {
-            cpu.memory.begin_swap(bus, address)?;
+        cpu.memory.begin_swap(bus, address, 4).and_then(|()| {
             let old = cpu.memory.load_word(bus, address)?;
             cpu.memory.store_word(bus, address, value)?;
             Ok(old)
