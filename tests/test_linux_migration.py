@@ -126,7 +126,9 @@ def test_no_entry_that_is_taken_over_outlives_its_mapping():
     assert result.reports == []
 
 
-@pytest.mark.parametrize("options", ["", " tlb_migration_used=1 tlb_migration_threads=1"])
+@pytest.mark.parametrize(
+    "options", ["", " tlb_migration_used=1 tlb_migration_threads=1", " tlb_migration_used=3"]
+)
 def test_threads_that_wander_while_their_memory_changes_use_nothing_stale(options):
     command = (
         "wander stress 2 60 && wander forks 300 && hackbench -T -g 1 -l 10 && "
@@ -139,6 +141,18 @@ def test_threads_that_wander_while_their_memory_changes_use_nothing_stale(option
     assert found["restored"] > 100 and found["expired"] > 10, found
     assert ("threads=1" in options) == (found["threads_started"] > 0), found
     assert result.reports == []
+
+
+def test_a_window_of_ticks_leaves_behind_what_a_program_used_only_at_its_beginning():
+    """Forty-eight pages at first, twelve for two ticks; a few more are the program's own."""
+    moved = {}
+    for used in range(4):
+        mode = f"safe tlb_migration_used={used}"
+        console = boot(mode, linux.with_counts(["hop phases 4 48 12"])).console
+        (found,) = linux.counts_of_each(console)
+        moved[used] = found["words_restored"] / linux.WORDS_AN_ENTRY / found["restored"]
+    assert moved[0] > 48 and moved[1] > 48, moved
+    assert 12 <= moved[2] < 24 and 12 <= moved[3] < 24, moved
 
 
 def test_a_core_without_the_interface_says_so_and_goes_on():

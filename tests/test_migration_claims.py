@@ -187,6 +187,7 @@ def test_a_stream_of_used_entries_leaves_out_what_was_restored_and_not_read(name
     # 32 restored; none of these was read; 12 were.
     assert "used_v3 12 32 0 12" in lines and "used_v4 12 32 0 12" in lines, run.console
     assert "used_v5 12 32 12" in lines, run.console
+    assert "ages_v3 12 32 32 12 5" in lines and "ages_v5 12 32 32 12 5" in lines, run.console
 
 
 @pytest.mark.parametrize("name", [migration.GEM5, migration.MACHINE])

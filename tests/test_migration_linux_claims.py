@@ -11,7 +11,7 @@ from mmulab import papers
 from mmulab.papers import tlb_migration_linux as linux
 
 GEM5 = linux.MACHINES[0]
-PARTS_OF_10 = ("stays", "loads", "periodic")
+PARTS_OF_10 = ("predictions", "loads", "periodic")
 
 
 def thesis_is_right() -> linux.Measured:
@@ -31,15 +31,25 @@ def thesis_is_right() -> linux.Measured:
             }
             for machine, mode in machines
         },
+        unflushed={key: {56: (150_000, 20_000, 130_000)} for key in machines},
+        warm={
+            (machine, mode): dict.fromkeys(linux.WARM_PAGES, 30_000)
+            for machine in linux.MACHINES
+            for mode in linux.WARM_MODES
+        },
         stale={
             "thesis": "read 0x5ec2e700, which another process wrote",
             "safe": "the page is gone",
             "transfer": "the page is gone",
         },
-        stays={
-            (policy, pages): {"nanoseconds": 40_000.0, "entries_moved": 50.0, "used_share": 0.5}
+        predictions={
+            (policy, working_set): {
+                "nanoseconds": 40_000.0,
+                "entries_moved": 50.0,
+                "used_share": 0.5,
+            }
             for policy in linux.POLICIES
-            for pages in linux.STAYS
+            for working_set in linux.WORKING_SETS
         },
         loads={("hackbench", "off"): {"seconds": 1.0, "interval": 0.1}},
         periodic={("off", 4): (1000, 10, 1100)},
@@ -114,4 +124,7 @@ def test_tables_have_a_row_for_each_point():
     tables = linux.tables(copy.deepcopy(thesis_is_right()))
     assert tables["linux_validation"].num_rows == 2 * 8
     assert tables["linux_total"].num_rows == 2 * 4 * 9
-    assert tables["linux_stays"].num_rows == len(linux.POLICIES) * len(linux.STAYS)
+    assert tables["linux_unflushed"].num_rows == 2 * 4
+    assert tables["linux_warm"].num_rows == 2 * len(linux.WARM_MODES) * len(linux.WARM_PAGES)
+    points = len(linux.POLICIES) * len(linux.WORKING_SETS)
+    assert tables["linux_predictions"].num_rows == points

@@ -3,9 +3,12 @@
  *   hop validate RUNS          8.1: cycles of an access to one page in each of eight runs, each on the next core
  *   hop total RUNS PAGES...    8.2: nanoseconds of four runs on four cores with PAGES pages, 68 KB apart, all
  *                              that is done in them; then of the accesses alone, and of the migrations
+ *   hop unflushed RUNS PAGES...  the same without the flushes of the caches, which gem5 of 2018 ignored
  *
  *   hop stay RUNS PAGES USED   nanoseconds of a migration and of what follows: USED of PAGES pages, 68 KB apart, where the
  *                              first is another each time. Caches are warm, TLBs of other cores empty
+ *   hop phases RUNS PAGES USED the same for a program that begins with PAGES pages, then works with USED of them until the
+ *                              scheduler has ticked twice, and goes on with these after the migration
  *   hop protect RUNS           nanoseconds of mprotect() of a page, which invalidates its entry
  *   hop periodic RUNS PAGES... nanoseconds of a job that begins every 1 ms: PAGES pages, a migration in the middle, and
  *                              the pages again; mean, standard deviation, most. A hog on each core wants the caches
@@ -29,6 +32,7 @@
 #include <unistd.h>
 
 enum { PERIOD_NS = 1000000, HOG_BYTES = 1 << 20, HOG_STEP = 64 };
+enum { WORK_NS = 21000000, LINE = 64 };
 enum { PAGE = 4096, APART = 17, MOST_PAGES = 64, CORES = 4, MOST_RUNS = 1000, VALIDATED = 8, PROTECTIONS = 20 };
 
 static int test;
@@ -131,8 +135,9 @@ static void access_pages(int pages)
     __asm__ volatile("" : : "r"(sum));
 }
 
-static void total(int pages, int runs)
+static void total(const char *name, int pages, int runs)
 {
+    int flushes = !strcmp(name, "total");
     enum { ALL, ACCESSES, MIGRATIONS, FIGURES };
     static uint64_t found[FIGURES][MOST_RUNS];
 
@@ -143,13 +148,15 @@ static void total(int pages, int runs)
 
         go_to(0);
         kernel("tlbs");
-        kernel("caches");
+        if (flushes)
+            kernel("caches");
         start = ticks();
         for (int hop = 0; hop < CORES; hop++) {
             uint64_t first = ticks(), second;
             access_pages(pages);
             spent[ACCESSES] += ticks() - first;
-            kernel("caches");
+            if (flushes)
+                kernel("caches");
             second = ticks();
             go_to((hop + 1) % CORES);
             spent[MIGRATIONS] += ticks() - second;
@@ -158,7 +165,7 @@ static void total(int pages, int runs)
         for (int figure = 0; figure < FIGURES; figure++)
             found[figure][run] = spent[figure] * 1000000000 / ticks_a_second();
     }
-    printf("hop total %d:", pages);
+    printf("hop %s %d:", name, pages);
     for (int figure = 0; figure < FIGURES; figure++)
         printf(" %llu", (unsigned long long)median(found[figure], runs));
     printf("\n");
@@ -184,6 +191,34 @@ static void stay(int pages, int used, int runs)
         found[run] = (ticks() - start) * 1000000000 / ticks_a_second();
     }
     printf("hop stay %d %d: %llu\n", pages, used, (unsigned long long)median(found, runs));
+}
+
+/* The working set is a part of what the TLB has; the part is another in each run. */
+static void phases(int pages, int used, int runs)
+{
+    static uint64_t found[MOST_RUNS];
+    uint64_t work = (uint64_t)WORK_NS * ticks_a_second() / 1000000000;
+
+    for (int page = 0; page < pages; page++)
+        memory[page * APART * PAGE / 4] = 1;
+    for (int run = 0; run < runs; run++) {
+        int first = run * used;
+        uint32_t sum = 0;
+        uint64_t start = ticks();
+        access_pages(pages);
+        while (ticks() - start < work)
+            for (int line = 0; line < PAGE; line += LINE)
+                for (int page = first; page < first + used; page++)
+                    sum += memory[(page % pages * APART * PAGE + line) / 4];
+        kernel("others");
+        start = ticks();
+        go_to((run + 1) % CORES);
+        for (int page = first; page < first + used; page++)
+            sum += memory[page % pages * APART * PAGE / 4];
+        __asm__ volatile("" : : "r"(sum));
+        found[run] = (ticks() - start) * 1000000000 / ticks_a_second();
+    }
+    printf("hop phases %d %d: %llu\n", pages, used, (unsigned long long)median(found, runs));
 }
 
 static void protect(int runs)
@@ -273,7 +308,8 @@ int main(int argc, char **argv)
     const char *what = argc > 2 ? argv[1] : "";
 
     if (runs < 1 || runs > MOST_RUNS) {
-        fprintf(stderr, "hop validate RUNS | total RUNS PAGES... | stay RUNS PAGES USED | protect RUNS | periodic RUNS PAGES...\n"
+        fprintf(stderr, "hop validate RUNS | total RUNS PAGES... | unflushed RUNS PAGES... | stay RUNS PAGES USED\n"
+                "    | phases RUNS PAGES USED | protect RUNS | periodic RUNS PAGES...\n"
                 "with at most %d runs\n", MOST_RUNS);
         return 2;
     }
@@ -290,8 +326,13 @@ int main(int argc, char **argv)
         protect(runs);
     else if (!strcmp(what, "stay") && argc == 5)
         stay(number_of_pages(argv[3]), number_of_pages(argv[4]), runs);
+    else if (!strcmp(what, "phases") && argc == 5)
+        phases(number_of_pages(argv[3]), number_of_pages(argv[4]), runs);
+    else if (!strcmp(what, "periodic"))
+        for (int point = 3; point < argc; point++)
+            periodic(number_of_pages(argv[point]), runs);
     else
         for (int point = 3; point < argc; point++)
-            (strcmp(what, "total") ? periodic : total)(number_of_pages(argv[point]), runs);
+            total(what, number_of_pages(argv[point]), runs);
     return 0;
 }

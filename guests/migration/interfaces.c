@@ -14,8 +14,8 @@
 #define PORT_READ(value, crm, op2) \
     __asm__ volatile("mrc p15, 3, %0, c15, " #crm ", " #op2 : "=r"(value) : : "memory")
 
-/* USED: of the start of a stream. UNDER_WAY: of the state of version 5, whose lower bits are the number of entries. */
-enum { VALID = 1, COMMIT = 0xffffffff, USED = 1 << 8, UNDER_WAY = 1u << 31 };
+/* USED: of the start of a stream; AGES: how many of the ages it leaves out, in the same place. UNDER_WAY: of the state of version 5, whose lower bits are the number of entries. */
+enum { VALID = 1, COMMIT = 0xffffffff, USED = 1 << 8, AGES = 4, UNDER_WAY = 1u << 31 };
 /* Upper half of an entry that is read by index: its space, and whether it is global. */
 enum { SPACE_SHIFT = 23, SPACE_MASK = 0xffu << SPACE_SHIFT, GLOBAL = 1u << 31 };
 
@@ -384,6 +384,43 @@ static void test_used_5(void)
     say("used_v5", READ_OF_THEM, results, 2);
 }
 
+static word taken_by_age[AGES];
+
+static void take_over_by_age(void)
+{
+    for (word left_out = 0; left_out < AGES; left_out++) {
+        flush_tlb();
+        taken_by_age[left_out] = take_over(left_out * USED);
+    }
+}
+
+/* What was read before a mark is older than what was read after it. */
+static void test_ages(void)
+{
+    static const word reads[] = { 32, 12, 5 };
+    tlb_all();
+    complete();
+    map_measured();
+    for (word read = 0; read < sizeof reads / sizeof *reads; read++) {
+        PORT_WRITE(0, c10, 1);
+        access_pages(reads[read], APART * PAGE, 0);
+    }
+    word streamed[AGES];
+    for (word left_out = 0; left_out < AGES; left_out++) {
+        word start = SPACE | left_out * USED, low, high;
+        streamed[left_out] = -1;
+        PORT_WRITE(start, c7, 0);
+        do {
+            streamed[left_out]++;
+            PORT_READ(low, c7, 1);
+            PORT_READ(high, c7, 2);
+        } while (low | high);
+    }
+    say("ages_v3", reads[1], streamed, AGES);
+    on_other_core(take_over_by_age);
+    say("ages_v5", reads[1], taken_by_age, AGES);
+}
+
 /* User mode has no access: this ends with an exception. */
 static void read_as_user(void)
 {
@@ -405,6 +442,7 @@ void first(void)
         test_used("used_v3", 2, save_used_3, 8);
         test_used("used_v4", 3, save_used_4, 7);
         test_used_5();
+        test_ages();
         read_as_user();
     }
 }

@@ -338,6 +338,7 @@ impl<K: CacheKind> Cpu<K> {
             }
             Operation::TlbPortState(register) => self.cp15.tlb_port.set_state(register, value),
             Operation::TlbTransfer => self.start_tlb_transfer(bus, value),
+            Operation::TlbAgeMark => self.memory.mark_tlb_age(),
             Operation::TableBase1 => {
                 memory.change_translation_registers();
                 memory.mmu.registers.ttbr1 = value;

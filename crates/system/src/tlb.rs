@@ -30,6 +30,15 @@ pub fn replacement(word: ReplacementWord) -> Replacement {
     }
 }
 
+/// How long ago an entry was used, in marks that software sets: [`IN_USE`] since the last one, 1 since the one before,
+/// 2 if it is longer ago; or that it was not used at all.
+pub type Age = u8;
+/// Used since the last mark.
+pub const IN_USE: Age = 0;
+const LONG_AGO: Age = 2;
+/// Software entered it, and no access has used it.
+pub const UNUSED: Age = 3;
+
 /// One TLB of a core: the main part, and the part that only locked-down entries take, if the core
 /// has one of its own for them (ARM DDI 0198D, 3.5).
 pub struct TranslationBuffer {
@@ -39,15 +48,15 @@ pub struct TranslationBuffer {
     lock_next: (Slot, bool),
     /// Entries of the main part that the invalidation of all spares.
     preserved: Box<[bool]>,
-    /// Entries of the main part that software entered and no access has used.
-    unused: Box<[bool]>,
+    /// When entries of the main part were used.
+    ages: Box<[Age]>,
     /// Where the next entry goes, once software has set it (c10 of the ARM920T), and whether it is
     /// to be preserved.
     victim: Option<(Slot, bool)>,
 }
 
 mmulab_state::state!(
-    TranslationBuffer { main, lock_next, preserved, unused, victim } optional { locked }
+    TranslationBuffer { main, lock_next, preserved, ages, victim } optional { locked }
 );
 
 impl TranslationBuffer {
@@ -77,15 +86,8 @@ impl TranslationBuffer {
             Some(Tlb::new(&geometry, Replacement::RoundRobin, random)?)
         };
         let preserved: Box<[bool]> = vec![false; main.slots() as usize].into();
-        let unused = preserved.clone();
-        Ok(TranslationBuffer {
-            main,
-            locked,
-            lock_next: (0, false),
-            preserved,
-            unused,
-            victim: None,
-        })
+        let ages = vec![IN_USE; main.slots() as usize].into();
+        Ok(TranslationBuffer { main, locked, lock_next: (0, false), preserved, ages, victim: None })
     }
 
     /// The entry for an address in an address space; counts as a use.
@@ -96,7 +98,7 @@ impl TranslationBuffer {
             return locked.entry(slot);
         }
         let slot = self.main.lookup(u64::from(address), asid)?;
-        self.unused[slot as usize] = false;
+        self.ages[slot as usize] = IN_USE;
         self.main.entry(slot)
     }
 
@@ -122,27 +124,34 @@ impl TranslationBuffer {
         let Some((slot, preserve)) = self.victim else {
             let (slot, left) = self.main.insert(entry, Partition::Normal);
             self.preserved[slot as usize] = false;
-            self.unused[slot as usize] = false;
+            self.ages[slot as usize] = IN_USE;
             return left;
         };
         let next = slot + 1;
         let next = if next == self.main.slots() { self.main.protected_ways() } else { next };
         self.victim = Some((next, preserve));
         self.preserved[slot as usize] = preserve;
-        self.unused[slot as usize] = false;
+        self.ages[slot as usize] = IN_USE;
         self.main.insert_at(slot, entry)
     }
 
     /// The entry of an address was not entered for an access: it is unused until one looks it up.
     pub fn mark_unused(&mut self, address: u32, asid: u16) {
         if let Some(slot) = self.main.peek(u64::from(address), asid) {
-            self.unused[slot as usize] = true;
+            self.ages[slot as usize] = UNUSED;
         }
     }
 
-    /// Whether the entry in a slot of the main part is one of those.
-    pub fn is_unused(&self, slot: u32) -> bool {
-        self.unused[slot as usize]
+    /// The age of the entry in a slot of the main part.
+    pub fn age(&self, slot: u32) -> Age {
+        self.ages[slot as usize]
+    }
+
+    /// A mark: what was used before is one mark older.
+    pub(crate) fn mark_age(&mut self) {
+        for age in &mut self.ages {
+            *age = if *age < LONG_AGO { *age + 1 } else { *age };
+        }
     }
 
     /// Removes what translates an address, a locked-down entry too; returns the base-two logarithm

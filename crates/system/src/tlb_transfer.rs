@@ -10,7 +10,7 @@ use crate::bus::Bus;
 use crate::core::{Core, Mmu, Side};
 use crate::memory::CoreMemory;
 use crate::observer::Observer;
-use crate::tlb::{Entry, TranslationBuffer};
+use crate::tlb::{Age, Entry, TranslationBuffer};
 
 /// Entries of an answer: eight bytes each, as much as a line of 64.
 const ENTRIES_OF_ANSWER: usize = 8;
@@ -20,9 +20,9 @@ const ENTRIES_OF_ANSWER: usize = 8;
 pub(crate) struct TlbTransfer {
     /// The other core, until all was taken over.
     source: Option<u32>,
-    /// Which entries: of this address space, and if so only those that were used where they are.
+    /// Which entries: of this address space, and not older than this.
     asid: u16,
-    used_only: bool,
+    oldest: Age,
     /// The slot of the other core's TLB from which on it is asked, and the one behind what it looked at.
     first_slot: u32,
     next_slot: u32,
@@ -38,7 +38,7 @@ pub(crate) struct TlbTransfer {
 mmulab_state::state!(TlbTransfer {
     source,
     asid,
-    used_only,
+    oldest,
     first_slot,
     next_slot,
     asked,
@@ -53,7 +53,7 @@ impl TlbTransfer {
         self.next_slot = self.first_slot;
         self.asked = true;
         while self.next_slot < tlb.slots() && self.answer.len() < ENTRIES_OF_ANSWER {
-            let left_out = self.used_only && tlb.is_unused(self.next_slot);
+            let left_out = tlb.age(self.next_slot) > self.oldest;
             let found = tlb.entry(self.next_slot);
             let of_space = found.filter(|entry| !entry.global && entry.asid == self.asid);
             self.answer.extend(of_space.filter(|_| !left_out));
@@ -72,10 +72,10 @@ impl TlbTransfer {
 impl<C: Core> CoreMemory<C> {
     /// Begins to take over what another core's data TLB has of the address space that runs here. What was under
     /// way ends.
-    pub fn begin_tlb_transfer(&mut self, bus: &mut Bus<C>, source: u32, used_only: bool) {
+    pub fn begin_tlb_transfer(&mut self, bus: &mut Bus<C>, source: u32, oldest: Age) {
         self.end_tlb_transfer();
         let transfer = &mut self.tlb_transfer;
-        (transfer.source, transfer.used_only) = (Some(source), used_only);
+        (transfer.source, transfer.oldest) = (Some(source), oldest);
         (transfer.first_slot, transfer.entered) = (0, 0);
         (transfer.asid, transfer.time) = (self.mmu.asid(), self.clock.now());
         self.advance_tlb_transfer(bus);

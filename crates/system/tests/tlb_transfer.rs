@@ -46,19 +46,19 @@ fn system() -> System<Coherent> {
     system
 }
 
-/// An entry: its space, its frame, and whether an access used it here.
+/// An entry: its space, its frame, and how many marks ago an access used it here, at most 2, or 3 if none did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
     space: u32,
     page: u32,
     frame: u32,
-    used: bool,
+    age: u8,
 }
 
 #[derive(Clone, Default)]
 struct Transfer {
     source: Option<usize>,
-    used_only: bool,
+    oldest: u8,
     slot: usize,
     behind: usize,
     answer: Option<Vec<Held>>,
@@ -79,7 +79,9 @@ enum Broken {
     EntersWhatWasInvalidated,
     EntersWhatItHas,
     TakesNoTime,
-    IgnoresUse,
+    IgnoresAge,
+    GrowsOlderByUse,
+    UnusedGrowsOlder,
     GoesOnInAnotherSpace,
     GoesOnAfterAll,
 }
@@ -103,7 +105,7 @@ impl Slow {
                     let place = &mut self.cores[core].tlb[held.page as usize];
                     let there = place.is_some_and(|own| own.space == held.space);
                     if !there || self.broken == Some(Broken::EntersWhatItHas) {
-                        *place = Some(Held { used: false, ..held });
+                        *place = Some(Held { age: 3, ..held });
                         transfer.entered += 1;
                     }
                 }
@@ -117,9 +119,7 @@ impl Slow {
                 while slot < SLOTS as usize && found.len() < ENTRIES_OF_ANSWER {
                     if let Some(held) = self.cores[source].tlb[slot]
                         && held.space == self.cores[core].space
-                        && (held.used
-                            || !transfer.used_only
-                            || self.broken == Some(Broken::IgnoresUse))
+                        && (held.age <= transfer.oldest || self.broken == Some(Broken::IgnoresAge))
                     {
                         found.push(held);
                     }
@@ -138,8 +138,19 @@ impl Slow {
         let place = &mut self.cores[core].tlb[page as usize];
         let held = place.filter(|held| held.space == space);
         let frame = held.map_or(frame, |held| held.frame);
-        *place = Some(Held { space, page, frame, used: true });
+        let keeps_age = held.filter(|_| self.broken == Some(Broken::GrowsOlderByUse));
+        *place = Some(Held { space, page, frame, age: keeps_age.map_or(0, |held| held.age) });
         frame
+    }
+
+    fn mark(&mut self, core: usize) {
+        for held in self.cores[core].tlb.iter_mut().flatten() {
+            held.age = match held.age {
+                3 if self.broken == Some(Broken::UnusedGrowsOlder) => 2,
+                3 => 3,
+                age => 2.min(age + 1),
+            };
+        }
     }
 
     /// On one core, whose time it is.
@@ -168,7 +179,7 @@ fn held_by(core: &Coherent) -> Vec<Option<Held>> {
                 space: entry.asid.into(),
                 page: (entry.virtual_address >> 12) as u32,
                 frame: entry.payload.physical >> 12,
-                used: !tlb.is_unused(slot),
+                age: tlb.age(slot),
             })
         })
         .collect()
@@ -210,17 +221,21 @@ fn compare(seed: u64, broken: Option<Broken>) -> Result<(u32, u32), String> {
                     assert!(broken.is_some() || found.physical >> 12 == expected);
                 });
             }
-            30..70 => system.with_core(number, |core, _| {
+            30..34 => {
+                slow.mark(number);
+                system.with_core(number, |core, _| core.memory_mut().mark_tlb_age());
+            }
+            34..70 => system.with_core(number, |core, _| {
                 core.memory_mut().charge(Cause::Idle, cycles);
             }),
             70..85 => {
                 system.with_core(number, |core, bus| {
-                    core.memory_mut().begin_tlb_transfer(bus, source, page % 4 == 0);
+                    core.memory_mut().begin_tlb_transfer(bus, source, (page % 4) as u8);
                 });
                 let other = (source as usize) < CORES && source as usize != number;
                 slow.cores[number].transfer = Transfer {
                     source: other.then_some(source as usize),
-                    used_only: page % 4 == 0,
+                    oldest: (page % 4) as u8,
                     time: now[number],
                     ..Default::default()
                 };
@@ -308,7 +323,9 @@ fn a_model_that_breaks_a_rule_is_noticed() {
         Broken::EntersWhatWasInvalidated,
         Broken::EntersWhatItHas,
         Broken::TakesNoTime,
-        Broken::IgnoresUse,
+        Broken::IgnoresAge,
+        Broken::GrowsOlderByUse,
+        Broken::UnusedGrowsOlder,
         Broken::GoesOnInAnotherSpace,
         Broken::GoesOnAfterAll,
     ] {
@@ -325,7 +342,7 @@ fn a_core_that_is_off_or_not_there_gives_nothing() {
     system.bus.turn_off(0);
     for source in [0, 1, 7] {
         let state = system.with_core(1, |core, bus| {
-            core.memory_mut().begin_tlb_transfer(bus, source, false);
+            core.memory_mut().begin_tlb_transfer(bus, source, 3);
             core.memory_mut().charge(Cause::Idle, 1000u32);
             core.memory_mut().tlb_transfer_state(bus)
         });

@@ -165,6 +165,7 @@ const MIGRATION_ROWS: &[Row] = &[
     Row::both(15, 9, 3, 2, TlbPortState(2)),
     Row::both(15, 9, 3, 3, TlbPortState(3)),
     Row::both(15, 10, 3, 0, TlbTransfer),
+    Row::write(15, 10, 3, 1, TlbAgeMark),
 ];
 
 /// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C, B3.17.2).

@@ -178,6 +178,8 @@ pub enum Operation {
     TlbPortState(u8),
     /// A write begins to take over entries of another core's data TLB; a read tells how many came.
     TlbTransfer,
+    /// A mark for the ages of the data TLB's entries.
+    TlbAgeMark,
     /// The cache debug control register of the ARM926EJ-S.
     CacheDebug,
     /// A register that just holds what is written.

@@ -8,7 +8,7 @@
 use mmulab_system::Cause;
 use mmulab_system::core::{Side, Translation};
 use mmulab_system::memory::CoreMemory;
-use mmulab_system::tlb::Entry;
+use mmulab_system::tlb::{Age, Entry, UNUSED};
 
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu};
@@ -42,10 +42,10 @@ const PHYSICAL: u32 = 22;
 const PERMISSIONS: u32 = 42;
 const ATTRIBUTES: u32 = 47;
 const DOMAIN: u32 = 53;
-/// Of the operation registers of versions 3 and 4: the space, and whether entries are left out that were restored and
-/// not used since.
+/// Of the operation registers of versions 3 and 4: the space; and, of version 5, too, how many of the ages are left out,
+/// from the highest on.
 const STREAM_SPACE: u32 = 0xff;
-const STREAM_USED: u32 = 1 << 8;
+const STREAM_AGES: u32 = 3 << 8;
 /// Of entries by index only.
 const SPACE: u32 = 55;
 const GLOBAL: u32 = 63;
@@ -56,7 +56,7 @@ const MAX_DOMAIN: u8 = 3;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TlbPort {
     data: [u32; 3],
-    /// The address space of the stream, and [`STREAM_USED`].
+    /// The address space of the stream, and [`STREAM_AGES`].
     space: u32,
     /// The slot of the TLB that the stream looks at next.
     next_slot: u32,
@@ -86,7 +86,7 @@ impl TlbPort {
         };
         match register {
             0 => (self.next_slot, self.byte_count) = (value & 0xffff, (value >> 16) % PACKED_BYTES),
-            1 => self.space = value & (STREAM_SPACE | STREAM_USED),
+            1 => self.space = value & (STREAM_SPACE | STREAM_AGES),
             2 => self.bytes = replaced(self.bytes, 0),
             _ => self.bytes = replaced(self.bytes, 32),
         }
@@ -113,7 +113,7 @@ impl TlbPort {
         let tlb = memory.tlb(Side::Data);
         while self.next_slot < tlb.slots() {
             let found = tlb.entry(self.next_slot);
-            let left_out = self.space & STREAM_USED != 0 && tlb.is_unused(self.next_slot);
+            let left_out = tlb.age(self.next_slot) > oldest(self.space);
             self.next_slot += 1;
             let of_space = found.filter(|entry| {
                 !left_out && !entry.global && u32::from(entry.asid) == self.space & STREAM_SPACE
@@ -136,6 +136,11 @@ impl TlbPort {
         self.bytes |= u128::from(value) << (8 * self.byte_count);
         self.byte_count += count;
     }
+}
+
+/// The oldest entries of a stream, by what was written to begin it.
+fn oldest(operation: u32) -> Age {
+    UNUSED - ((operation & STREAM_AGES) >> STREAM_AGES.trailing_zeros()) as Age
 }
 
 /// The 55 bits of an entry; `None` if it is of a size or domain that they have no room for.
@@ -171,10 +176,10 @@ const SOURCE: u32 = 0xff;
 const UNDER_WAY: u32 = 1 << 31;
 
 impl<K: CacheKind> Cpu<K> {
-    /// Version 5: begins to take over the entries of the space that runs from another core, all or those that were
-    /// used there ([`STREAM_USED`]).
+    /// Version 5: begins to take over the entries of the space that runs from another core, all or those that are not
+    /// too old there ([`STREAM_AGES`]).
     pub(super) fn start_tlb_transfer(&mut self, bus: &mut Bus<K>, value: u32) {
-        self.memory.begin_tlb_transfer(bus, value & SOURCE, value & STREAM_USED != 0);
+        self.memory.begin_tlb_transfer(bus, value & SOURCE, oldest(value));
     }
 
     /// How many came so far, and whether more are to come.
@@ -195,7 +200,7 @@ impl<K: CacheKind> Cpu<K> {
                 port.set_entry(encoded_whole(self.memory.tlb(Side::Data).entry(value)));
             }
             Version::V3 | Version::V4 => {
-                let space = value & (STREAM_SPACE | STREAM_USED);
+                let space = value & (STREAM_SPACE | STREAM_AGES);
                 *port = TlbPort { space, ..TlbPort::default() };
             }
         }

@@ -172,8 +172,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// The main TLB is maintained: the walk cache goes, what another core's TLB has sent, and the micro TLBs. Returns whether there are any of these,
-    /// so that the fast path has forgotten all pages.
+    /// The main TLB is maintained: the walk cache goes, what another core's TLB has sent, and the micro TLBs. Returns
+    /// whether there are any of these, so that the fast path has forgotten all pages.
     pub(crate) fn begin_tlb_maintenance(&mut self) -> bool {
         if let Some(cache) = &mut self.walk_cache {
             cache.invalidate_all();
@@ -190,6 +190,15 @@ impl<C: Core> CoreMemory<C> {
         }
         self.renew_pages();
         true
+    }
+
+    /// A mark for the ages of the data TLB's entries. What is in front of it forgets all pages, so that the next use of each
+    /// is seen.
+    pub fn mark_tlb_age(&mut self) {
+        self.tlb_mut(Side::Data).mark_age();
+        if !self.empty_micro_tlbs() {
+            self.renew_pages();
+        }
     }
 
     /// A register will be written that the entries of micro TLBs depend on.

@@ -13,6 +13,7 @@ static inline void tlb_migration_moves_queued(struct task_struct *task) { }
 static inline void tlb_migration_defers(void) { }
 static inline void tlb_migration_saves(void) { }
 static inline void tlb_migration_starts(struct task_struct *task) { }
+static inline void tlb_migration_ticks(void) { }
 #endif
 
 #endif

@@ -71,6 +71,7 @@ struct tlb_migration_state tlb_migration_state = {
 DEFINE_STATIC_KEY_FALSE(tlb_migration);
 DEFINE_STATIC_KEY_FALSE(tlb_transfer);
 DEFINE_STATIC_KEY_FALSE(tlb_transfer_accounts);
+DEFINE_STATIC_KEY_FALSE(tlb_ages);
 
 /* Fewer than this are left behind: to enter them costs more than they save. */
 static unsigned int least_words __ro_after_init = 1;
@@ -111,9 +112,12 @@ static DEFINE_PER_CPU(unsigned long [COUNTS], counts);
 
 /*
  * Version 4 of the interface: a space begins a stream, then pairs of words.
- * With USED the stream leaves out what was entered by one and not used since.
+ * With USED the stream leaves out what was entered by one and not used since;
+ * with 2 * USED also what was not used since the mark before the last, and
+ * with 3 * USED all that was not used since the last.
  */
 #define USED	(1 << 8)
+#define MOST_USED	(3 * USED)
 #define PORT_WRITE(value, op2)						\
 	asm volatile("mcr p15, 3, %0, c15, c8, " #op2 : : "r" (value) : "memory")
 #define PORT_READ(value, op2)						\
@@ -397,17 +401,6 @@ void __tlb_migration_arrives(void)
 	atomic_set(&saved->state, NOTHING);
 }
 
-/* Takes over what the core where the task ran last has of its space. */
-void __tlb_transfer_begins(void)
-{
-	struct thread_info *thread = current_thread_info();
-	unsigned int old = thread->tlb_cpu;
-
-	thread->tlb_cpu = thread->cpu;
-	if (current->mm)
-		tlb_transfer_from(cpu_logical_map(old));
-}
-
 /* What the last transfer of this core has entered: its state, less the bit that more is under way. */
 void __cold __tlb_transfer_counts(void)
 {
@@ -483,14 +476,15 @@ static int __init choose_account(char *yes)
 }
 early_param("tlb_migration_account", choose_account);
 
-static int __init choose_used(char *yes)
+static int __init choose_used(char *number)
 {
-	bool used;
-	int error = kstrtobool(yes, &used);
+	unsigned int used;
 
-	if (!error)
-		tlb_migration_state.which_entries = used ? USED : 0;
-	return error;
+	if (kstrtouint(number, 10, &used) || used > MOST_USED / USED)
+		pr_err("TLB migration: 0 to %d for what was used, not %s\n", MOST_USED / USED, number);
+	else
+		tlb_migration_state.which_entries = used * USED;
+	return 0;
 }
 early_param("tlb_migration_used", choose_used);
 
@@ -533,6 +527,8 @@ static int __init tlb_migration_init(void)
 		tlb_migration_state.mode = TLB_MIGRATION_OFF;
 		return 0;
 	}
+	if (tlb_migration_state.which_entries > USED)
+		static_branch_enable(&tlb_ages);
 	if (tlb_migration_state.mode == TLB_MIGRATION_TRANSFER) {
 		if (tlb_migration_state.accounts)
 			static_branch_enable(&tlb_transfer_accounts);

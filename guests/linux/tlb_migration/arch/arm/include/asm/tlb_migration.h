@@ -15,10 +15,16 @@ struct task_struct;
 #include <linux/mm_types.h>
 #include <linux/thread_info.h>
 
-/* Entries are saved and restored; or a core takes them over from another one. */
+#include <asm/cputype.h>
+
+/*
+ * Entries are saved and restored; or a core takes them over from another one.
+ * Ticks tell the TLB when entries were used.
+ */
 DECLARE_STATIC_KEY_FALSE(tlb_migration);
 DECLARE_STATIC_KEY_FALSE(tlb_transfer);
 DECLARE_STATIC_KEY_FALSE(tlb_transfer_accounts);
+DECLARE_STATIC_KEY_FALSE(tlb_ages);
 
 /*
  * The number of invalidations of a space, and below it those that have begun
@@ -84,15 +90,26 @@ void __tlb_migration_defers(void);
 void __tlb_migration_saves(void);
 void __tlb_migration_starts(struct task_struct *task);
 void __tlb_migration_arrives(void);
-void __tlb_transfer_begins(void);
 void __tlb_transfer_counts(void);
 
-/* Version 5 of the interface: begins to take over the entries of another core. */
-static inline void tlb_transfer_from(u32 core)
+/*
+ * Version 5 of the interface: a task with the space @mm was switched to, and if
+ * it ran on another core before, this one takes over what that has of the space.
+ * In line, since what a migration executes is hardly ever in the cache.
+ */
+static inline void tlb_transfer_begins(struct mm_struct *mm)
 {
+	struct thread_info *thread = current_thread_info();
+	u32 core = MPIDR_AFFINITY_LEVEL(read_cpuid_mpidr(), 0), old = thread->tlb_core;
+
+	if (likely(old == core))
+		return;
+	thread->tlb_core = core;
+	if (!mm)
+		return;
 	if (static_branch_unlikely(&tlb_transfer_accounts))
 		__tlb_transfer_counts();
-	asm volatile("mcr p15, 3, %0, c15, c10, 0" : : "r" (core) : "memory");
+	asm volatile("mcr p15, 3, %0, c15, c10, 0" : : "r" (old) : "memory");
 }
 
 /* A task, which does not run, is given to another core. Interrupts are off. */
@@ -132,14 +149,20 @@ static inline void tlb_migration_starts(struct task_struct *task)
 		__tlb_migration_starts(task);
 }
 
-/* The current task was switched to. It cannot be preempted. */
-static inline void tlb_migration_arrives(void)
+/* The current task, with the space @mm, was switched to. It cannot be preempted. */
+static inline void tlb_migration_arrives(struct mm_struct *mm)
 {
 	if (static_branch_unlikely(&tlb_migration))
 		__tlb_migration_arrives();
-	if (static_branch_unlikely(&tlb_transfer) &&
-	    unlikely(current_thread_info()->tlb_cpu != current_thread_info()->cpu))
-		__tlb_transfer_begins();
+	if (static_branch_unlikely(&tlb_transfer))
+		tlb_transfer_begins(mm);
+}
+
+/* The scheduler's tick of this core: a mark for the ages of its entries. */
+static inline void tlb_migration_ticks(void)
+{
+	if (static_branch_unlikely(&tlb_ages))
+		asm volatile("mcr p15, 3, %0, c15, c10, 1" : : "r" (0) : "memory");
 }
 
 /* In context.c: whether entries with the space's ASID are its own. */
