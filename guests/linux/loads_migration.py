@@ -1,9 +1,10 @@
 """Linux with TLB migration: programs that migrate by themselves, and as often as they are made to.
 
-    loads_migration.py [-m MACHINE] [--runs 5|20] [--forced MICROSECONDS] [LOAD...]
+    loads_migration.py [-m MACHINE] [--runs 5|20] [--forced MICROSECONDS] [--predictors] [LOAD...]
 
 Runs each load several times in a boot of each way, first as the scheduler has it, then with each of its threads given another core
 after so many microseconds, again and again. Prints a Markdown table: mean time with its interval of 95%, and what the kernel counted in a run.
+With --predictors the ways differ in which entries go along, and it is counted how many of these were used before the next migration, which takes time.
 """
 
 import argparse
@@ -30,6 +31,12 @@ LOADS = {
     "compiler": "6 tcc -c /loads/stress.i -o /tmp/stress.o",
 }
 MODES = {"off": "off", "safe": "safe", "version 5": "transfer tlb_migration_account=1"}
+PREDICTORS = {
+    "all": "safe tlb_migration_account=1",
+    "used": "safe tlb_migration_account=1 tlb_migration_used=1",
+    "used, two ticks": "safe tlb_migration_account=1 tlb_migration_used=2",
+    "used, one tick": "safe tlb_migration_account=1 tlb_migration_used=3",
+}
 TIME = re.compile(r"^together: ([\d.]+) s, 0 failed", re.M)
 
 
@@ -40,7 +47,12 @@ def entries(counts):
     return counts["words_restored"] / linux.WORDS_AN_ENTRY / max(counts["restored"], 1)
 
 
-def measure(machine, mode, commands, runs):
+def used(counts):
+    """The share of these that was used before the next migration."""
+    return f"{1 - counts['words_unused'] / counts['words_restored']:.0%}"
+
+
+def measure(machine, parameters, commands, runs):
     """For each command seconds of each run, and what the kernel counted in all of them."""
     # The first run of each reads the program, and is left out.
     loops = [
@@ -56,11 +68,11 @@ def measure(machine, mode, commands, runs):
         machine.with_changes({"core.coprocessor": linux.COPROCESSOR}),
         dtb=run.built(linux.DEVICE_TREE),
         initrd=run.built("initrd-loads.cpio"),
-        append=f'console=ttyAMA0 tlb_migration={MODES[mode]} mmulab.run="{linux.with_counts(loops)}"',
+        append=f'console=ttyAMA0 tlb_migration={parameters} mmulab.run="{linux.with_counts(loops)}"',
     )
     seconds = [float(time) for time in TIME.findall(result.console)]
     if result.exit != 0 or len(seconds) != len(commands) * (runs + 1):
-        raise run.failure(mode, result)
+        raise run.failure(parameters, result)
     counts = linux.counts_of_each(result.console)[1::2]
     return [
         (seconds[at * (runs + 1) + 1 : (at + 1) * (runs + 1)], counted)
@@ -74,17 +86,20 @@ def main():
     options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
     options.add_argument("--runs", type=int, choices=linux.STUDENT, default=5)
     options.add_argument("--forced", type=int, default=1000, metavar="MICROSECONDS")
+    options.add_argument("--predictors", action="store_true")
     chosen = options.parse_args()
+    ways = PREDICTORS if chosen.predictors else MODES
     if unknown := set(chosen.loads) - set(LOADS):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(LOADS)}")
     machine = mmulab.Machine.load(chosen.machine)
-    print("| load | way | ms | migrations | with entries | entries of these |")
-    print("|---|---|---:|---:|---:|---:|", flush=True)
+    print("| load | way | ms | migrations | with entries | entries of these |", end="")
+    print(" used |" if chosen.predictors else "")
+    print("|---|---|---:|---:|---:|---:|" + "---:|" * chosen.predictors, flush=True)
     for load in chosen.loads:
         commands = [LOADS[load], f"-m {chosen.forced} {LOADS[load]}"]
-        for mode in MODES:
-            print(f"{chosen.machine}, {load}, {mode}", file=sys.stderr)
-            found = measure(machine, mode, commands, chosen.runs)
+        for way, parameters in ways.items():
+            print(f"{chosen.machine}, {load}, {way}", file=sys.stderr)
+            found = measure(machine, parameters, commands, chosen.runs)
             for how, (seconds, counts) in zip(("", ", forced"), found, strict=True):
                 half = linux.STUDENT[chosen.runs] * stdev(seconds) / math.sqrt(chosen.runs)
                 counted = [
@@ -92,8 +107,10 @@ def main():
                     for name in ("migrations", "transfers" if counts["transfers"] else "restored")
                 ]
                 counted.append(f"{entries(counts):.0f}" if counted[-1] else "")
+                if chosen.predictors:
+                    counted.append(used(counts) if counts["words_restored"] else "")
                 print(
-                    f"| {load}{how} | {mode} | {1000 * mean(seconds):.1f} +- {1000 * half:.1f} "
+                    f"| {load}{how} | {way} | {1000 * mean(seconds):.1f} +- {1000 * half:.1f} "
                     f"| {' | '.join(counted)} |",
                     flush=True,
                 )
