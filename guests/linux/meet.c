@@ -11,7 +11,6 @@
 
 #include <sched.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 enum { MOST = 16 };

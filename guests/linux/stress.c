@@ -16,10 +16,9 @@
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/shm.h>
-#include <sys/syscall.h>
 #include <time.h>
 
-enum { MOST_PAGES = 16, CACHEFLUSH = 0x0f0002, LARGE = 40 << 20 };
+enum { MOST_PAGES = 16, LARGE = 40 << 20 };
 
 static uint32_t state;
 
@@ -293,7 +292,7 @@ static void run(void)
     wait_for(child, "program");
 }
 
-/* mov r0, #N; mov pc, lr: written, made visible to fetches, and run, twice at the same address. */
+/* Code is written and run, three times at the same address. */
 static void code(void)
 {
     uint32_t *at = mmap(0, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -302,9 +301,7 @@ static void code(void)
         fail("mmap");
     for (int index = 0; index < 3; index++) {
         uint32_t number = draw(256), have;
-        at[0] = 0xe3a00000 | number;
-        at[1] = 0xe1a0f00e;
-        syscall(CACHEFLUSH, at, at + 2, 0);
+        write_code(at, number);
         have = ((uint32_t(*)(void))at)();
         if (have != number)
             wrong("code that was just written", at, have, number);

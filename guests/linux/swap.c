@@ -11,10 +11,9 @@
 
 #include <sched.h>
 #include <sys/swap.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
-enum { MOST_PROCESSES = 16, PAGES = 49, /* a multiple of what `fill` skips */ BEYOND_FREE = 3 << 20, CACHEFLUSH = 0x0f0002, SWAP_PAGES = 16384 };
+enum { MOST_PROCESSES = 16, PAGES = 49, /* a multiple of what `fill` skips */ BEYOND_FREE = 3 << 20, SWAP_PAGES = 16384 };
 
 /* Of the whole run, which all share. */
 static volatile struct {
@@ -82,14 +81,6 @@ static void press(int rounds)
         shared->rounds++;
     }
     shared->ended = 1;
-}
-
-/* mov r0, #N; mov pc, lr */
-static void write_code(uint32_t *at, uint32_t number)
-{
-    at[0] = 0xe3a00000 | number;
-    at[1] = 0xe1a0f00e;
-    syscall(CACHEFLUSH, at, at + 2, 0);
 }
 
 static void work(volatile uint32_t *parents, uint32_t seed)

@@ -17,7 +17,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
 
 enum { CORES = 4, THREADS = 4, OWN_PAGES = 8, SHARED_WORD = 1 };
 

@@ -1,6 +1,7 @@
 //! Machines with an ARM core that execute kernels (`kind = "system"`).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -283,18 +284,8 @@ impl SystemMachine {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
-        if !(1..=8).contains(&self.cores) {
-            return Err(ConfigurationError::new(
-                "cores",
-                format!("{} is not between 1 and 8", self.cores),
-            ));
-        }
-        if !(1..=1 << 20).contains(&self.interleave_cycles) {
-            return Err(ConfigurationError::new(
-                "interleave_cycles",
-                format!("{} is not between 1 and 1048576", self.interleave_cycles),
-            ));
-        }
+        check_range("cores", self.cores, 1..=8)?;
+        check_range("interleave_cycles", self.interleave_cycles, 1..=1 << 20)?;
         if self.caches_at_reset != CachesAtReset::Invalid
             && self.core.architecture != ArmArchitecture::Armv7a
         {
@@ -329,12 +320,7 @@ impl SystemMachine {
                 "is a value of XScale cores, and of no others",
             ));
         }
-        if self.core.cache_type_class > 15 {
-            return Err(ConfigurationError::new(
-                "core.cache_type_class",
-                format!("{} is not between 0 and 15", self.core.cache_type_class),
-            ));
-        }
+        check_range("core.cache_type_class", self.core.cache_type_class, 0..=15)?;
         let entries = self.core.branch_buffer_entries;
         if entries != 0 && (!entries.is_power_of_two() || entries > 4096) {
             return Err(ConfigurationError::new(
@@ -394,12 +380,7 @@ impl SystemMachine {
             check_tlb_entries(path, tlb.entries, tlb.ways)?;
         }
         if let Some(micro) = &self.micro_tlb {
-            if !(1..=64).contains(&micro.entries) {
-                return Err(ConfigurationError::new(
-                    "micro_tlb.entries",
-                    format!("{} is not between 1 and 64", micro.entries),
-                ));
-            }
+            check_range("micro_tlb.entries", micro.entries, 1..=64)?;
             if !matches!(micro.replacement, Replacement::Random | Replacement::RoundRobin) {
                 return Err(ConfigurationError::new(
                     "micro_tlb.replacement",
@@ -419,11 +400,7 @@ impl SystemMachine {
                 ("prefetcher.max_stride_lines", prefetcher.max_stride_lines, 1..=64),
                 ("prefetcher.outstanding", prefetcher.outstanding, 0..=16),
             ] {
-                if !range.contains(&number) {
-                    let (first, last) = (range.start(), range.end());
-                    let reason = format!("{number} is not between {first} and {last}");
-                    return Err(ConfigurationError::new(name, reason));
-                }
+                check_range(name, number, range)?;
             }
         }
         if let Some(walk_cache) = &self.walk_cache {
@@ -454,10 +431,7 @@ impl SystemMachine {
             ("buffers.outstanding_misses", buffers.outstanding_misses),
             ("buffers.store_lines", buffers.store_lines),
         ] {
-            if number > 16 {
-                let reason = format!("{number} is not between 0 and 16");
-                return Err(ConfigurationError::new(name, reason));
-            }
+            check_range(name, number, 0..=16)?;
             if number > 0 && self.coherence.is_none() {
                 let reason = "needs coherence: cores with virtual caches wait for each miss here";
                 return Err(ConfigurationError::new(name, reason));
@@ -491,6 +465,18 @@ impl SystemMachine {
         }
         Ok(())
     }
+}
+
+fn check_range(
+    path: &str,
+    number: u32,
+    range: RangeInclusive<u32>,
+) -> Result<(), ConfigurationError> {
+    if range.contains(&number) {
+        return Ok(());
+    }
+    let (first, last) = (range.start(), range.end());
+    Err(ConfigurationError::new(path, format!("{number} is not between {first} and {last}")))
 }
 
 fn check_tlb_entries(path: &str, entries: u32, ways: Ways) -> Result<(), ConfigurationError> {
