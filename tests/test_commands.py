@@ -266,6 +266,36 @@ def test_a_full_disk_is_a_failure_of_the_job():
         )
     assert finished.returncode == 1
     assert finished.stderr == "mmulab: stdout: no space left on device\n"
+    for what in ("--help", "--version"):
+        with open("/dev/full", "wb") as full:
+            finished = subprocess.run(
+                [MMULAB, what], stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        assert finished.returncode == 1
+        assert finished.stderr == "mmulab: no space left on device\n"
+
+
+def test_two_results_do_not_go_to_one_file(trace, tmp_path):
+    """The one would replace the other."""
+    one, link = tmp_path / "one", tmp_path / "link"
+    link.symlink_to(one)
+    for command in (
+        ["profile", trace, "--stacks", one, "-o", one],
+        ["profile", trace, "--callgrind", one, "--speedscope", link],
+        ["boot", trace, "--save", one, "--timeline", one],
+    ):
+        finished = mmulab(*command)
+        assert finished.status == 2 and "two results cannot go to one file" in finished.error_line
+    assert os.listdir(tmp_path) == ["link"]
+    finished = mmulab("profile", trace, "--stacks", "/dev/null", "--callgrind", "/dev/null")
+    assert finished.status == 0
+
+
+def test_machines_passes_nothing_over():
+    finished = mmulab("machines", "--set", "dtlb.entries=1")
+    assert finished.status == 2 and "--set: of which machine?" in finished.error_line
+    finished = mmulab("machines", "ultrix", "--schema")
+    assert finished.status == 2 and "--schema is of all machines" in finished.error_line
 
 
 def test_a_limit_on_file_size_leaves_the_old_file_and_no_rest(trace, tmp_path):

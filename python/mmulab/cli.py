@@ -383,8 +383,6 @@ def profile(
     counts.
     """
     chosen = machine_of(machine or ["x86-64"], set_)
-    for path in (callgrind, speedscope, stacks):
-        files.check_writable(path)
     with progress("Replaying") as report:
         result = mmulab.profile(
             trace,
@@ -604,8 +602,12 @@ def machines(
     --format json or -o FILE.json its values are printed instead.
     """
     if schema:
+        if name is not None or set_ or format is not None:
+            raise InputError("--schema is of all machines and JSON; give it alone, or with -o FILE")
         return _emit_text(json.dumps(machine_schema(), indent=2) + "\n", "json", output)
     if name is None:
+        if set_:
+            raise InputError("--set: of which machine? Name one")
         rows = [
             {"name": machine.name, "kind": machine.kind, "title": machine.title}
             for machine in map(Machine.load, machine_names())
@@ -766,8 +768,6 @@ def boot(
     result_takes_stdout = output is None and not (sys.stdout.isatty() and format is Format.table)
     screen = sys.stderr.buffer if result_takes_stdout else sys.stdout.buffer
     chosen = machine_of(machine or ["arm926ej-s"], set_)
-    files.check_writable(timeline)
-    files.check_writable(save)
     if guesses and (save or restore):
         raise InputError("--guesses: each is a boot of its own, without --save and --restore")
     if save_at is not None and save is None:

@@ -8,8 +8,8 @@ import inspect
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -32,6 +32,9 @@ EXIT_STATUS = (
 
 BROKEN_PIPE_STATUS = 128 + 13
 """What a shell says of a program that SIGPIPE ended."""
+
+WRITTEN_FILES = ("output", "callgrind", "speedscope", "stacks", "timeline", "save")
+"""The parameters of commands that name files to write."""
 
 # What stands after PROGRAM is the program's, options included.
 TAKES_A_PROGRAM = {"allow_interspersed_args": False}
@@ -264,7 +267,7 @@ def command(
         @functools.wraps(function)
         def run(*, quiet: bool, **arguments: Any) -> None:
             _refuse_the_separator(arguments)
-            files.check_writable(arguments.get("output"))
+            files.check_outputs([arguments.get(option) for option in WRITTEN_FILES])
             chosen = {option: arguments.pop(option) for option in added}
             if gives_result:
                 output.format_of(chosen["format"], chosen["output"])  # before the work
@@ -304,7 +307,10 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
     """Runs a command line and gives its exit status; errors go to stderr, one line each."""
 
     def job() -> object:
-        return app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+        # Help and version are not written by us; a reader that has seen enough is no error.
+        with suppress(BrokenPipeError), _with_stdout_written():
+            return app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+        return 0
 
     try:
         return _ended(job, "mmulab")
@@ -322,20 +328,27 @@ def run_script(main: Callable[[], None]) -> NoReturn:
 
     def job() -> int:
         try:
-            main()
-            sys.stdout.flush()
+            with _with_stdout_written():
+                main()
         except BrokenPipeError:  # whoever read our output has seen enough
-            output.stop_writing()
             return BROKEN_PIPE_STATUS
-        except OSError:  # perhaps of the output; what it has taken is all that Python may try
-            with suppress(OSError):
-                sys.stdout.flush()
-            output.stop_writing()
-            raise
         return 0
 
     output.open_closed_streams()
     sys.exit(_ended(job, Path(sys.argv[0]).name))
+
+
+@contextmanager
+def _with_stdout_written() -> Iterator[None]:
+    """Writes at the end what was printed inside; what cannot be written is an error then, not when Python ends."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:  # perhaps of the output; what it has taken is all that Python may try
+        with suppress(OSError):
+            sys.stdout.flush()
+        output.stop_writing()
+        raise
 
 
 def _ended(job: Callable[[], object], name: str) -> int:

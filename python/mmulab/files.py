@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -38,6 +38,16 @@ def check_writable(path: Path | None) -> None:
             _refuse_what_is_no_file(path)
             with _unless_recorded(path):
                 tempfile.TemporaryFile(dir=path.parent).close()
+
+
+def check_outputs(paths: Sequence[Path | None]) -> None:
+    """`check_writable` for all files that a command is to write; raises `OutputError` where two are one."""
+    files = [path for path in paths if path is not None]
+    for place, path in enumerate(files):
+        check_writable(path)
+        is_file = path.is_file() or not path.exists()  # others, as /dev/null, take what comes
+        if is_file and os.path.realpath(path) in map(os.path.realpath, files[:place]):
+            raise OutputError(f"{path}: two results cannot go to one file; give two names")
 
 
 def behind_links(path: Path) -> Path:
