@@ -269,6 +269,8 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     let machine = machine("arm926ej-s", &[]);
     let mut code = Code::new();
     code.put(support::LAB + 0x18, 3).put(support::LAB + 0x20, 7).system(0, 8, 7, 0);
+    // To FIQ mode, three instructions and the one that returns.
+    code.asm("msr cpsr_c, #0xd1").set(1, 1).set(1, 2).set(1, 3).asm("msr cpsr_c, #0xd3");
     code.set(0, 0).exit_with(0);
     let mut system = mmulab_arm::system::<VirtualCaches>(&machine).unwrap();
     let clock_hz = machine.core.clock_hz;
@@ -281,13 +283,11 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     system.finish_timeline().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let names: Vec<&str> = json["traceEvents"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|event| event["name"].as_str())
-        .collect();
+    let events = json["traceEvents"].as_array().unwrap();
+    let names: Vec<&str> = events.iter().filter_map(|event| event["name"].as_str()).collect();
     assert!(names.contains(&"event 7") && names.contains(&"TLB flush") && names.contains(&"3"));
+    let fiq = events.iter().find(|event| event["name"] == "fiq" && event["ph"] == "X").unwrap();
+    assert_eq!(fiq["args"]["instructions"], 4);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "only the timeline is left");
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -332,7 +332,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// The mode is another one from here on.
     pub fn set_mode(&mut self, mode: u32, privileged: bool) {
-        self.statistics.change_mode(self.clock.now(), mode);
+        self.statistics.change_mode(self.clock.now(), self.clock.instructions(), mode);
         self.privileged = privileged;
         self.context = if privileged { self.privileged_context } else { self.user_context };
         self.fetch.invalidate_current_page();

@@ -82,8 +82,8 @@ pub enum Event {
     Exception(usize),
     /// A maintenance operation on a whole cache or TLB, or a loop over lines, and its cycles.
     Maintenance(&'static str, u64),
-    /// The processor mode is another one from here on.
-    Mode(u32),
+    /// The processor mode is another one from here on, after so many instructions.
+    Mode(u32, u64),
 }
 
 /// The numbers of one core.
@@ -144,12 +144,12 @@ impl Statistics {
         }
     }
 
-    /// Time from `now` on belongs to another mode.
-    pub(crate) fn change_mode(&mut self, now: u64, mode: u32) {
+    /// Time from `now` on, after so many instructions, belongs to another mode.
+    pub(crate) fn change_mode(&mut self, now: u64, instructions: u64, mode: u32) {
         self.mode_cycles[self.mode as usize % MODES] += now - self.mode_since;
         self.mode_since = now;
         self.mode = mode;
-        self.note(now, Event::Mode(mode));
+        self.note(now, Event::Mode(mode, instructions));
     }
 
     /// Time from `now` on belongs to another space.

@@ -31,7 +31,8 @@ const ROWS: [(u32, &str); 6] = [
 #[derive(Default)]
 struct Open {
     space: Option<(u64, String)>,
-    mode: Option<(u64, &'static str)>,
+    /// With the instructions of the core before it.
+    mode: Option<(u64, &'static str, u64)>,
     phase: Option<(u64, String)>,
     counted_at: u64,
     counted: Counters,
@@ -99,11 +100,24 @@ impl Timeline {
     }
 
     fn slice(&mut self, core: usize, row: u32, name: &str, since: u64, until: u64) {
+        self.slice_with(core, row, name, since, until, "");
+    }
+
+    /// The same with more arguments.
+    fn slice_with(
+        &mut self,
+        core: usize,
+        row: u32,
+        name: &str,
+        since: u64,
+        until: u64,
+        more: &str,
+    ) {
         let (start, length) =
             (self.microseconds(since), self.microseconds(until.saturating_sub(since)));
         let name = escaped(name);
         self.event(&format!(
-            r#""ph":"X","name":"{name}","pid":{core},"tid":{row},"ts":{start},"dur":{length},"args":{{"cycles":{}}}"#,
+            r#""ph":"X","name":"{name}","pid":{core},"tid":{row},"ts":{start},"dur":{length},"args":{{"cycles":{}{more}}}"#,
             until.saturating_sub(since)
         ));
     }
@@ -132,11 +146,13 @@ impl Timeline {
                         self.slice(core, SPACES, &name, since, at);
                     }
                 }
-                Event::Mode(mode) => {
-                    let next = Some((at, C::mode_name(mode)));
-                    if let Some((since, name)) = std::mem::replace(&mut self.open[core].mode, next)
+                Event::Mode(mode, instructions) => {
+                    let next = Some((at, C::mode_name(mode), instructions));
+                    if let Some((since, name, before)) =
+                        std::mem::replace(&mut self.open[core].mode, next)
                     {
-                        self.slice(core, MODES, name, since, at);
+                        let executed = format!(r#","instructions":{}"#, instructions - before);
+                        self.slice_with(core, MODES, name, since, at, &executed);
                     }
                 }
                 Event::Exception(exception) => {
@@ -197,7 +213,7 @@ impl Timeline {
             if let Some((since, name)) = open.space {
                 self.slice(core, SPACES, &name, since, now);
             }
-            if let Some((since, name)) = open.mode {
+            if let Some((since, name, _)) = open.mode {
                 self.slice(core, MODES, name, since, now);
             }
             if let Some((since, name)) = open.phase {
