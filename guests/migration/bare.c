@@ -4,7 +4,7 @@
  */
 #include "pages.h"
 
-enum { ENTRIES = 256, WAYS = 2, EVENT_REFILL = 0x03, EVENT_ACCESS = 0x04 };
+enum { ENTRIES = 256, WAYS = 2, LINE = 64, EVENT_REFILL = 0x03, EVENT_ACCESS = 0x04 };
 
 static word saved[ENTRIES] __attribute__((aligned(64)));
 
@@ -61,6 +61,15 @@ __attribute__((noinline)) static word preload_pages(word pages)
     return cycles() - start;
 }
 
+/* Of each page another line, so that the first level has room for all. */
+__attribute__((noinline)) static word preload_lines(word pages)
+{
+    word start = cycles();
+    for (word place = MEASURED; pages; pages--, place += PAGE + LINE)
+        __asm__ volatile("pld [%0]" : : "r"(place));
+    return cycles() - start;
+}
+
 static void measure_reading(word entries)
 {
     for (word run = 0; run < RUNS; run++)
@@ -90,6 +99,39 @@ static void measure_preloads(word pages)
     }
     start_counters(EVENT_REFILL);
     say("preload", pages, results, 3);
+}
+
+/* What a PLD takes that has to walk and finds its line, where the descriptors are in memory: beside `preload`, what the line fills take. */
+static void measure_walks(word pages)
+{
+    for (word run = 0; run < RUNS; run++) {
+        flush_all();
+        preload_lines(pages);
+        complete();
+        for (word page = 0; page < pages; page++)
+            WRITE_CP15(TABLES + page * 4, c7, c14, 1);
+        flush_tlb();
+        figures[0][run] = preload_lines(pages);
+    }
+    word result = median(figures[0]);
+    say("walks", pages, &result, 1);
+}
+
+/* Saving where all entries of the TLB are valid, and of another space. */
+static void measure_full_save(void)
+{
+    for (word run = 0; run < RUNS; run++) {
+        word count;
+        flush_all();
+        WRITE_CP15(SPACE + 1, c13, c0, 1);
+        synchronise();
+        access_pages(ENTRIES, PAGE, 0);
+        WRITE_CP15(SPACE, c13, c0, 1);
+        synchronise();
+        figures[0][run] = save(&count);
+    }
+    word result = median(figures[0]);
+    say("full_save", ENTRIES, &result, 1);
 }
 
 static void measure_migration(const char *name, word pages, word stride, word (*restore)(word))
@@ -122,6 +164,9 @@ void first(void)
         measure_preloads(pages);
     measure_preloads(32);
     measure_preloads(64);
+    measure_walks(16);
+    measure_walks(64);
+    measure_full_save();
     for (word point = 0; point < sizeof counts / sizeof *counts; point++) {
         measure_migration("direct_4k", counts[point], PAGE, restore_direct);
         measure_migration("direct_68k", counts[point], APART * PAGE, restore_direct);

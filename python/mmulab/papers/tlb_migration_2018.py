@@ -89,6 +89,23 @@ GEM5_WAITS = (
     "memory is not"
 )
 
+DIFFERENCES = {
+    "as it is": {},
+    "a line fill is beside no other": {"buffers.outstanding_misses": "1"},
+    "a line takes 40 cycles longer from memory, as in another row of DRAM": {
+        "memory.line_fill_cycles": "186"
+    },
+    "the second level takes twice as long": {"level_2.latency_cycles": "20"},
+    "walks read past the first level": {"coherence.walks_pass_first_level": "true"},
+    "a walk takes 28 cycles longer": {"coherence.walk_hit_cycles": "40"},
+    "hardly any walk cache": {"walk_cache.entries": "2"},
+    "a first level with one way": {"dcache.ways": "1"},
+    "no store buffer": {"buffers.store_lines": "0"},
+    "a taken branch takes 8 cycles": {"timing.taken_branch_cycles": "8"},
+    "an operation of coprocessor 15 takes 10 cycles": {"timing.coprocessor_write_cycles": "10"},
+}
+"""Values of the machine that may be behind what differs, changed one at a time; for guesses the ends of their ranges."""
+
 Points = dict[str, dict[int, list[int]]]
 """What the guest printed: by name and number of entries or pages, medians in cycles or counts."""
 
@@ -129,6 +146,7 @@ def reproduce(run: Run) -> Reproduction:
         tables={
             **tables,
             **(tlb_migration_linux.tables(on_linux) if on_linux else {}),
+            "differences": pa.Table.from_pylist(list(differences(run))),
             "tlb_read": beside(points["tlb_read"], ["cycles"], "a1_tlb_read"),
             "preload": beside(
                 points["preload"], ["cycles", "cache_accesses", "cache_misses"], "a2_pld"
@@ -184,6 +202,66 @@ def on_the_core(run: Run, changes: Mapping[str, str] | None = None) -> Points:
     """What the guest measures on the machine, with other values of it."""
     machine = run.machine(MACHINE).with_changes({"cores": "1"} | dict(changes or {}))
     return measure(run, machine, image("bare", run.full))
+
+
+def differences(run: Run) -> Iterable[dict[str, Any]]:
+    """What moves the figures that differ: one row for each value of the machine, the published ones last, in cycles. A page is a further
+    one."""
+    for what, changes in DIFFERENCES.items():
+        machine = run.machine(MACHINE).with_changes({"cores": "1"} | changes)
+        points = measure(run, machine, guests.image(f"{IMAGES['bare']}-few"))
+        yield {
+            "changed": what,
+            "set": " ".join(f"{path}={value}" for path, value in changes.items()),
+            **figures_that_differ(
+                {pages: cycles for pages, (cycles, *_) in points["tlb_read"].items()},
+                {pages: cycles for pages, (cycles, *_) in points["preload"].items()},
+                *(figure_of(points, "direct_68k", name) for name in ("cold", "restore", "save")),
+            ),
+            "preload_17_to_64_no_fills": per_page(
+                {pages: cycles for pages, (cycles,) in points["walks"].items()}, 16, 64
+            ),
+            "save_0_of_256": points["full_save"][256][0],
+        }
+    yield {
+        "changed": "published",
+        "set": "",
+        **figures_that_differ(
+            *(
+                {
+                    int(next(iter(row.values()))): int(row["cycles"])
+                    for row in published_table(PAPER, table)
+                }
+                for table in ("a1_tlb_read", "a2_pld")
+            ),
+            *(published_figure("direct_68k", name) for name in ("cold", "restore", "save")),
+        ),
+    }
+
+
+def figures_that_differ(
+    read: dict[int, int],
+    preload: dict[int, int],
+    cold: dict[int, int],
+    restore: dict[int, int],
+    save: dict[int, int],
+) -> dict[str, float]:
+    """Those of the 68 KB benchmark, direct, of PLD, and of reading the TLB."""
+    return {
+        "cold_16_to_64": per_page(cold, 16, 64),
+        "restore_16_to_32": per_page(restore, 16, 32),
+        "restore_32_to_64": per_page(restore, 32, 64),
+        "preload_1_to_17": per_page(preload, 1, 17),
+        "preload_17_to_64": per_page(preload, 17, 64),
+        "save_1": save[1],
+        "save_64": save[MANY],
+        "read_16_to_64": per_page(read, 16, 64),
+    }
+
+
+def per_page(values: dict[int, int], few: int, many: int) -> float:
+    """Cycles of a further page between these."""
+    return round((values[many] - values[few]) / (many - few), 1)
 
 
 def with_interfaces(run: Run, name: str) -> Points:
