@@ -97,6 +97,14 @@ def test_set_changes_the_machine_and_its_label(trace, setting):
     assert row["machine"] == "ultrix memory.latency_cycles=600"
 
 
+@pytest.mark.parametrize("format", ["table", "csv"])
+def test_values_are_shown_as_the_file_has_them(format):
+    change = "l1d.write_allocate=false"
+    shown = mmulab("machines", "sifive-u74", "--set", change, "--format", format).output
+    lines = [line for line in shown.splitlines() if "l1d.write_allocate" in line]
+    assert "false" in lines[0]
+
+
 def test_csv_and_parquet_hold_the_same_table(trace, tmp_path):
     text = mmulab("replay", trace, "ultrix", "base", "--format", "csv").output
     rows = list(csv.DictReader(io.StringIO(text)))

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 import mmulab
 from mmulab import run_folder
+from mmulab.command import changes_of
 from mmulab.errors import InputError, MachineError
-from mmulab.machine import machine_directory
+from mmulab.machine import Machine, machine_directory, machine_names, settings_of
 from mmulab.provenance import distinct, machine_labels
 from mmulab.recording import tool_directory
 from mmulab.report import write_report
@@ -385,6 +386,12 @@ def test_all_processes_are_reported_with_their_ends(tmp_path):
     assert before == {
         path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()
     }
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_a_change_is_shown_as_set_takes_it(name):
+    for other in Machine.load(name).alternatives():
+        assert Machine.load(name).with_changes(changes_of(settings_of(other.changes))) == other
 
 
 def test_changed_machines_keep_their_changes_in_alternatives():

@@ -113,7 +113,7 @@ class Machine:
     @property
     def label(self) -> str:
         """The name with the changes, as results show it: `ultrix dtlb.entries=64`."""
-        return " ".join([self.name, *(f"{path}={value}" for path, value in self.changes.items())])
+        return " ".join([self.name, *settings_of(self.changes)])
 
     @property
     def sha256(self) -> str:
@@ -157,7 +157,7 @@ class Machine:
         """
         changes = dict(changes)
         engine = self._engine.with_changes(
-            [(path, _toml(value)) for path, value in changes.items()]
+            [(path, toml_text(value)) for path, value in changes.items()]
         )
         return Machine(engine, {**self.changes, **changes}, self.file)
 
@@ -180,6 +180,11 @@ def machine_schema() -> dict[str, Any]:
     return json.loads(_engine.machine_schema())
 
 
-def _toml(value: Value) -> str:
+def settings_of(changes: Mapping[str, Value]) -> list[str]:
+    """Changes by dotted path as `--set` takes them: `l1d.write_allocate=false`."""
+    return [f"{path}={toml_text(value)}" for path, value in changes.items()]
+
+
+def toml_text(value: Any) -> str:
     """A value as the file would write it; text goes as it is, the engine knows words from sizes."""
     return value if isinstance(value, str) else json.dumps(value)

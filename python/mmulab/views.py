@@ -18,6 +18,7 @@ from mmulab.boot import BootResult
 from mmulab.calibrate import Calibration
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
+from mmulab.machine import toml_text
 from mmulab.output import human, percent
 from mmulab.profiling import By, Profile
 from mmulab.recording import TraceInformation
@@ -158,7 +159,7 @@ def weightiest_guess(row: MachineResult) -> str:
 def guess_text(guess: dict[str, Any]) -> str:
     """What changes with a guess, in short."""
     (path, value), *more = guess["set"].items()
-    shown = f"{value:#x}" if path.endswith("base_address") else value
+    shown = f"{value:#x}" if path.endswith("base_address") else toml_text(value)
     return f"{path}={shown}" + (f" and {len(more)} more" if more else "")
 
 
@@ -376,7 +377,7 @@ def flat_values(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def values_table(values: dict[str, Any]) -> pa.Table:
     """A machine's values, one row each."""
     flat = flat_values(values)
-    return pa.table({"path": list(flat), "value": [str(value) for value in flat.values()]})
+    return pa.table({"path": list(flat), "value": list(map(toml_text, flat.values()))})
 
 
 def machine_values(values: dict[str, Any]) -> RenderableType:
@@ -392,7 +393,8 @@ def dictionary(data: dict[str, Any]) -> RenderableType:
     for name, value in data.items():
         if value not in (None, "", []):
             form = "," if isinstance(value, int) else ".4g" if isinstance(value, float) else ""
-            table.add_row(name, format(value, form))
+            is_number = form and not isinstance(value, bool)
+            table.add_row(name, format(value, form) if is_number else toml_text(value))
     return table
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mmulab.machine import Machine
+from mmulab.machine import Machine, settings_of
 from mmulab.papers import Claim, Run
 
 Judge = Callable[[Run], list[Claim]]
@@ -30,7 +30,7 @@ def over_guesses(
     for done, other in enumerate(others):
         run.progress(f"other values of guesses, {done + 1} of {len(others)}: {other.label}")
         changed = dataclasses.replace(run, changed={other.name: other}, progress=lambda line: None)
-        values = " ".join(f"{path}={value}" for path, value in other.changes.items())
+        values = " ".join(settings_of(other.changes))
         rows += [
             {
                 "claim": claim.id,
