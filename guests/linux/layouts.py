@@ -39,7 +39,7 @@ WAY_BYTES = 1024
 INSTRUCTION_BYTES, LINE_BYTES = 4, 32
 # So many sizes of gaps in a layout.
 GAPS = 32
-MACHINES = ("sa1100", "ixp425", "at91rm9200")
+MACHINES = ("sa1100", "ixp425", "at91rm9200", "arm926ej-s")
 BENCHMARKS = ("lat ctx 0 2 4 8 13 24", "lat pipe", "lat fork", "lat exec", "lat sh")
 # lat_ctx with the program's text where it is shared by the second of these schemes; its gain is over the same
 # program, linked as usual, with the first.

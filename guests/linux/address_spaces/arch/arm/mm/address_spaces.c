@@ -24,6 +24,11 @@
 #define FASS_PIDS	64
 
 enum address_spaces address_spaces __ro_after_init = SPACES_OFF;
+DEFINE_STATIC_KEY_FALSE_RO(spaces_on);
+DEFINE_STATIC_KEY_FALSE_RO(spaces_best_effort);
+DEFINE_STATIC_KEY_FALSE_RO(spaces_fass);
+DEFINE_STATIC_KEY_FALSE_RO(spaces_shared);
+DEFINE_STATIC_KEY_FALSE_RO(spaces_whole_tlb);
 unsigned long spaces_stack_top __ro_after_init = TASK_SIZE;
 
 struct mm_struct *space_loaded = &init_mm;
@@ -91,14 +96,31 @@ early_param("address_spaces", choose_address_spaces);
  * For emulators: QEMU's TLB knows addresses before they are relocated, so that the operations that
  * invalidate a single entry by its MVA, as the cores do, have no effect on it.
  */
-bool spaces_invalidate_whole_tlb __ro_after_init;
+static bool whole_tlb_chosen __initdata;
 
 static int __init choose_whole_tlb(char *unused)
 {
-	spaces_invalidate_whole_tlb = true;
+	whole_tlb_chosen = true;
 	return 0;
 }
 early_param("address_spaces_whole_tlb", choose_whole_tlb);
+
+/* Code cannot be patched yet when early parameters are read; nothing but the kernel has run so far. */
+static int __init patch_questions(void)
+{
+	if (address_spaces != SPACES_OFF)
+		static_branch_enable(&spaces_on);
+	if (address_spaces == SPACES_FCSE_BEST_EFFORT)
+		static_branch_enable(&spaces_best_effort);
+	if (address_spaces >= SPACES_FASS)
+		static_branch_enable(&spaces_fass);
+	if (address_spaces == SPACES_FASS_SHARED)
+		static_branch_enable(&spaces_shared);
+	if (whole_tlb_chosen)
+		static_branch_enable(&spaces_whole_tlb);
+	return 0;
+}
+early_initcall(patch_questions);
 
 /* ---- process identifiers ------------------------------------------------------------------- */
 
@@ -152,13 +174,12 @@ static void leave_lines(struct mm_struct *mm)
 	preempt_enable();
 }
 
-int space_init(struct task_struct *tsk, struct mm_struct *mm)
+int space_init(struct mm_struct *mm)
 {
 	bool large = mm->context.large;	/* at fork the parent's, at exec 0 */
 	int pid = 0;
 
 	mm->context.pid = 0;
-	mm->context.table_base = 0;
 	mm->context.flushes = flushes_complete - 1;
 	mm->context.high_pages = 0;
 	mm->context.shared_dirty = 0;
@@ -167,8 +188,6 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 	mm->context.regions = 0;
 	mm->context.region_pages = 0;
 	mm->context.region_domains = 0;
-	if (address_spaces == SPACES_OFF)
-		return 0;
 	preempt_disable();
 	if (!large)
 		pid = give_pid();
@@ -182,8 +201,6 @@ int space_init(struct task_struct *tsk, struct mm_struct *mm)
 	if (refused)
 		return -EAGAIN;
 	mm->context.pid = (unsigned long)pid << PID_SHIFT;
-	if (!spaces_are_fass())
-		mm->context.table_base = mm->context.pid;
 	return 0;
 }
 
@@ -199,13 +216,10 @@ void space_take_pid_0(struct mm_struct *mm)
 	pid_users[mm->context.pid >> PID_SHIFT]--;
 	pid_users[0]++;
 	mm->context.pid = 0;
-	mm->context.table_base = 0;
 }
 
 void space_destroy(struct mm_struct *mm)
 {
-	if (address_spaces == SPACES_OFF)
-		return;
 	preempt_disable();
 	/* Nobody may use its tables any more, nor write to `space_loaded`. */
 	WARN_ON_ONCE(mm == space_loaded);
@@ -229,8 +243,6 @@ void space_switch(struct mm_struct *next)
 
 bool space_may_have_lines(struct mm_struct *mm)
 {
-	if (address_spaces == SPACES_OFF)
-		return cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm));
 	return is_since_flush(mm->context.flushes);
 }
 
@@ -267,11 +279,6 @@ void space_flush_cache(void)
  */
 void space_flush_mm(struct mm_struct *mm)
 {
-	if (address_spaces == SPACES_OFF) {
-		if (space_may_have_lines(mm))
-			__cpuc_flush_user_all();
-		return;
-	}
 	if ((int)(mm->context.flushes - data_flushes_complete) < 0)
 		return;
 	preempt_disable();
@@ -342,13 +349,13 @@ void space_flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsi
 {
 	struct mm_struct *mm = vma->vm_mm;
 
-	if (mm->context.regions)
+	if (space_regions(mm))
 		regions_invalidate(mm, start, end);
 	if (!cpumask_test_cpu(smp_processor_id(), mm_cpumask(mm)))
 		return;
 	/* Several mappings at once, relocated ones and others. */
 	if ((start < SPACE_LOW_SIZE && end > SPACE_LOW_SIZE && mm->context.pid) ||
-	    spaces_invalidate_whole_tlb) {
+	    spaces_invalidate_whole_tlb()) {
 		local_flush_tlb_all();
 		return;
 	}
@@ -358,17 +365,10 @@ void space_flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsi
 }
 EXPORT_SYMBOL(space_flush_tlb_range);
 
-void space_forget_table(struct mm_struct *mm, unsigned long addr)
-{
-	if (spaces_are_fass())
-		fass_forget_table(mm, addr);
-}
-
 /* The last that is done for a space before its PID is given back. */
 void space_free_tables(struct mm_struct *mm)
 {
-	if (address_spaces != SPACES_OFF)
-		leave_lines(mm);
+	leave_lines(mm);
 	if (spaces_are_fass())
 		fass_free_tables(mm);
 }
@@ -445,7 +445,7 @@ unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigne
 		struct vm_area_struct *vma;
 
 		/* What others may share has to be where they have it. */
-		if (address_spaces == SPACES_FASS_SHARED && filp && len <= PGDIR_SIZE &&
+		if (spaces_are_shared() && filp && len <= PGDIR_SIZE &&
 		    (flags & MAP_SHARED)) {
 			unsigned long place = regions_place(filp, pgoff, vm_flags & VM_WRITE);
 
@@ -463,7 +463,7 @@ unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigne
 		if (IS_ERR_VALUE(addr))
 			return addr;
 	}
-	if (address_spaces == SPACES_FCSE_BEST_EFFORT && addr + len > SPACE_LOW_SIZE)
+	if (spaces_are_best_effort() && addr + len > SPACE_LOW_SIZE)
 		fcse_grow(mm, addr + len);
 	return addr;
 }

@@ -93,7 +93,7 @@ static void free_domain(struct domain *domain)
 	if (domain->mm) {
 		domain->mm->context.domain = 0;
 		/* The entries of regions are also those of all their sharers. */
-		if (!domain->mm->context.regions)
+		if (!space_regions(domain->mm))
 			cpumask_clear_cpu(smp_processor_id(), mm_cpumask(domain->mm));
 	}
 	domain->mm = NULL;
@@ -296,7 +296,7 @@ bool fass_fault(unsigned long addr)
 
 	if (!mm || addr >= TASK_SIZE || mm != space_loaded)
 		return false;
-	region = mm->context.regions ? region_of(mm, addr) : NULL;
+	region = region_of(mm, addr);
 	if (region)
 		return regions_load(region, mm, addr);
 	/* It has the slot: what is missing is the page. */
@@ -309,7 +309,7 @@ bool fass_fault(unsigned long addr)
 }
 
 /* A table is freed; who frees it invalidates the TLB before the memory is used again. */
-void fass_forget_table(struct mm_struct *mm, unsigned long addr)
+void space_forget_table(struct mm_struct *mm, unsigned long addr)
 {
 	unsigned int slot = space_mva(mm, addr) >> PGDIR_SHIFT;
 	unsigned long flags;

@@ -74,7 +74,7 @@ static bool would_be_mixed_up(struct mm_struct *next)
 
 static bool flush_is_needed(struct mm_struct *next)
 {
-	if (address_spaces != SPACES_FCSE_BEST_EFFORT || next == space_loaded)
+	if (!spaces_are_best_effort() || next == space_loaded)
 		return false;
 	/* What it has written is not in memory yet, and others have the same pages elsewhere. */
 	return space_loaded->context.shared_dirty || would_be_mixed_up(next);

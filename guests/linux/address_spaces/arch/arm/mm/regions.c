@@ -64,10 +64,9 @@ static bool shares(struct mm_struct *mm, struct region *region)
 	return mm->context.regions & BIT(region - regions);
 }
 
-/* The region that a space shares at an address, or NULL. */
-struct region *region_of(struct mm_struct *mm, unsigned long addr)
+struct region *region_that_is_shared(struct mm_struct *mm, unsigned long addr)
 {
-	struct region *region = mm->context.regions ? region_at(addr) : NULL;
+	struct region *region = region_at(addr);
 
 	return region && shares(mm, region) ? region : NULL;
 }

@@ -35,7 +35,7 @@ static inline void write_pid(unsigned long pid)
  */
 static inline unsigned long space_fault_address(unsigned long addr)
 {
-	unsigned long pid = space_loaded->context.pid;
+	unsigned long pid = spaces_are_on() ? space_loaded->context.pid : 0;
 
 	if (pid && !((addr ^ pid) >> PID_SHIFT))
 		addr &= SPACE_LOW_SIZE - 1;
@@ -59,7 +59,6 @@ void fass_take_domain_of_region(unsigned int domain);
 bool fass_put(unsigned int slot, unsigned int domain, pmdval_t first, pmdval_t second,
 	      const void *holder);
 void fass_empty_slot(unsigned int slot);
-void fass_forget_table(struct mm_struct *mm, unsigned long addr);
 void fass_free_tables(struct mm_struct *mm);
 
 /* Translation and domain faults of sections and pages. */
@@ -79,8 +78,15 @@ static inline bool space_fault(unsigned long addr, unsigned int status)
 /* Of a table of user pages, without its domain; what differs between cores is in it (mmu.c). */
 extern pmdval_t user_pmd_table;
 
-struct region *region_of(struct mm_struct *mm, unsigned long addr);
+struct region *region_that_is_shared(struct mm_struct *mm, unsigned long addr);
 bool is_region(const void *holder);
+
+/* The region that a space shares at an address, or NULL. */
+static inline struct region *region_of(struct mm_struct *mm, unsigned long addr)
+{
+	return space_regions(mm) ? region_that_is_shared(mm, addr) : NULL;
+}
+
 bool regions_load(struct region *region, struct mm_struct *mm, unsigned long addr);
 unsigned long regions_place(struct file *filp, unsigned long pgoff, bool writable);
 

@@ -13,6 +13,7 @@
 
 #ifndef __ASSEMBLY__
 
+#include <linux/jump_label.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
 
@@ -30,9 +31,23 @@ enum address_spaces {
 };
 
 extern enum address_spaces address_spaces;
-#define spaces_are_fass()	(address_spaces >= SPACES_FASS)
 extern unsigned long spaces_stack_top;
-extern bool spaces_invalidate_whole_tlb;
+
+/*
+ * Which scheme it is, where it is asked often: code that is patched at boot, so that the question
+ * costs one instruction and no memory access.
+ */
+DECLARE_STATIC_KEY_FALSE(spaces_on);
+DECLARE_STATIC_KEY_FALSE(spaces_best_effort);
+DECLARE_STATIC_KEY_FALSE(spaces_fass);
+DECLARE_STATIC_KEY_FALSE(spaces_shared);
+DECLARE_STATIC_KEY_FALSE(spaces_whole_tlb);
+#define spaces_are_on()			static_branch_unlikely(&spaces_on)
+#define spaces_are_best_effort()	static_branch_unlikely(&spaces_best_effort)
+#define spaces_are_fass()		static_branch_unlikely(&spaces_fass)
+#define spaces_are_fcse()		(spaces_are_on() && !spaces_are_fass())
+#define spaces_are_shared()		static_branch_unlikely(&spaces_shared)
+#define spaces_invalidate_whole_tlb()	static_branch_unlikely(&spaces_whole_tlb)
 
 #define SPACE_LOW_SIZE	SZ_32M
 
@@ -40,7 +55,8 @@ extern bool spaces_invalidate_whole_tlb;
 #define space_mva(mm, addr)						\
 	({								\
 		unsigned long __addr = (addr);				\
-		__addr < SPACE_LOW_SIZE ? __addr | (mm)->context.pid : __addr; \
+		spaces_are_on() && __addr < SPACE_LOW_SIZE ?		\
+			__addr | (mm)->context.pid : __addr;		\
 	})
 
 /*
@@ -50,10 +66,14 @@ extern bool spaces_invalidate_whole_tlb;
 #define space_table_address(mm, addr)					\
 	({								\
 		unsigned long __addr = (addr);				\
-		__addr < SPACE_LOW_SIZE ? __addr | (mm)->context.table_base : __addr; \
+		spaces_are_fcse() && __addr < SPACE_LOW_SIZE ?		\
+			__addr | (mm)->context.pid : __addr;		\
 	})
 
-int space_init(struct task_struct *tsk, struct mm_struct *mm);
+/* The regions that a space shares, as bits. */
+#define space_regions(mm)	(spaces_are_shared() ? (mm)->context.regions : 0)
+
+int space_init(struct mm_struct *mm);
 int space_error(void);
 void space_destroy(struct mm_struct *mm);
 void space_switch(struct mm_struct *next);
