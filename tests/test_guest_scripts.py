@@ -25,6 +25,8 @@ MISTAKES = [
     ("linux/flushes.py switch", "switch: choose from tlb-user-range"),
     ("linux/measure.py --repeat 0", "--repeat: 0 is no whole number from 1"),
     ("linux/starts.py --starts 0", "--starts: 0 is no whole number from 1"),
+    ("linux/gains_migration.py OpenMP", "no load OpenMP: choose from SQLite, compiler"),
+    ("linux/jitter_migration.py --boots 3", "--boots: invalid choice: 3"),
     ("microkernel/fuzz.py sa1100", "sa1100: name a run as sa1100/fass"),
     ("microkernel/fuzz.py --calls 0 sa1100/fass", "--calls: 0 is no whole number from 1"),
     ("microkernel/soak.py sa1100/fas", "sa1100/fas: name a run as sa1100/fass; machines: sa1100"),

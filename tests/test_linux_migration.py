@@ -68,6 +68,16 @@ def test_what_was_read_on_one_core_misses_on_no_other(machine):
         assert missing[mode] == [True] + [False] * 7, pattern
 
 
+@pytest.mark.parametrize("mode", ["safe", "transfer tlb_migration_account=1"])
+def test_one_migration_can_be_made_to_bring_no_entries(mode):
+    def brought(number):
+        command = f"echo skip {number} > /proc/tlb_migration_test && hop validate 5"
+        found = counts(boot(mode, f"{command} && cat /proc/tlb_migration").console)
+        return found["restored"] + found["transfers"]
+
+    assert brought(0) == brought(1000) == brought(4) + 1
+
+
 def test_a_restored_entry_that_outlived_its_mapping_reads_another_process():
     result = boot("thesis", "wander stale", check=True)
     assert re.search(r"wander: stale: read 0x5ec2e7.., which another process wrote", result.console)

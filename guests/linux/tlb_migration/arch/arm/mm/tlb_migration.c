@@ -72,6 +72,21 @@ DEFINE_STATIC_KEY_FALSE(tlb_migration);
 DEFINE_STATIC_KEY_FALSE(tlb_transfer);
 DEFINE_STATIC_KEY_FALSE(tlb_transfer_accounts);
 DEFINE_STATIC_KEY_FALSE(tlb_ages);
+DEFINE_STATIC_KEY_FALSE(tlb_migration_skips);
+
+/* How many arrivals still bring entries, with the one that brings none. */
+static atomic_t arrivals_until_skip;
+
+void tlb_migration_skip(int arrival)
+{
+	atomic_set(&arrivals_until_skip, arrival);
+	static_branch_enable(&tlb_migration_skips);
+}
+
+bool __cold __tlb_migration_is_skipped(void)
+{
+	return atomic_dec_return(&arrivals_until_skip) == 0;
+}
 
 /* Fewer than this are left behind: to enter them costs more than they save. */
 static unsigned int least_words __ro_after_init = 1;
@@ -358,6 +373,8 @@ static void restore(struct saved_tlb *saved, struct mm_struct *mm)
 			return;
 		}
 	}
+	if (tlb_migration_is_skipped())
+		return;
 	enter_entries(saved->entries, saved->words, ASID(mm));
 	if (is_safe()) {
 		/* The number is that of after the last entry was entered. */

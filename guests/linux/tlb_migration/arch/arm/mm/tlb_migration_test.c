@@ -7,14 +7,18 @@
  *   tlbs      invalidates all cores' TLBs
  *   others    invalidates those of the other cores, as work there would
  *   counters  lets users read the cycle counter, on every core
+ *   skip N    of the migrations from now on that bring entries the Nth brings none;
+ *             with 0 each does
  */
 #include <linux/init.h>
+#include <linux/kstrtox.h>
 #include <linux/proc_fs.h>
 #include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include <asm/cacheflush.h>
+#include <asm/tlb_migration.h>
 #include <asm/tlbflush.h>
 
 /* PMCR.E, PMCNTENSET.C, PMUSERENR.EN: ARM DDI 0406C, B4.1.117, B4.1.119, B4.1.124. */
@@ -35,6 +39,7 @@ static ssize_t command(struct file *file, const char __user *from, size_t length
 		       loff_t *at)
 {
 	char word[16];
+	int arrival;
 
 	if (length >= sizeof(word))
 		return -EINVAL;
@@ -49,6 +54,8 @@ static ssize_t command(struct file *file, const char __user *from, size_t length
 		smp_call_function(invalidate_here, NULL, 1);
 	else if (sysfs_streq(word, "counters"))
 		on_each_cpu(open_counters, NULL, 1);
+	else if (str_has_prefix(word, "skip ") && !kstrtoint(word + strlen("skip "), 10, &arrival))
+		tlb_migration_skip(arrival);
 	else
 		return -EINVAL;
 	return length;

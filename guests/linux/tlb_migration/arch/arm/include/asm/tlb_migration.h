@@ -25,6 +25,7 @@ DECLARE_STATIC_KEY_FALSE(tlb_migration);
 DECLARE_STATIC_KEY_FALSE(tlb_transfer);
 DECLARE_STATIC_KEY_FALSE(tlb_transfer_accounts);
 DECLARE_STATIC_KEY_FALSE(tlb_ages);
+DECLARE_STATIC_KEY_FALSE(tlb_migration_skips);
 
 /*
  * The number of invalidations of a space, and below it those that have begun
@@ -91,6 +92,15 @@ void __tlb_migration_saves(void);
 void __tlb_migration_starts(struct task_struct *task);
 void __tlb_migration_arrives(void);
 void __tlb_transfer_counts(void);
+bool __tlb_migration_is_skipped(void);
+
+/* For measurements: of the next arrivals that bring entries, counted from 1, this one brings none. */
+void tlb_migration_skip(int arrival);
+
+static inline bool tlb_migration_is_skipped(void)
+{
+	return static_branch_unlikely(&tlb_migration_skips) && __tlb_migration_is_skipped();
+}
 
 /*
  * Version 5 of the interface: a task with the space @mm was switched to, and if
@@ -105,7 +115,7 @@ static inline void tlb_transfer_begins(struct mm_struct *mm)
 	if (likely(old == core))
 		return;
 	thread->tlb_core = core;
-	if (!mm)
+	if (!mm || tlb_migration_is_skipped())
 		return;
 	if (static_branch_unlikely(&tlb_transfer_accounts))
 		__tlb_transfer_counts();

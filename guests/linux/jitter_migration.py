@@ -1,0 +1,116 @@
+"""Linux with TLB migration: wake-up times of cyclictest whose threads migrate.
+
+    jitter_migration.py [-m MACHINE] [--boots 5|20] [--loops LOOPS] [--way WAY...]
+
+Debian's cyclictest with four threads that wake up every 500 us by a timer, real-time before all else: first each is given another
+core every 500 us while nothing else runs, then they go where the scheduler has them, beside hackbench. Boots differ by how
+long they sleep before. Prints a Markdown table: mean, standard deviation and most of each boot's wake-up times in microseconds, as
+the mean of the boots with its interval of 95%; the most of all; how many wake-ups there were in all boots, and with `safe` how many
+migrations in each, and how many of these brought entries.
+"""
+
+import argparse
+import math
+import re
+import sys
+from pathlib import Path
+from statistics import mean, stdev
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import run
+
+import mmulab
+from mmulab.command import run_script
+from mmulab.papers import tlb_migration_linux as linux
+
+WAYS = {"off": "off", "safe": "safe", "version 5": "transfer"}
+INTERVAL = 500
+BINS = 500
+# Longer than cyclictest.
+HACKBENCH = "hackbench -p -g 1 -l 100000"
+CYCLICTEST = f"cyclictest -q -t 4 -p 80 -i {INTERVAL} -d 0 -m -h {BINS} -l {{}} > /tmp/times"
+# The histogram without what never was.
+TELL = "grep -v ' 000000.000000.000000.000000' /tmp/times"
+CASES = {
+    "forced": f"{{{{ together -m {INTERVAL} 1 sh -c '{CYCLICTEST}'; {TELL}; }}}}",
+    "beside hackbench": f"{{{{ {HACKBENCH} & {CYCLICTEST}; kill $!; {TELL}; }}}}",
+}
+HISTOGRAM = re.compile(r"^(\d{6}) (\d{6}(?:\t\d{6})+)\r?$", re.M)
+SUMS = "# {}: ([\\d ]+?)\\r?$"
+
+
+def boot(machine, way, boots, loops):
+    """What one boot printed, and counted in each case."""
+    commands = [f"usleep {1000 * boots + 1}", *(case.format(loops) for case in CASES.values())]
+    result = mmulab.boot(
+        run.built("kernel-migration") / "Image",
+        machine.with_changes({"core.coprocessor": linux.COPROCESSOR}),
+        dtb=run.built(linux.DEVICE_TREE),
+        initrd=run.built("initrd-loads.cpio"),
+        append=f'console=ttyAMA0 tlb_migration={WAYS[way]} mmulab.run="{linux.with_counts(commands)}"',
+    )
+    if result.exit != 0:
+        raise run.failure(way, result)
+    return result.console, linux.counts_of_each(result.console)[1:]
+
+
+def wake_ups(console):
+    """For each case the number of wake-ups, and mean, deviation and most of their times."""
+    found = []
+    for part in console.split("# Histogram\r\n")[1:]:
+        times = [
+            (int(time), sum(map(int, counts.split()))) for time, counts in HISTOGRAM.findall(part)
+        ]
+        total, longest, beyond = (
+            [int(value) for value in re.search(SUMS.format(name), part, re.M)[1].split()]
+            for name in ("Total", "Max Latencies", "Histogram Overflows")
+        )
+        number = sum(count for _, count in times)
+        if any(beyond) or number != sum(total):
+            raise SystemExit(f"{sum(beyond)} wake-ups took {BINS} us or more")
+        average = sum(time * count for time, count in times) / number
+        squares = sum((time - average) ** 2 * count for time, count in times) / number
+        found.append((average, math.sqrt(squares), max(longest), number))
+    return found
+
+
+def interval(values):
+    """Mean and interval of 95% in words."""
+    half = linux.STUDENT[len(values)] * stdev(values) / math.sqrt(len(values))
+    return f"{mean(values):.1f} +- {half:.1f}"
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
+    options.add_argument("--boots", type=int, choices=linux.STUDENT, default=5)
+    options.add_argument("--way", choices=WAYS, action="append")
+    options.add_argument("--loops", type=int, default=250, help="wake-ups of each thread")
+    chosen = options.parse_args()
+    machine = mmulab.Machine.load(chosen.machine)
+    print(
+        "| case | way | mean | deviation | most | most of all | wake-ups | migrations | with entries |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    for way in chosen.way or WAYS:
+        told = []
+        for number in range(chosen.boots):
+            print(f"{chosen.machine}, {way}, boot {number + 1}", file=sys.stderr, flush=True)
+            console, counted = boot(machine, way, number, chosen.loops)
+            told.append((wake_ups(console), counted))
+        for case, name in enumerate(CASES):
+            times = [one[0][case] for one in told]
+            figures = [interval([time[figure] for time in times]) for figure in range(3)]
+            counted = [one[1][case] for one in told]
+            counts = [mean(one[name] for one in counted) for name in ("migrations", "restored")]
+            print(
+                f"| {name} | {way} | {' | '.join(figures)} | {max(time[2] for time in times)} | {sum(time[3] for time in times):,} "
+                f"| {' | '.join(f'{count:.0f}' if count else '' for count in counts)} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    run_script(main)
