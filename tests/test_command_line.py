@@ -245,6 +245,11 @@ def test_help_has_an_example_and_every_option_has_help(path):
         assert parameter.help, parameter.opts
 
 
+def test_the_format_of_a_recording_is_not_said_to_go_by_suffix():
+    """-o is the trace there, and without --format there is no summary."""
+    assert "by suffix" not in " ".join(mmulab("record", "--help", COLUMNS="100").output.split())
+
+
 def test_help_fills_the_lines():
     """A paragraph is filled whatever the width is: no line ends before the next word would not fit."""
     for columns in (60, 80, 120):

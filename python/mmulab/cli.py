@@ -177,7 +177,14 @@ def record(
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
     qemu: QemuOption = False,
-    format: FormatOption = None,
+    format: Annotated[
+        out.Format | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help=f"Also give a summary, on stdout after the program's output: {', '.join(out.Format)}.",
+        ),
+    ] = None,
 ) -> None:
     """Record a program into a trace.
 
@@ -185,8 +192,7 @@ def record(
 
     The program keeps its input and output, and its exit status becomes that of this command. A
     recording that is killed leaves a trace that says that it is incomplete; --partial of other
-    commands reads it as far as it goes. With --format a summary goes to stdout, after what the
-    program writes there. Programs for AArch64, ARM and RISC-V run under QEMU.
+    commands reads it as far as it goes. Programs for AArch64, ARM and RISC-V run under QEMU.
     """
     recorded = _record(program, output, max_instructions, follow_children, qemu, kept_as=output)
     if format is not None:
@@ -832,7 +838,7 @@ def reproduce(
         typer.Argument(metavar="PAPER", help=f"{', '.join(PAPERS)} (default: all)."),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Long inputs instead of those of under two minutes.")
+        bool, typer.Option("--full", help="Long inputs instead of short ones, which take minutes.")
     ] = False,
     dir: Annotated[
         Path,

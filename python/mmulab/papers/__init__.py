@@ -105,7 +105,7 @@ class Run:
     """How to run a reproduction."""
 
     full: bool = False
-    """Long inputs; otherwise the short ones, which take under two minutes."""
+    """Long inputs; otherwise the short ones, which take minutes."""
     folder: Path = Path("results/reproduce")
     """Where traces and intermediate results are kept from one run to the next."""
     seed: int = 1
