@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import resource
@@ -181,6 +182,24 @@ def test_traces_values_and_seed_may_come_from_the_command_line(trace, tmp_path):
     [alone] = mmulab.replay(trace, machine, seed=7)
     assert rows[1]["cycles"] == alone.cycles
     assert rows[1]["l2.size_bytes"] == 1 << 20
+
+
+def test_lists_and_truth_values_are_columns_of_every_format(trace, tmp_path):
+    study = tmp_path / "study.toml"
+    study.write_text(
+        'machines = ["sifive-u74"]\n[[vary]]\n"l1d.write_allocate" = [true, false]\n'
+        '[[vary]]\n"dtlb.page_sizes" = [["4K"], ["4K", "2M"]]\n[[vary]]\n"l2.ways" = [8, "full"]\n'
+    )
+    for kind in ("csv", "parquet"):
+        assert command("sweep", study, trace, "-o", tmp_path / f"t.{kind}").status == 0
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    assert [row["l1d.write_allocate"] for row in rows] == ["true"] * 4 + ["false"] * 4
+    assert [row["dtlb.page_sizes"] for row in rows] == [*['["4K"]'] * 2, *['["4K", "2M"]'] * 2] * 2
+    assert [row["l2.ways"] for row in rows] == ["8", "full"] * 4
+    shown = command("sweep", study, trace, "--format", "table").output
+    assert "false" in shown and "False" not in shown and "'4K'" not in shown
+    assert command("report", tmp_path).status == 0
+    assert "True" not in (tmp_path / "report.html").read_text()
 
 
 def test_a_full_disk_is_told_in_one_line_and_leaves_nothing_half_written(study, tmp_path):

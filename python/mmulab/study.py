@@ -36,7 +36,7 @@ from mmulab import _engine
 from mmulab.errors import InputError, MmulabError, StudyError
 from mmulab.files import alone, replacing
 from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
-from mmulab.machine import Machine, Value
+from mmulab.machine import Machine, Value, toml_text
 from mmulab.provenance import machine_labels, provenance, trace_labels, trace_provenance
 from mmulab.replaying import ProgressCallback, load_machines, outcome_row
 from mmulab.results import MachineResult, flat_schema, flatten
@@ -270,11 +270,13 @@ def _schema(rows: list[dict[str, Any]], configurations: list[Configuration]) -> 
         values = [row[path] for row in rows]
         try:
             kind = pa.array(values).type
-        except pa.ArrowException:
-            # Numbers and words, as in ways = 8 and ways = "full".
+        except pa.ArrowException:  # numbers and words, as in ways = 8 and ways = "full"
             kind = pa.string()
+        if pa.types.is_list(kind):  # as page_sizes, which CSV has no place for
+            kind = pa.string()
+        if pa.types.is_string(kind):
             for row in rows:
-                row[path] = str(row[path])
+                row[path] = toml_text(row[path])
         schema = schema.insert(2 + place, pa.field(path, kind))
     return schema
 

@@ -553,4 +553,4 @@ def sweep(table: pa.Table) -> RenderableType:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return f"{value:,.4g}" if isinstance(value, float) else toml_text(value)

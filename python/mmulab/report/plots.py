@@ -16,6 +16,7 @@ import vl_convert
 
 from mmulab.causes import BY_NAME, CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
+from mmulab.machine import toml_text
 from mmulab.report.phone import LEGEND_COLUMNS, PAGE_WIDTH, narrowed
 from mmulab.results import ReplayResults
 
@@ -385,7 +386,7 @@ def sweep(table: pa.Table, metric: str, along: str, *, narrow: bool = False) -> 
                 "along": row[along],
                 "series": series,
                 "value": value,
-                "text": f"{along} {row[along]}, {series}: {metric} {value:.4f}",
+                "text": f"{along} {toml_text(row[along])}, {series}: {metric} {value:.4f}",
             }
         )
     numeric = all(isinstance(row["along"], int | float) for row in rows)
