@@ -21,6 +21,7 @@ sys.path.insert(0, str(HERE))
 import run
 
 from mmulab.command import run_script
+from mmulab.limits import MAX_THREADS, whole_number
 
 FCSE = ("fcse-guaranteed", "fcse-best-effort")
 ALL = (*FCSE, "fass")
@@ -141,6 +142,7 @@ def chosen_of(description, names):
     options.add_argument("--list", action="store_true")
     options.add_argument("--jobs", type=int, default=1)
     chosen = options.parse_args()
+    whole_number("--jobs", chosen.jobs, 1, MAX_THREADS)
     if chosen.list:
         print("\n".join(names))
         return [], chosen.jobs

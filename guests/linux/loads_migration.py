@@ -21,6 +21,7 @@ import run
 
 import mmulab
 from mmulab.command import run_script
+from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
 LOADS = {
@@ -90,7 +91,10 @@ def main():
     chosen = options.parse_args()
     ways = PREDICTORS if chosen.predictors else MODES
     if unknown := set(chosen.loads) - set(LOADS):
-        options.error(f"no load {unknown.pop()}: choose from {', '.join(LOADS)}")
+        options.error(f"no load {unknown.pop()}: choose from {', '.join(map(repr, LOADS))}")
+    whole_number("--forced", chosen.forced, 1)
+    for name in ("kernel-migration", "initrd-loads.cpio"):
+        run.built(name)
     machine = mmulab.Machine.load(chosen.machine)
     print("| load | way | ms | migrations | with entries | entries of these |", end="")
     print(" used |" if chosen.predictors else "")

@@ -26,6 +26,7 @@ import oracle
 import mmulab
 from mmulab.command import changes_of, run_script
 from mmulab.errors import Interrupted
+from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux
 
 # The kernel of each machine. The one made for the ARM926EJ-S alone does not start on another core.
@@ -258,13 +259,22 @@ def tell(result, counts, mark):
     sys.exit(Interrupted.exit_status if result.reason == "interrupted" else not result.succeeded)
 
 
+def migration_mode(text):
+    """A mode of TLB migration, as an option's value; what else this kernel is told may follow it."""
+    if text.partition(" ")[0] not in tlb_migration_linux.MODES:
+        raise argparse.ArgumentTypeError(f"choose from {', '.join(tlb_migration_linux.MODES)}")
+    return text
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("command", nargs="?", default="true")
     options.add_argument("-m", "--machine")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("--spaces", choices=SCHEMES)
-    options.add_argument("--migration", metavar="|".join(tlb_migration_linux.MODES))
+    options.add_argument(
+        "--migration", type=migration_mode, metavar="|".join(tlb_migration_linux.MODES)
+    )
     options.add_argument("--qemu", action="store_true")
     options.add_argument("--compare", action="store_true")
     options.add_argument("--check", action="store_true")
@@ -272,9 +282,6 @@ def main():
     chosen = options.parse_args()
     if chosen.migration and (chosen.spaces or chosen.qemu or chosen.compare):
         options.error("--migration goes with none of --spaces, --qemu and --compare")
-    # What else this kernel is told may follow the mode.
-    if chosen.migration and chosen.migration.split()[0] not in tlb_migration_linux.MODES:
-        options.error(f"--migration: choose from {', '.join(tlb_migration_linux.MODES)}")
     machines = list(KERNEL)
     if chosen.migration or chosen.spaces:
         machines = list(tlb_migration_linux.MACHINES if chosen.migration else WITH_SPACES)
@@ -282,6 +289,8 @@ def main():
     if chosen.machine not in machines:
         options.error(f"no such kernel for {chosen.machine}: choose from {', '.join(machines)}")
     settings = changes_of(chosen.set)
+    if chosen.max_instructions is not None:
+        whole_number("--max-instructions", chosen.max_instructions, 1)
     if chosen.migration and not tlb_migration_linux.is_built():
         raise SystemExit(tlb_migration_linux.BUILD)
     if chosen.qemu:
@@ -291,9 +300,9 @@ def main():
     if chosen.compare:
         if chosen.machine == SMP:
             settings["board.timer_hz"] = QEMU_TIMER_HZ
-        cores = int(settings["cores"]) if "cores" in settings else None
         print(f"Booting {chosen.machine}", file=sys.stderr)
         ran = ours(chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings)
+        cores = int(settings["cores"]) if "cores" in settings else None
         print("Booting QEMU", file=sys.stderr)
         there = qemu(chosen.machine, chosen.command, spaces=chosen.spaces, cores=cores)[0]
         here, there = comparable(ran.console), comparable(there)

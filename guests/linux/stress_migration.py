@@ -17,6 +17,7 @@ import run
 
 import mmulab
 from mmulab.command import run_script
+from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
 SEEDS = (2, 3, 4, 5)
@@ -28,9 +29,13 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("seeds", nargs="*", type=int, default=SEEDS, metavar="SEED")
     options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
-    options.add_argument("--migration", default="safe", metavar="MODE")
+    options.add_argument("--migration", type=run.migration_mode, default="safe", metavar="MODE")
     options.add_argument("--rounds", type=int, default=ROUNDS)
     chosen = options.parse_args()
+    # Both are an int of the guest's.
+    whole_number("--rounds", chosen.rounds, 1, 2**31 - 1)
+    for seed in chosen.seeds:
+        whole_number("SEED", seed, 0, 2**31 - 1)
     if not linux.is_built():
         raise SystemExit(linux.BUILD)
     machine = mmulab.Machine.load(chosen.machine)
