@@ -31,6 +31,8 @@ MISTAKES = [
     ("linux/loads_migration.py OpenMPI", "no load OpenMPI: choose from 'hackbench, threads', "),
     ("linux/leave_out.py --jobs 0", "--jobs: 0 is no whole number from 1"),
     ("linux/run.py --max-instructions 0", "--max-instructions: 0 is no whole number from 1"),
+    ("linux/gains_migration.py --starts 0", "--starts: 0 is no whole number from 1"),
+    ("linux/jitter_migration.py --loops 0", "--loops: 0 is no whole number from 1"),
     ("linux/jitter_migration.py --boots 3", "--boots: invalid choice: 3"),
     ("microkernel/fuzz.py sa1100", "sa1100: name a run as sa1100/fass"),
     ("microkernel/fuzz.py --calls 0 sa1100/fass", "--calls: 0 is no whole number from 1"),

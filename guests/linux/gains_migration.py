@@ -26,6 +26,7 @@ from loads_migration import LOADS
 
 import mmulab
 from mmulab.command import run_script
+from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
 # Of one thread each, so that an address space is a task.
@@ -258,6 +259,8 @@ def main():
     chosen = options.parse_args()
     if unknown := set(chosen.loads) - set(PROCESSES):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(PROCESSES)}")
+    whole_number("--starts", chosen.starts, 1)
+    run.need("kernel-migration", "initrd-loads.cpio")
     clock_hz = int(str(mmulab.Machine.load(chosen.machine).get("core.clock_hz")))
     names = (f"{percent}%" for percent in QUANTILES)
     print(f"| load | instructions | median | migrations | gain | {' | '.join(names)} | mean |")

@@ -23,6 +23,7 @@ import run
 
 import mmulab
 from mmulab.command import run_script
+from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
 WAYS = {"off": "off", "safe": "safe", "version 5": "transfer"}
@@ -89,6 +90,8 @@ def main():
     options.add_argument("--way", choices=WAYS, action="append")
     options.add_argument("--loops", type=int, default=250, help="wake-ups of each thread")
     chosen = options.parse_args()
+    whole_number("--loops", chosen.loops, 1)
+    run.need("kernel-migration", "initrd-loads.cpio")
     machine = mmulab.Machine.load(chosen.machine)
     print(
         "| case | way | mean | deviation | most | most of all | wake-ups | migrations | with entries |"

@@ -90,6 +90,12 @@ def built(name):
     return path
 
 
+def need(*names):
+    """Ends with the command that makes the first of these that is not built: before a table's head, not after it."""
+    for name in names:
+        built(name)
+
+
 def kernel(machine, spaces=None):
     """The folder with the kernel for a machine; with a scheme, the one with address spaces."""
     return built((WITH_SPACES if spaces else KERNEL)[machine])
