@@ -29,7 +29,10 @@ NAMES = (
 MACHINE = "gem5-vexpress"
 # Rounds of the stress, and more of them for what is seldom missed; forks, by which identifiers are given out again, likewise.
 ROUNDS, FORKS = 200, 100
-MORE_ROUNDS = dict.fromkeys(("raised_first", "under_way", "second_comparison", "take_out"), 3000)
+MORE_ROUNDS = dict.fromkeys(
+    ("raised_first", "under_way", "expiry", "second_comparison", "take_out", "interrupts", "wait"),
+    3000,
+)
 MORE_FORKS = dict.fromkeys(("rollover", "count_all", "take_out_everywhere"), 1500)
 COMMAND = (
     "wander stale && wander rollover saved && wander rollover restored && wander stress 4 {} && wander forks {} && "

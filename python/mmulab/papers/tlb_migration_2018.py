@@ -474,7 +474,8 @@ def judge_migration(
     return claim.judge(
         all(holds for _, holds in parts),
         "; ".join(text for text, _ in parts),
-        wrong_parts(parts),
+        wrong_parts(parts)
+        + ". The table of differences changes one value of the machine at a time: what moves these figures, and how far",
     )
 
 
