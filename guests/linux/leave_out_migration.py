@@ -33,7 +33,7 @@ MORE_ROUNDS = dict.fromkeys(
     ("raised_first", "under_way", "expiry", "second_comparison", "take_out", "interrupts", "wait"),
     3000,
 )
-MORE_FORKS = dict.fromkeys(("rollover", "count_all", "take_out_everywhere"), 1500)
+MORE_FORKS = {"rollover": 4000, "count_all": 1500, "take_out_everywhere": 1500}
 COMMAND = (
     "wander stale && wander rollover saved && wander rollover restored && wander stress 4 {} && wander forks {} && "
     "hackbench -T -g 1 -l 10"
