@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import run
-from loads_migration import LOADS
+from loads_migration import INITRD, LOADS
 
 import mmulab
 from mmulab.command import run_script
@@ -185,7 +185,7 @@ class Experiment:
         )
         self.files = {
             "dtb": run.built(linux.DEVICE_TREE),
-            "initrd": run.built("initrd-loads.cpio"),
+            "initrd": run.built(INITRD),
             "append": f'console=ttyAMA0 tlb_migration={WAYS[way]} mmulab.run="{script}"',
         }
         self.boot(save=folder / "state", save_at="ready")
@@ -260,7 +260,7 @@ def main():
     if unknown := set(chosen.loads) - set(PROCESSES):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(PROCESSES)}")
     whole_number("--starts", chosen.starts, 1)
-    run.need("kernel-migration", "initrd-loads.cpio")
+    run.need("kernel-migration", INITRD)
     clock_hz = int(str(mmulab.Machine.load(chosen.machine).get("core.clock_hz")))
     names = (f"{percent}%" for percent in QUANTILES)
     print(f"| load | instructions | median | migrations | gain | {' | '.join(names)} | mean |")

@@ -14,12 +14,13 @@ import math
 import re
 import sys
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import run
+from loads_migration import INITRD
 
 import mmulab
 from mmulab.command import run_script
@@ -45,13 +46,7 @@ SUMS = "# {}: ([\\d ]+?)\\r?$"
 def boot(machine, way, boots, loops):
     """What one boot printed, and counted in each case."""
     commands = [f"usleep {1000 * boots + 1}", *(case.format(loops) for case in CASES.values())]
-    result = mmulab.boot(
-        run.built("kernel-migration") / "Image",
-        machine.with_changes({"core.coprocessor": linux.COPROCESSOR}),
-        dtb=run.built(linux.DEVICE_TREE),
-        initrd=run.built("initrd-loads.cpio"),
-        append=f'console=ttyAMA0 tlb_migration={WAYS[way]} mmulab.run="{linux.with_counts(commands)}"',
-    )
+    result = linux.boot(machine, WAYS[way], linux.with_counts(commands), initrd=INITRD)
     if result.exit != 0:
         raise run.failure(way, result)
     return result.console, linux.counts_of_each(result.console)[1:]
@@ -79,8 +74,7 @@ def wake_ups(console):
 
 def interval(values):
     """Mean and interval of 95% in words."""
-    half = linux.STUDENT[len(values)] * stdev(values) / math.sqrt(len(values))
-    return f"{mean(values):.1f} +- {half:.1f}"
+    return f"{mean(values):.1f} +- {linux.half_interval(values):.1f}"
 
 
 def main():
@@ -91,7 +85,7 @@ def main():
     options.add_argument("--loops", type=int, default=250, help="wake-ups of each thread")
     chosen = options.parse_args()
     whole_number("--loops", chosen.loops, 1)
-    run.need("kernel-migration", "initrd-loads.cpio")
+    run.need("kernel-migration", INITRD)
     machine = mmulab.Machine.load(chosen.machine)
     print(
         "| case | way | mean | deviation | most | most of all | wake-ups | migrations | with entries |"

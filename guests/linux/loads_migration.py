@@ -8,11 +8,10 @@ With --predictors the ways differ in which entries go along, and it is counted h
 """
 
 import argparse
-import math
 import re
 import sys
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -24,6 +23,7 @@ from mmulab.command import run_script
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
+INITRD = "initrd-loads.cpio"
 LOADS = {
     "hackbench, threads": "1 hackbench -T -g 1 -l 5",
     "hackbench, processes": "1 hackbench -p -g 1 -l 5",
@@ -64,13 +64,7 @@ def measure(machine, parameters, commands, runs):
             f"for run in $(seq {runs}); do together {command}; done",
         )
     ]
-    result = mmulab.boot(
-        run.built("kernel-migration") / "Image",
-        machine.with_changes({"core.coprocessor": linux.COPROCESSOR}),
-        dtb=run.built(linux.DEVICE_TREE),
-        initrd=run.built("initrd-loads.cpio"),
-        append=f'console=ttyAMA0 tlb_migration={parameters} mmulab.run="{linux.with_counts(loops)}"',
-    )
+    result = linux.boot(machine, parameters, linux.with_counts(loops), initrd=INITRD)
     seconds = [float(time) for time in TIME.findall(result.console)]
     if result.exit != 0 or len(seconds) != len(commands) * (runs + 1):
         raise run.failure(parameters, result)
@@ -93,7 +87,7 @@ def main():
     if unknown := set(chosen.loads) - set(LOADS):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(map(repr, LOADS))}")
     whole_number("--forced", chosen.forced, 1)
-    run.need("kernel-migration", "initrd-loads.cpio")
+    run.need("kernel-migration", INITRD)
     machine = mmulab.Machine.load(chosen.machine)
     print("| load | way | ms | migrations | with entries | entries of these |", end="")
     print(" used |" if chosen.predictors else "")
@@ -104,7 +98,7 @@ def main():
             print(f"{chosen.machine}, {load}, {way}", file=sys.stderr)
             found = measure(machine, parameters, commands, chosen.runs)
             for how, (seconds, counts) in zip(("", ", forced"), found, strict=True):
-                half = linux.STUDENT[chosen.runs] * stdev(seconds) / math.sqrt(chosen.runs)
+                half = linux.half_interval(seconds)
                 counted = [
                     f"{counts[name] / chosen.runs:.0f}" if counts[name] else ""
                     for name in ("migrations", "transfers" if counts["transfers"] else "restored")

@@ -9,7 +9,7 @@ simulated, and on `cortex-a7`. Linux (7 to 9) is in `tlb_migration_linux`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -118,10 +118,9 @@ def missing_packages(run: Run) -> set[str]:
 def reproduce(run: Run) -> Reproduction:
     """Runs the guest, and judges."""
     points = on_the_core(run)
-    unbuffered = on_the_core(run, {"buffers.store_lines": "0"})
     modified = {name: with_interfaces(run, name) for name in (GEM5, MACHINE)}
     on_linux = tlb_migration_linux.run_linux(run)
-    claims = judge(points, modified[GEM5], on_linux, unbuffered)
+    claims = judge(points, modified[GEM5], on_linux)
     tables = {}
     if run.guesses:
         claims, tables["guesses"] = over_guesses(
@@ -198,9 +197,9 @@ def reproduce(run: Run) -> Reproduction:
     )
 
 
-def on_the_core(run: Run, changes: Mapping[str, str] | None = None) -> Points:
-    """What the guest measures on the machine, with other values of it."""
-    machine = run.machine(MACHINE).with_changes({"cores": "1"} | dict(changes or {}))
+def on_the_core(run: Run) -> Points:
+    """What the guest measures on the machine."""
+    machine = run.machine(MACHINE).with_changes({"cores": "1"})
     return measure(run, machine, image("bare", run.full))
 
 
@@ -354,17 +353,15 @@ def judge(
     points: Points,
     modified: Points,
     on_linux: tlb_migration_linux.Measured | None = None,
-    unbuffered: Points | None = None,
 ) -> list[Claim]:
-    """Every claim, by the rules; those on Linux where it was measured. `unbuffered` is what the guest measures where no
-    store waits in a store buffer: it judges nothing, and stands beside what saving takes."""
+    """Every claim, by the rules; those on Linux where it was measured."""
     claims = published_claims(PAPER)
     linux = ("mig18-08", "mig18-09", "mig18-10")
     return [
         judge_reading(points, claims["mig18-01"]),
         judge_preloads(points, claims["mig18-02"]),
-        judge_migration(points, claims["mig18-03"], ["direct_4k", "direct_68k"], unbuffered),
-        judge_migration(points, claims["mig18-04"], ["indirect_4k", "indirect_68k"], unbuffered),
+        judge_migration(points, claims["mig18-03"], ["direct_4k", "direct_68k"]),
+        judge_migration(points, claims["mig18-04"], ["indirect_4k", "indirect_68k"]),
         judge_encodings(modified, claims["mig18-05"]),
         judge_interfaces(modified, claims["mig18-06"]),
         judge_gain(modified, claims["mig18-07"]),
@@ -436,9 +433,7 @@ def judge_preloads(points: Points, claim: Published) -> Claim:
     )
 
 
-def judge_migration(
-    points: Points, claim: Published, benchmarks: list[str], unbuffered: Points | None
-) -> Claim:
+def judge_migration(points: Points, claim: Published, benchmarks: list[str]) -> Claim:
     """A benchmark of both strides: no gain, what a further page costs, and for the indirect one the ratio."""
     parts: list[tuple[str, bool]] = []
     for name in benchmarks:
@@ -456,11 +451,7 @@ def judge_migration(
             parts.append((f"{figure} {ours:.0f} a page ({theirs:.0f})", about(ours, theirs)))
         saving = figure_of(points, name, "save")[MANY]
         published = published_figure(name, "save")[MANY]
-        text = f"{name}: saving {saving:,} ({published:,})"
-        if unbuffered:
-            blocking = figure_of(unbuffered, name, "save")[MANY]
-            text += f", without a store buffer {blocking:,}"
-        parts.append((text, about(saving, published)))
+        parts.append((f"{name}: saving {saving:,} ({published:,})", about(saving, published)))
     if "indirect_68k" in benchmarks:
         direct, indirect = (
             figure_of(points, name, "restore")[MANY] for name in ("direct_68k", "indirect_68k")

@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -137,18 +138,20 @@ def boot(
     command: str,
     *,
     coprocessor: str = COPROCESSOR,
+    initrd: str = INITRD,
     check: bool = False,
     max_instructions: int | None = None,
     console: Console | None = None,
 ) -> mmulab.BootResult:
-    """Runs a command of the guest's shell; `mode` is the value of `tlb_migration=` with what else the kernel is told."""
+    """Runs a command of the guest's shell; `mode` is the value of `tlb_migration=` with what else the kernel is told,
+    `initrd` the file with the programs."""
     folder = built()
     assert folder is not None
     return mmulab.boot(
         folder / KERNEL,
         machine.with_changes({"core.coprocessor": coprocessor}),
         dtb=folder / DEVICE_TREE,
-        initrd=folder / INITRD,
+        initrd=folder / initrd,
         append=f'console=ttyAMA0 tlb_migration={mode} mmulab.run="{command}"',
         symbols=folder / SYMBOLS,
         check=check,
@@ -276,9 +279,13 @@ def timed(run: Run, mode: str) -> dict[str, dict[str, float]]:
     found = {}
     for at, (load, counts) in enumerate(zip(LOADS, counts_of_each(console), strict=True)):
         own = seconds[at * runs : (at + 1) * runs]
-        half = STUDENT[runs] * stdev(own) / math.sqrt(runs)
-        found[load] = {"seconds": mean(own), "interval": half, **counts}
+        found[load] = {"seconds": mean(own), "interval": half_interval(own), **counts}
     return found
+
+
+def half_interval(values: Sequence[float]) -> float:
+    """Half of the interval of 95% of their mean; as many values as `STUDENT` knows."""
+    return STUDENT[len(values)] * stdev(values) / math.sqrt(len(values))
 
 
 def jobs(run: Run, mode: str) -> dict[int, tuple[int, int, int]]:
