@@ -1,8 +1,9 @@
 """The frame that all reproductions share."""
 
 import pytest
+from rich.console import Console
 
-from mmulab import Machine, papers
+from mmulab import Machine, papers, views
 from mmulab.papers.guesses import over_guesses
 from mmulab.papers.vm_study_1998 import machine_of
 from mmulab.papers.vm_study_cells import (
@@ -40,6 +41,20 @@ def test_a_difference_needs_an_explanation():
     assert judged.as_dict()["verdict"] == "holds"
     fields = ["id", "paper", "verdict", "published", "rule", "reason", "ours", "why", "guesses"]
     assert list(judged.as_dict()) == fields
+
+
+def test_long_claims_are_paragraphs_as_wide_as_the_terminal():
+    told = {"ours": "fast " * 99 + "end", "why": "since " * 199 + "end", "guesses": "no other"}
+    row = {"id": "fass03-01", "verdict": "differs", "published": "slow", **told}
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(views.claims([row, {**row, "id": "fass03-02", "guesses": ""}]))
+    first, second = captured.get().split("\n\n")[:2]
+    assert first.startswith("fass03-01  differs\n  published: slow")
+    assert "guesses" in first and "guesses" not in second
+    text = " ".join(first.split())
+    assert all(f"{name}: {words}" in text for name, words in told.items())
+    assert len(first.splitlines()) < len(text) / 75 + 5, first
 
 
 def test_a_claim_tells_which_other_values_of_guesses_change_its_verdict():

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -413,19 +414,17 @@ def calibration(calibrated: Calibration) -> RenderableType:
 
 
 def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:
-    """Published against ours, claim by claim."""
-    table = _table("Published against ours")
-    columns = ["claim", "verdict", "published", "ours", "why"]
-    if any(row["guesses"] for row in rows):
-        columns.append("guesses")
-    for heading in columns:
-        is_short = heading in ("claim", "verdict")
-        table.add_column(heading, no_wrap=is_short, overflow="fold", vertical="top")
+    """Published against ours, claim by claim: paragraphs as wide as the terminal, since some are long."""
     colours = {"holds": "green", "differs": "red"}
+    parts: list[RenderableType] = []
     for row in rows:
-        verdict = Text(row["verdict"], style=colours.get(row["verdict"], "dim"))
-        table.add_row(row["id"], verdict, *(row[column] for column in columns[2:]))
-    return table
+        verdict = (row["verdict"], colours.get(row["verdict"], "dim"))
+        parts.append(Text.assemble((row["id"], "bold"), "  ", verdict))
+        for name in ("published", "ours", "why", "guesses"):
+            if row[name]:
+                parts.append(Padding(Text.assemble((f"{name}: ", "dim"), row[name]), (0, 0, 0, 2)))
+        parts.append(Text())
+    return Group(*parts)
 
 
 _SHOWN_SPACES = 10
