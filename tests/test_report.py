@@ -146,6 +146,17 @@ def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     assert "x.parquet" in finished.error_line
 
 
+def test_a_sweep_of_an_older_version_is_refused_by_name(tmp_path):
+    columns = {"machine": ["a", "a"], "x": [1, 2], "instructions": [9, 9], "mcpi": [0.1, 0.2]}
+    older = {**columns, "x": [["4K"], ["4K", "2M"]], "vmcpi": [0.1, 0.2]}
+    for table in (older, columns):  # lists, and a column that was not there yet
+        pyarrow.parquet.write_table(pa.table(table), tmp_path / "x.parquet")
+        finished = command("report", tmp_path)
+        assert finished.status == 2
+        assert "x.parquet: is not a sweep of this version" in finished.error_line
+        assert not (tmp_path / "report.html").exists()
+
+
 def test_facets_of_a_papers_chart_fit_a_phone_unless_they_are_a_matrix():
     rows = [{"x": x, "y": x, "of": of} for x in (1, 2) for of in "abcd"]
     title = "a title of facets that is so long that a phone shows it in two lines"

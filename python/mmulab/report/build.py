@@ -343,6 +343,17 @@ def _sweep(path: Path) -> dict[str, Any]:
     columns = table.column_names
     if "instructions" not in columns or "machine" not in columns:
         raise InputError(f"{path}: is not a sweep: it has no columns machine and instructions")
+    try:
+        figures = _sweep_figures(table)
+    except (KeyError, TypeError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path}: is not a sweep of this version ({type(error).__name__}: {error}); make it again"
+        ) from error
+    return {"name": path.stem, "rows": table.num_rows, "plots": figures}
+
+
+def _sweep_figures(table: pa.Table) -> list[dict[str, Any]]:
+    columns = table.column_names
     varied = [
         name
         for name in columns[columns.index("machine") + 1 : columns.index("instructions")]
@@ -361,7 +372,7 @@ def _sweep(path: Path) -> dict[str, Any]:
                     "caption": f"Cycles per instruction.{averaged}",
                 }
             )
-    return {"name": path.stem, "rows": table.num_rows, "plots": figures}
+    return figures
 
 
 def _same_steps(table: pa.Table, along: str, varied: list[str]) -> list[str]:
