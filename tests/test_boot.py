@@ -70,6 +70,14 @@ def test_the_result_as_objects_and_tables(machine, tmp_path):
     assert sum(result.spaces["cycles"].to_pylist()) == result.cycles
 
 
+def test_a_phase_that_begins_again_goes_on_also_the_first(tmp_path):
+    words = [*put(LAB + 0x18, 7), *put(LAB + 0x18, 0), *put(LAB + 0x18, 7), *put(LAB + 0x1C, 0)]
+    image = tmp_path / "image"
+    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    phases = mmulab.boot(image, "arm926ej-s").phases.to_pylist()
+    assert [(row["name"], row["instructions"]) for row in phases] == [("0", 18), ("7", 18)]
+
+
 def test_equal_runs_are_equal_and_say_of_what(tmp_path):
     image = program(tmp_path / "image")
     first, second = (mmulab.boot(image, "arm926ej-s", check=True) for _ in range(2))

@@ -24,6 +24,9 @@ use crate::timeline::Timeline;
 /// Cycles between two looks at the host.
 const HOST_CYCLES: u64 = 1 << 21;
 
+/// The phase in which a run begins, which the ledger does not name.
+const FIRST_PHASE: &str = "0";
+
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -531,9 +534,10 @@ impl<C: Core> System<C> {
         let instrumentation = &mut self.bus.board.instrumentation;
         if std::mem::take(&mut instrumentation.phase_changed) {
             let name = instrumentation.phase_name(instrumentation.phase);
-            core.memory_mut().clock.enter_phase(&name);
+            let name = if name == FIRST_PHASE { "" } else { &name };
+            core.memory_mut().clock.enter_phase(name);
             for peer in self.cores_mut() {
-                peer.memory_mut().clock.enter_phase(&name);
+                peer.memory_mut().clock.enter_phase(name);
             }
         }
     }
@@ -614,13 +618,13 @@ impl<C: Core> System<C> {
             .collect()
     }
 
-    /// The phases in order of first entry, with their causes. What came before the first is "0".
+    /// The phases in order of first entry, with their causes.
     pub fn phases(&self) -> Vec<(String, Vec<CauseRow>)> {
         let names = self.core(0).memory().clock.phases();
         names
             .map(|name| {
                 let rows = self.sum_causes(|memory, cause| memory.clock.account_in(name, cause));
-                (if name.is_empty() { "0" } else { name }.to_owned(), rows)
+                (if name.is_empty() { FIRST_PHASE } else { name }.to_owned(), rows)
             })
             .collect()
     }
