@@ -152,7 +152,7 @@ def test_the_instruction_limit_is_exact(tmp_path):
 
 
 WAIT_FOR_INTERRUPT = 0xEE070F90
-TIMER, INTERRUPTS = 0x101E2000, 0x10140000
+TIMER, INTERRUPTS, UART = 0x101E2000, 0x10140000, 0x101F1000
 
 
 class Clock(mmulab.Transcript):
@@ -204,6 +204,38 @@ def test_what_is_typed_cuts_the_wait_short_and_the_rest_is_waited_later(sleeper)
     assert len(clock.waited) == 2
     assert clock.waited[1] < clock.waited[0]
     assert paced.cycles == mmulab.boot(sleeper, "arm926ej-s").cycles
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(0.2, "limit"), (0.4, "exit")])
+def test_the_time_limit_is_exact_and_counts_sleep(sleeper, seconds, reason):
+    run = mmulab.boot(sleeper, "arm926ej-s", max_seconds=seconds)
+    assert run.reason == reason
+    assert ("time limit" in run.end) == (reason == "limit")
+    assert run.data["provenance"]["max_seconds"] == seconds
+    if reason == "limit":
+        assert run.cycles == pytest.approx(seconds * 266e6, abs=2)
+
+
+def test_the_time_limit_ends_a_guest_that_waits_for_what_is_typed(tmp_path):
+    words = [
+        *put(INTERRUPTS + 0x10, 1 << 12),
+        *put(UART + 0x38, 0x10),
+        WAIT_FOR_INTERRUPT,
+        *put(LAB + 0x1C, 7),
+        BRANCH_TO_ITSELF,
+    ]
+    image = tmp_path / "listener"
+    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    limited = run_mmulab("boot", str(image), "--max-seconds", "3", "--format", "json")
+    assert json.loads(limited.output)["cycles"] == pytest.approx(3 * 266e6, abs=2)
+    # What is typed wakes it before.
+    assert mmulab.boot(image, "arm926ej-s", max_seconds=3, typed="x").exit == 7
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_time_limit_that_is_none_is_refused(sleeper, seconds):
+    with pytest.raises(mmulab.InputError, match="is no time above 0"):
+        mmulab.boot(sleeper, max_seconds=seconds, machine="arm926ej-s")
 
 
 def test_a_timeline_appears_whole(tmp_path):

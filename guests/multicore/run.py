@@ -140,6 +140,8 @@ BUGS = [
     Bug("code_no_dsb_after", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB after"),
     Bug("code_no_isb", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "ISB after"),
     Bug("code_no_isb_elsewhere", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
+    Bug("code_patched", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
+    Bug("code_patched_beside", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
     Bug("not_cleaned_for_uncached", "stale-memory", "load", "use", "put", 0, "DCCMVAC"),
     Bug("evicted_for_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCCMVAC"),
     Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "DCCMVAC"),

@@ -111,6 +111,7 @@ def boot(
     timeline: str | None,
     gdb_port: int | None,
     max_instructions: int | None,
+    max_seconds: float | None,
     symbols: str | None,
     console: object | None,
     save: str | None,

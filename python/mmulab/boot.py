@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import os
 import select
 import termios
@@ -248,6 +249,7 @@ def boot(
     timeline: str | os.PathLike[str] | None = None,
     gdb_port: int | None = None,
     max_instructions: int | None = None,
+    max_seconds: float | None = None,
     symbols: str | os.PathLike[str] | None = None,
     console: Console | None = None,
     typed: str = "",
@@ -262,7 +264,8 @@ def boot(
     serial line. `check` turns the staleness checker on. `symbols` names the
     addresses of an image without symbols: an ELF file, or a list as of `nm`. With `guesses` the run is
     repeated for each other value that the machine's file gives for what it guesses. The run ends when the
-    guest does, at `max_instructions`, or where the console says so.
+    guest does, at `max_instructions`, at `max_seconds` of the machine's own time since power-on (in which a guest may
+    sleep), or where the console says so.
 
     With `save` the machine's state is written to a file once `save_at` instructions have been executed or the guest
     has printed that text, and the run ends by the reason "saved"; without `save_at`, where the console ends the run.
@@ -274,6 +277,8 @@ def boot(
     """
     if max_instructions is not None:
         whole_number("max_instructions", max_instructions, 1)
+    if max_seconds is not None and not 0 < max_seconds < math.inf:
+        raise InputError(f"max_seconds: {max_seconds} is no time above 0")
     if gdb_port is not None:
         whole_number("gdb_port", gdb_port, 1, 65535)
     if isinstance(save_at, int):
@@ -295,6 +300,7 @@ def boot(
         "dtb": file_provenance(dtb) if dtb is not None else None,
         "append": append,
         "max_instructions": max_instructions,
+        "max_seconds": max_seconds,
     }
     header: dict[str, Any] = {}
     if save is not None or restore is not None:
@@ -315,6 +321,7 @@ def boot(
         timeline=_output_path(timeline),
         gdb_port=gdb_port,
         max_instructions=max_instructions,
+        max_seconds=max_seconds,
         symbols=_path(symbols),
         console=console or transcript,
         save=_output_path(save),
@@ -345,6 +352,7 @@ def boot(
         dtb=dtb,
         append=append,
         max_instructions=max_instructions,
+        max_seconds=max_seconds,
         typed=typed,
     )
     return with_guesses(result, loaded, again)

@@ -734,6 +734,14 @@ def boot(
         ),
     ] = False,
     max_instructions: LimitOption = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--max-seconds",
+            metavar="S",
+            help="End after S seconds of the machine's own time, also where the guest sleeps.",
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
@@ -789,6 +797,7 @@ def boot(
         dtb=dtb,
         append=append,
         max_instructions=max_instructions,
+        max_seconds=max_seconds,
     )
     with terminal(screen, note) as console:
         result = again(

@@ -110,8 +110,8 @@ pub(crate) fn saved_state_header(file: PathBuf) -> PyResult<String> {
 /// part of the outcome.
 #[pyfunction]
 #[pyo3(signature = (
-    image, machine, *, initrd, dtb, append, check, timeline, gdb_port, max_instructions, symbols,
-    console, save, save_at, save_header, restore
+    image, machine, *, initrd, dtb, append, check, timeline, gdb_port, max_instructions, max_seconds,
+    symbols, console, save, save_at, save_header, restore
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are the options of the command")]
 pub(crate) fn boot<'py>(
@@ -125,6 +125,7 @@ pub(crate) fn boot<'py>(
     timeline: Option<PathBuf>,
     gdb_port: Option<u16>,
     max_instructions: Option<u64>,
+    max_seconds: Option<f64>,
     symbols: Option<PathBuf>,
     console: Option<Py<PyAny>>,
     save: Option<PathBuf>,
@@ -158,6 +159,7 @@ pub(crate) fn boot<'py>(
         timeline,
         gdb_port,
         max_instructions,
+        max_seconds,
         console,
         note,
         save,
@@ -179,6 +181,7 @@ struct Options {
     timeline: Option<PathBuf>,
     gdb_port: Option<u16>,
     max_instructions: Option<u64>,
+    max_seconds: Option<f64>,
     console: Option<Py<PyAny>>,
     /// What is to be said of the image beside what the run itself notes.
     note: Option<String>,
@@ -232,6 +235,9 @@ fn run<'py, K: CacheKind>(
         Some(SaveAt::Text(text)) => SavePoint::text(text),
         None => SavePoint::Never,
     };
+    if let Some(seconds) = options.max_seconds {
+        system.end_at_cycles = (seconds * machine.core.clock_hz as f64) as u64;
+    }
     let mut console =
         Console { object: console, stopped: None, ended: false, kept: Vec::new(), real_time };
     let limit = max_instructions.unwrap_or(u64::MAX);

@@ -488,6 +488,12 @@ pub trait Decode {
     /// What an instruction delivers late, if the next one was not known when it was decoded.
     fn late(op: &Self::Op) -> Option<Self::Late>;
 
+    /// Whether one instruction of four bytes may replace another while cores execute it: those that are not
+    /// synchronised execute either.
+    fn may_replace(_old: u32, _new: u32) -> bool {
+        false
+    }
+
     /// What an instruction is that this core does not have but another of the set does.
     fn lacking(&self, word: u32, narrow: bool) -> Option<String>;
 }

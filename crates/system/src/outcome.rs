@@ -142,7 +142,7 @@ impl Stop {
         match self {
             Stop::Exit(_) => "exit",
             Stop::Reboot => "reboot",
-            Stop::Limit => "limit",
+            Stop::Limit | Stop::TimeLimit => "limit",
             Stop::SavePoint => "saved",
             Stop::Interrupted => "interrupted",
             Stop::Hang => "hang",
@@ -172,6 +172,7 @@ impl<C: Core> System<C> {
             Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
             Stop::Reboot => "the guest rebooted".to_owned(),
             Stop::Limit => format!("the instruction limit was reached at {pc}"),
+            Stop::TimeLimit => format!("the time limit was reached at {pc}"),
             Stop::SavePoint => format!("the run was to be saved at {pc}"),
             Stop::Interrupted => format!("interrupted at {pc}"),
             Stop::Hang => {

@@ -36,6 +36,8 @@ pub enum Stop {
     Reboot,
     /// The instruction limit was reached.
     Limit,
+    /// [`System::end_at_cycles`] was reached.
+    TimeLimit,
     /// [`System::save_point`] was reached.
     SavePoint,
     /// The user wants it to end.
@@ -63,6 +65,7 @@ mmulab_state::value_enum!(Stop {
     Exit(status),
     Reboot,
     Limit,
+    TimeLimit,
     SavePoint,
     Interrupted,
     Hang,
@@ -141,6 +144,8 @@ pub struct System<C: Core> {
     pub debugging: Debugging,
     /// Names for addresses.
     pub symbols: Option<Symbols>,
+    /// The time at which the run ends, in cycles of all cores; sleep counts.
+    pub end_at_cycles: u64,
     /// Where the run ends to be saved, once.
     pub save_point: SavePoint,
     /// The timeline being recorded.
@@ -152,7 +157,7 @@ pub struct System<C: Core> {
 }
 
 mmulab_state::state!(
-    [C: Core] System<C> { bus, host_at } built { platform, debugging, symbols, timeline, save_point, fresh }
+    [C: Core] System<C> { bus, host_at } built { platform, debugging, symbols, timeline, save_point, end_at_cycles, fresh }
 );
 
 /// The second level of a machine.
@@ -187,6 +192,7 @@ impl<C: Core> System<C> {
             debugging: Debugging::default(),
             symbols: None,
             save_point: SavePoint::Never,
+            end_at_cycles: u64::MAX,
             timeline: None,
             fresh: u64::MAX,
             host_at: 0,
@@ -391,7 +397,7 @@ impl<C: Core> System<C> {
     /// Until when a core may run without being looked after.
     fn deadline(&self, core: &C) -> u64 {
         let now = core.memory().now();
-        let mut deadline = now + Clock::LONGEST_RUN_CYCLES;
+        let mut deadline = (now + Clock::LONGEST_RUN_CYCLES).min(self.end_at_cycles);
         if let Some(event) = self.bus.board.next_event() {
             deadline = deadline.min(event.max(now + 1));
         }
@@ -442,6 +448,9 @@ impl<C: Core> System<C> {
             if let Some(stop) = self.wanted_stop(core) {
                 return Some(stop);
             }
+            if now >= self.end_at_cycles {
+                return Some(Stop::TimeLimit);
+            }
             self.enter_phase(core);
             if now >= self.host_at {
                 self.host_at = now + HOST_CYCLES;
@@ -484,28 +493,7 @@ impl<C: Core> System<C> {
     fn wait(&mut self, host: &mut dyn Host, core: &mut C, now: u64) -> Wait {
         let reached = self.bus.board.interrupts_reach(core.memory().number);
         if let Some(event) = self.bus.board.next_event().filter(|_| reached) {
-            // Another core may send something before.
-            let several = self.bus.cores.len() > 1;
-            let most = if several { self.platform.interleave_cycles.into() } else { u64::MAX };
-            let left = event.saturating_sub(now).clamp(1, most);
-            if self.cores_mut().any(|peer| !peer.requests().is_waiting()) {
-                core.memory_mut().charge(Cause::Idle, left);
-                return Wait::NextCore;
-            }
-            let clock_hz = self.bus.board.clock_hz as f64;
-            if !self.bus.board.output.is_empty() {
-                self.poll_host(host);
-            }
-            let length = Duration::from_secs_f64(left as f64 / clock_hz);
-            let passed = host.idle(length);
-            if passed < length {
-                self.host_at = now;
-                let cycles = (passed.as_secs_f64() * clock_hz) as u64;
-                core.memory_mut().charge(Cause::Idle, cycles.clamp(1, left));
-            } else {
-                core.memory_mut().charge(Cause::Idle, left);
-            }
-            return if several { Wait::NextCore } else { Wait::Again };
+            return self.sleep(host, core, now, event);
         }
         // One that an event was sent to continues when its turn comes.
         let others_wait = self.cores_mut().all(|peer| {
@@ -518,8 +506,11 @@ impl<C: Core> System<C> {
             return Wait::NextCore;
         }
         self.poll_host(host);
-        let listens = self.bus.board.listens();
-        if listens && (!self.bus.board.input.is_empty() || host.wait_for_input()) {
+        let (listens, has_input) = (self.bus.board.listens(), !self.bus.board.input.is_empty());
+        if listens && !has_input && self.end_at_cycles != u64::MAX {
+            return self.sleep(host, core, now, self.end_at_cycles);
+        }
+        if listens && (has_input || host.wait_for_input()) {
             if self.bus.cores.len() == 1 {
                 return Wait::Again;
             }
@@ -528,6 +519,32 @@ impl<C: Core> System<C> {
             return Wait::NextCore;
         }
         Wait::Stop(if host.interrupted() { Stop::Interrupted } else { Stop::Deadlock })
+    }
+
+    /// A core that waits lets its time pass until something happens that may wake it, or the run ends.
+    fn sleep(&mut self, host: &mut dyn Host, core: &mut C, now: u64, until: u64) -> Wait {
+        // Another core may send something before.
+        let several = self.bus.cores.len() > 1;
+        let most = if several { self.platform.interleave_cycles.into() } else { u64::MAX };
+        let left = until.min(self.end_at_cycles).saturating_sub(now).clamp(1, most);
+        if self.cores_mut().any(|peer| !peer.requests().is_waiting()) {
+            core.memory_mut().charge(Cause::Idle, left);
+            return Wait::NextCore;
+        }
+        let clock_hz = self.bus.board.clock_hz as f64;
+        if !self.bus.board.output.is_empty() {
+            self.poll_host(host);
+        }
+        let length = Duration::from_secs_f64(left as f64 / clock_hz);
+        let passed = host.idle(length);
+        if passed < length {
+            self.host_at = now;
+            let cycles = (passed.as_secs_f64() * clock_hz) as u64;
+            core.memory_mut().charge(Cause::Idle, cycles.clamp(1, left));
+        } else {
+            core.memory_mut().charge(Cause::Idle, left);
+        }
+        if several { Wait::NextCore } else { Wait::Again }
     }
 
     fn enter_phase(&mut self, core: &mut C) {

@@ -104,6 +104,8 @@ struct Sources {
 }
 
 const REMEMBERED: usize = 1024;
+/// The hint; `MOV r0, r0`, which assemblers for ARMv6 and earlier make of this name, is another instruction.
+const NOP: u32 = 0xe320_f000;
 
 /// An instruction without what comes after it.
 pub struct Decoded<K: CacheKind> {
@@ -183,6 +185,17 @@ impl<K: CacheKind> Decode for Decoder<K> {
     #[inline(always)]
     fn late(op: &Op<K>) -> Option<Late> {
         op.late.is_some().then_some(op.late)
+    }
+
+    /// B, BL, NOP, BKPT, SVC, HVC and SMC (ARM DDI 0406C, A3.5.4). Conditional ones are left out: with them the
+    /// condition of one may go with the target of the other.
+    fn may_replace(old: u32, new: u32) -> bool {
+        let is_one = |word: u32| {
+            let is_branch_or_svc = matches!(word >> 24, 0xea | 0xeb | 0xef);
+            let is_call = matches!(word & 0xfff0_00f0, 0xe120_0070 | 0xe140_0070 | 0xe160_0070);
+            is_branch_or_svc || is_call || word == NOP
+        };
+        is_one(old) && is_one(new)
     }
 
     /// What an instruction is that this core does not have but another does, with where to read of it.

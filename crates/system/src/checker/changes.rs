@@ -15,8 +15,10 @@ use super::report::{Permitted, Report};
 
 /// Changes that are remembered; a kernel leaves few open.
 const MAX_CHANGES: usize = 1 << 14;
-/// Lines of code under maintenance that are remembered.
-const MAX_LINES: usize = 1 << 13;
+/// Words of code under maintenance that are remembered.
+const MAX_CODE: usize = 1 << 13;
+/// Old contents of a word of code that are remembered; more than one if cores had different ones.
+const MAX_OLD_CODE: usize = 4;
 /// Words stored after maintenance that is not complete; from there on none are noted.
 const MAX_PUBLISHED: usize = 1 << 12;
 /// Uses of old entries that wait for a verdict.
@@ -211,15 +213,17 @@ impl Change {
     }
 }
 
-/// A line of code that was cleaned, of which instruction caches had a copy.
-struct CodeLine {
+/// A word of code that was cleaned, while instruction caches held what it was.
+struct Code {
     writer: usize,
-    /// The cores that had one.
+    /// The cores whose caches did.
     held: u32,
+    /// What it was.
+    old: Vec<u32>,
     progress: Progress,
 }
 
-mmulab_state::value!(CodeLine { writer, held, progress });
+mmulab_state::value!(Code { writer, held, old, progress });
 
 /// A core that has begun maintenance and not waited for its completion: what it has stored since, and who has
 /// loaded any of it.
@@ -243,7 +247,8 @@ mmulab_state::value!(Deferred { descriptor, report });
 #[derive(Default)]
 pub(super) struct Changes {
     changes: BTreeMap<u32, Change>,
-    code: BTreeMap<u32, CodeLine>,
+    /// By the physical address of the word.
+    code: BTreeMap<u32, Code>,
     unfinished: BTreeMap<usize, Unfinished>,
     deferred: Vec<Deferred>,
     /// Uses of old entries that the architecture permitted, by the PC of the change.
@@ -257,6 +262,12 @@ mmulab_state::state!(Changes { changes, code, unfinished, deferred, permitted, e
 fn all_cores<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>) -> u32 {
     let others = bus.peers().filter(|peer| bus.is_on(peer.number));
     others.fold(1 << core.number, |all, peer| all | 1 << peer.number)
+}
+
+/// How often a core has been synchronised.
+fn synchronisations<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>, wanted: usize) -> Option<u64> {
+    let mut cores = std::iter::once(core).chain(bus.peers());
+    cores.find(|one| one.number == wanted).map(|one| one.synchronisations)
 }
 
 impl Changes {
@@ -400,21 +411,27 @@ impl Changes {
         })
     }
 
-    /// Why the fetch of an instruction is not safe yet.
-    pub(super) fn judge_code(&mut self, core: (usize, u64), line: u32) -> Option<Unsafe> {
+    /// Why the fetch of an instruction from this word is not safe yet, where it matters what the word was.
+    pub(super) fn judge_code(
+        &mut self,
+        core: (usize, u64),
+        word: u32,
+        matters: impl Fn(u32) -> bool,
+    ) -> Option<Unsafe> {
         let unfinished = &self.unfinished;
         let told = |by: usize| unfinished.get(&by).is_some_and(|one| one.told >> core.0 & 1 != 0);
-        let code = self.code.get_mut(&line)?;
-        let found = code.progress.judge(core.0, core.1, told);
+        let code = self.code.get_mut(&word)?;
+        let is_old_wrong = code.old.iter().any(|&old| matters(old));
+        let found = is_old_wrong.then(|| code.progress.judge(core.0, core.1, told)).flatten();
         if code.progress.complete != 0 && code.progress.unsynchronised.is_empty() {
-            self.code.remove(&line);
+            self.code.remove(&word);
         }
         found
     }
 
-    /// Whether anything is known of a line of code.
-    pub(super) fn has_code(&self, line: u32) -> bool {
-        self.code.contains_key(&line)
+    /// Whether anything is known of the code in a line.
+    pub(super) fn has_code<L: Line>(&self, line: u32) -> bool {
+        self.code.range(line..=line + (L::BYTES - 1)).next().is_some()
     }
 
     /// A core does maintenance, or waits until it is complete.
@@ -447,8 +464,8 @@ impl Changes {
             }
             Maintenance::Instructions { line, everywhere } => {
                 let wanted = line.map(C::FetchLine::base);
-                for (&line, code) in &mut self.code {
-                    if wanted.is_none_or(|wanted| wanted == line) {
+                for (&word, code) in &mut self.code {
+                    if wanted.is_none_or(|wanted| wanted == C::FetchLine::base(word)) {
                         code.progress.invalidated(code.writer, by, reach(everywhere));
                         begun = true;
                     }
@@ -461,7 +478,7 @@ impl Changes {
         }
     }
 
-    /// A line is cleaned: where an instruction cache holds it as it was, it is code that was changed.
+    /// A line is cleaned: words that an instruction cache holds as they were are code that was changed.
     fn clean_code<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -469,20 +486,43 @@ impl Changes {
         line: u32,
         newest: impl Fn(u32) -> Option<u32>,
     ) {
-        let is_newest =
-            |(offset, &word): (usize, &u32)| newest(line + 4 * offset as u32) == Some(word);
-        let is_old = |words: &C::FetchLine| !words.as_ref().iter().enumerate().all(is_newest);
-        let holds_old =
-            |one: &CoreMemory<C>| u32::from(one.fetch.copies(line).any(is_old)) << one.number;
-        let held = bus.peers().fold(holds_old(core), |held, peer| held | holds_old(peer));
-        if held == 0 {
-            return;
+        // An earlier change of a word still matters to cores that were not synchronised since.
+        for code in
+            self.code.range_mut(line..=line + (C::FetchLine::BYTES - 1)).map(|(_, code)| code)
+        {
+            if code.progress.complete != 0 && code.progress.underway.is_empty() {
+                let waits = |&&(number, count): &&(usize, u64)| {
+                    synchronisations(core, bus, number) == Some(count)
+                };
+                let waiting = code.progress.unsynchronised.iter().filter(waits);
+                code.held = waiting.fold(0, |held, (number, _)| held | 1 << number);
+            }
         }
-        if self.code.len() == MAX_LINES {
+        self.code.retain(|_, code| code.held != 0);
+        for one in std::iter::once(core).chain(bus.peers()) {
+            for words in one.fetch.copies(line) {
+                for (address, &held) in (line..).step_by(4).zip(words.as_ref()) {
+                    if newest(address).is_some_and(|newest| newest != held) {
+                        self.note_code(core.number, one.number, address, held);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A core cleans a word of code that the instruction cache of another, or its own, holds as it was.
+    fn note_code(&mut self, writer: usize, holder: usize, word: u32, old: u32) {
+        if self.code.len() == MAX_CODE && !self.code.contains_key(&word) {
             self.code.clear();
         }
-        let code = CodeLine { writer: core.number, held, progress: Progress::default() };
-        self.code.insert(line, code);
+        let new = || Code { writer, held: 0, old: Vec::new(), progress: Progress::default() };
+        let code = self.code.entry(word).or_insert_with(new);
+        code.writer = writer;
+        code.held |= 1 << holder;
+        code.progress = Progress::default();
+        if !code.old.contains(&old) && code.old.len() < MAX_OLD_CODE {
+            code.old.push(old);
+        }
     }
 
     fn complete<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
@@ -491,10 +531,6 @@ impl Changes {
             return;
         }
         let (all, number) = (all_cores(core, bus), core.number);
-        let synchronisations = |wanted: usize| {
-            let mut cores = std::iter::once(core).chain(bus.peers());
-            cores.find(|one| one.number == wanted).map(|one| one.synchronisations)
-        };
         for change in self.changes.values_mut() {
             // Other cores see the effect of a complete invalidation at once, this one after its next
             // synchronisation.
@@ -531,7 +567,7 @@ impl Changes {
             let waits = progress
                 .unsynchronised
                 .iter()
-                .any(|&(waiting, count)| synchronisations(waiting) == Some(count));
+                .any(|&(waiting, count)| synchronisations(core, bus, waiting) == Some(count));
             let over = progress.is_complete
                 && progress.underway.is_empty()
                 && progress.not_ordered.is_empty()

@@ -463,8 +463,8 @@ impl Checker {
                 let copy = "the instruction that was fetched";
                 self.explain(core, &mut report, newer, right, copy, &missing());
                 self.report(report);
-            } else if self.changes.has_code(C::FetchLine::base(right)) {
-                self.check_code(core, &used, right);
+            } else if self.changes.has_code::<C::FetchLine>(C::FetchLine::base(right)) {
+                self.check_code(core, &used, right, (newest, mask));
             } else {
                 return self.know_fetch_line(core, address, right, slot);
             }

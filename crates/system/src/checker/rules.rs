@@ -1,13 +1,11 @@
 //! The rules for maintenance on several cores, which docs/checker-rules.md explains and argues for.
 
-use mmulab_hardware::Line;
-
 use super::changes::{Place, Unsafe};
 use super::report::{Kind, Permitted, Report};
 use super::tables::{FIRST, TABLE, Tables, UNLINKED, UNMAPPED};
 use super::{Checker, Origin, Use, invalidate_translation_name, new_report, on_line};
 use crate::bus::Bus;
-use crate::core::{Core, Descriptor, Mmu, Side, Translation, Walk};
+use crate::core::{Core, Decode, Descriptor, Mmu, Side, Translation, Walk};
 use crate::memory::CoreMemory;
 use crate::observer::Store;
 
@@ -138,10 +136,19 @@ impl Checker {
         self.report(report);
     }
 
-    /// The same for an instruction of changed code.
-    pub(super) fn check_code<C: Core>(&mut self, core: &CoreMemory<C>, used: &Use, physical: u32) {
+    /// The same for an instruction, which `mask` selects from a word of code.
+    pub(super) fn check_code<C: Core>(
+        &mut self,
+        core: &CoreMemory<C>,
+        used: &Use,
+        physical: u32,
+        (word, mask): (u32, u32),
+    ) {
         let this = (core.number, core.synchronisations);
-        let Some(why) = self.changes.judge_code(this, C::FetchLine::base(physical)) else { return };
+        let matters = |old: u32| {
+            (old ^ word) & mask != 0 && !(mask == !0 && C::Decoder::may_replace(old, word))
+        };
+        let Some(why) = self.changes.judge_code(this, physical & !3, matters) else { return };
         let mut report = new_report(core, Kind::MissingBarrier, used, physical);
         let writer = self.writer(physical);
         report.since(Origin { pc: writer.pc, core: writer.core });
