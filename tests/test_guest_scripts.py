@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,53 @@ def test_a_mistake_is_told_in_one_line_with_status_2(words, told):
     lines = [line for line in done.stderr.splitlines() if not line.startswith(("usage:", " "))]
     assert done.returncode == 2 and not done.stdout
     assert len(lines) == 1 and told in lines[0], done.stderr
+
+
+# Scripts of guests/linux with what is built of what they need, and what is asked for.
+NOT_BUILT = [
+    ("run.py --compare", "", "kernel is not built. Type: make linux"),
+    ("run.py --compare", "kernel board.dtb", "initrd.cpio is not built. Type: make linux"),
+    ("flushes.py", "", "kernel is not built. Type: make linux"),
+    ("starts.py", "", "kernel-smp is not built. Type: make linux-smp"),
+    ("measure.py", "", "kernel-plain-multi is not built"),
+    ("measure.py", "kernel-plain-multi", "kernel-spaces-multi is not built"),
+    ("layouts.py", "kernel-plain-v4", "kernel-spaces-v4 is not built"),
+    (
+        "lmbench.py",
+        "kernel-plain-multi kernel-spaces-multi board.dtb initrd.cpio",
+        "initrd-lmbench.cpio is not built",
+    ),
+    ("selftests.py", "kernel-plain initrd-selftests.cpio", "kernel-spaces is not built"),
+    ("switch_costs.py", "", "kernel-spaces-multi is not built"),
+    ("checked.py --load stress", "kernel-spaces board.dtb initrd.cpio", "kernel-spaces-multi is"),
+    ("leave_out.py", "kernel-spaces-test", "board.dtb is not built"),
+    ("leave_out_migration.py", "kernel-migration-test", "initrd-migration.cpio is not built"),
+    ("debian/run.py --compare", "", "vmlinuz is not there. Type: make linux-debian"),
+]
+
+
+@pytest.mark.parametrize(
+    "words, built, told", NOT_BUILT, ids=[f"{words}, {built}" for words, built, _ in NOT_BUILT]
+)
+def test_what_is_not_built_is_told_before_the_work_begins(words, built, told, tmp_path):
+    script, *arguments = words.split()
+    for source in [*GUESTS.glob("*.py"), *GUESTS.glob("linux/**/*.py")]:
+        copy = tmp_path / "guests" / source.relative_to(GUESTS)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, copy)
+    for name in built.split():
+        path = tmp_path / "build" / "linux" / name
+        path = path / "Image" if name.startswith("kernel") else path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    done = subprocess.run(
+        [sys.executable, tmp_path / "guests" / "linux" / script, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and not done.stdout
+    assert len(done.stderr.splitlines()) == 1 and told in done.stderr, done.stderr
 
 
 def test_an_interrupt_ends_a_script_in_one_line():

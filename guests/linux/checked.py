@@ -69,15 +69,18 @@ def command_of(machine, scheme, load):
     return LOADS[load]
 
 
+def kernel_name(machine, load):
+    """The name of the folder with the kernel."""
+    if load == "swap":
+        return WITH_SWAP.get(machine, "kernel-spaces-swap-multi")
+    return run.WITH_SPACES[machine]
+
+
 def check(machine, scheme, load):
     """One run, as a row. A load that fails is an error, since its programs check themselves."""
-    options = {}
+    options = {"kernel_folder": kernel_name(machine, load)}
     if load == "swap":
-        options = {
-            "kernel_folder": WITH_SWAP.get(machine, "kernel-spaces-swap-multi"),
-            "initrd": run.built("initrd-swap.cpio"),
-            "settings": MEMORY_FOR_SWAP,
-        }
+        options |= {"initrd": run.built("initrd-swap.cpio"), "settings": MEMORY_FOR_SWAP}
     command = command_of(machine, scheme, load)
     result = run.ours(machine, command, spaces=scheme, check=True, **options)
     if result.exit != 0:
@@ -149,8 +152,14 @@ def main():
     if chosen.sum:
         add_up()
         return
-    for load in chosen.load or LOADS:
-        for machine in chosen.machine or run.WITH_SPACES:
+    loads, machines = chosen.load or LOADS, chosen.machine or run.WITH_SPACES
+    for load in loads:
+        for machine in machines:
+            run.need_to_boot(machine, kernel_name(machine, load))
+    if "swap" in loads:
+        run.need("initrd-swap.cpio")
+    for load in loads:
+        for machine in machines:
             for scheme in chosen.spaces or run.SCHEMES:
                 row = check(machine, scheme, load)
                 print(*row.values(), flush=True)

@@ -233,6 +233,7 @@ def main():
     chosen = options.parse_args()
     if chosen.layouts < 2:
         options.error("an interval needs two layouts")
+    measure.need_kernels(chosen.machine)
     samples = Samples(chosen.samples)
     layouts = range(chosen.first, chosen.first + chosen.layouts)
     with ThreadPoolExecutor(chosen.jobs) as pool:

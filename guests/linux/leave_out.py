@@ -155,6 +155,8 @@ def main():
     names, jobs = chosen_of(__doc__.splitlines()[0], NAMES)
     if not names:
         return
+    for machine in (MACHINE, *ELSEWHERE.values()):
+        run.need_to_boot(machine, "kernel-spaces-test")
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(jobs) as pool:

@@ -68,6 +68,7 @@ def main():
     names, jobs = leave_out.chosen_of(__doc__.splitlines()[0], NAMES)
     if not names:
         return
+    run.need("kernel-migration-test", INITRD, "virt.dtb")
     usual = {}
     for length in sorted({length_for(name) for name in names}):
         whole = boot("nothing", length)

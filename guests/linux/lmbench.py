@@ -76,6 +76,8 @@ def main():
     options.add_argument("--spaces", action="append", choices=run.SCHEMES)
     chosen = options.parse_args()
     kernels = [measure.UNMODIFIED, *(chosen.spaces or run.SCHEMES)]
+    measure.need_kernels(chosen.machine)
+    run.need("initrd-lmbench.cpio")
     columns = []
     for kernel in kernels:
         print(f"{chosen.machine}, {kernel}", file=sys.stderr)

@@ -37,6 +37,11 @@ def folder_of(machine, kernel):
     return folder.replace("spaces", "plain") if kernel == UNMODIFIED else folder
 
 
+def need_kernels(machine):
+    """Ends with the command that makes what is not built of what both kernels need."""
+    run.need_to_boot(machine, folder_of(machine, UNMODIFIED), run.WITH_SPACES[machine])
+
+
 def measure(machine, kernel, benchmarks, repeat=1, settings=()):
     """The median of each result by its name and unit."""
     once = " && ".join(f"lat {benchmark}" for benchmark in benchmarks)
@@ -65,6 +70,7 @@ def main():
     chosen = options.parse_args()
     whole_number("--repeat", chosen.repeat, 1)
     settings = changes_of(chosen.set)
+    need_kernels(chosen.machine)
     found = {}
     for kernel in KERNELS:
         print(f"{chosen.machine}, {kernel}", file=sys.stderr)

@@ -96,9 +96,19 @@ def need(*names):
         built(name)
 
 
+def need_to_boot(machine, *kernels):
+    """The same for all that a machine boots with these kernels' folders."""
+    need(*kernels, DEVICE_TREE[board(machine)], INITRD.get(machine, "initrd.cpio"))
+
+
+def kernel_name(machine, spaces=None):
+    """The name of the folder with the kernel for a machine; with a scheme, the one with address spaces."""
+    return (WITH_SPACES if spaces else KERNEL)[machine]
+
+
 def kernel(machine, spaces=None):
-    """The folder with the kernel for a machine; with a scheme, the one with address spaces."""
-    return built((WITH_SPACES if spaces else KERNEL)[machine])
+    """The folder itself."""
+    return built(kernel_name(machine, spaces))
 
 
 def initrd(machine):
@@ -306,6 +316,8 @@ def main():
     if chosen.compare:
         if chosen.machine == SMP:
             settings["board.timer_hz"] = QEMU_TIMER_HZ
+        need_to_boot(chosen.machine, kernel_name(chosen.machine, chosen.spaces))
+        oracle.need_tools(oracle.EMULATOR)
         print(f"Booting {chosen.machine}", file=sys.stderr)
         ran = ours(chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings)
         cores = int(settings["cores"]) if "cores" in settings else None

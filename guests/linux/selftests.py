@@ -15,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import measure
 import run
 
 from mmulab.command import run_script
@@ -35,12 +36,11 @@ def boot(machine, scheme, names):
         f"cd /selftests; ulimit -s {STACK_KILOBYTES}; for t in {tests}; do echo selftest $t begins; "
         f"timeout {TIMEOUT_SECONDS} ./$t < /dev/null 2>&1; s=$?; echo; echo selftest $t status $s; done"
     )
-    plain = run.WITH_SPACES[machine].replace("spaces", "plain")
     result = run.ours(
         machine,
         command,
         spaces=scheme,
-        kernel_folder=None if scheme else plain,
+        kernel_folder=measure.folder_of(machine, scheme or measure.UNMODIFIED),
         initrd=run.built("initrd-selftests.cpio"),
     )
     if not result.succeeded:
@@ -75,6 +75,8 @@ def main():
     options.add_argument("--spaces", action="append", choices=run.SCHEMES)
     options.add_argument("test", nargs="*")
     chosen = options.parse_args()
+    measure.need_kernels(chosen.machine)
+    run.need("initrd-selftests.cpio")
     usual = boot(chosen.machine, None, chosen.test)
     if missing := [name for name, (_, status) in usual.items() if status == NOT_FOUND]:
         options.error(

@@ -142,6 +142,9 @@ def is_known(report):
 def compare(command="true", first_process="busybox"):
     """Boots on one core of both; gives the lines that differ, as a diff, and the number of all."""
     settings = {"cores": 1, "board.timer_hz": linux.QEMU_TIMER_HZ}
+    for name in ("vmlinuz", "symbols", "virt.dtb", FIRST_PROCESS[first_process][0]):
+        need(name)
+    oracle.need_tools(oracle.EMULATOR)
     print(f"Booting {MACHINE}", file=sys.stderr)
     here = comparable(ours(command, first_process, settings).console)
     print("Booting QEMU", file=sys.stderr)
