@@ -64,6 +64,33 @@ def test_an_interval_is_that_of_student_and_that_of_a_ratio_has_the_errors_of_bo
     assert layouts.more([3, 4, 5], [1, 2, 3]) == "+100.0% \u00b1 277.6"
 
 
+def test_what_ran_in_turns_in_one_layout_is_one_result(monkeypatch, tmp_path):
+    """The benchmarks that are asked for, and no others, their means over the rounds."""
+    first, second = (
+        f"== lat\r\nlat fork: {fork} us\r\n== lat\r\nlat exec: {execute} us\r\n"
+        for fork, execute in ((2, "5.00"), (4, "5.50"))
+    )
+    said = f"Run /init\r\n{first}{second}"
+    commands = []
+
+    def boot(machine, command, **options):
+        commands.append(command)
+        return SimpleNamespace(succeeded=True, console=said)
+
+    monkeypatch.setattr(layouts.run, "ours", boot)
+    asked = ["lat fork", "lat exec"]
+    rows = layouts.sample("ixp425", layouts.SHARED, 7, tmp_path, asked, 2)
+    names = ("ixp425", layouts.SHARED, "7", "lat")
+    assert rows == [(*names, "fork", 3.0), (*names, "exec", 5.25)]
+    assert (
+        "for round in $(seq 2); do echo == lat && lat fork && echo == lat && lat exec ||"
+        in commands[0]
+    )
+    assert layouts.SHARED_TEXT not in commands[0]
+    with pytest.raises(AssertionError):
+        layouts.sample("ixp425", layouts.SHARED, 7, tmp_path, asked, 3)
+
+
 @pytest.mark.parametrize("machine", sorted(linux.WITH_SPACES))
 def test_every_cause_of_cycles_of_a_switch_has_one_column(machine, tmp_path):
     image = tmp_path / "image"

@@ -1,13 +1,15 @@
 """What benchmarks take with each scheme whatever the layout of the kernel: means over many layouts.
 
-    layouts.py [-m MACHINE] [--layouts N] [--first N] [--jobs N] [--samples FILE]
+    layouts.py [-m MACHINE] [--layouts N] [--first N] [--rounds N] [-b BENCHMARK]... [--jobs N] [--samples FILE]
 
 Where a path just does not fit in a cache, what it takes depends on which lines its functions share. So each
 kernel is linked N times from the objects that are built, with gaps of random size between them, and runs with an
 environment of random size, which moves the programs' stacks. (Curtsinger and Berger, "Stabilizer: statistically
 sound performance evaluation", ASPLOS 2013, do the same to programs.) Prints the mean of each result over the
 layouts, how much more than unmodified it is, with the half width of the 95% interval of both, and what sharing
-gains. `--samples` keeps each result in a CSV file, and what is in it already is not measured again. Needs
+gains. What ran before changes a result, too, since it leaves other pages free: with `--rounds` the benchmarks run
+so many times in turns, and the mean is a layout's result. `--benchmark` is run in place of all, as in `-b "lat
+fork"`, and without what sharing gains. `--samples` keeps each result in a CSV file, and what is in it already is not measured again. Needs
 `make linux-spaces` and `make -C guests/linux OUT=$PWD/build/linux plain`.
 """
 
@@ -32,6 +34,7 @@ import measure
 import run
 
 from mmulab.command import run_script
+from mmulab.limits import whole_number
 
 CROSS = "arm-linux-gnueabi-"
 # The largest way of the machines' caches (32 KB in 32 ways): gaps up to that put a line into any set.
@@ -39,6 +42,7 @@ WAY_BYTES = 1024
 INSTRUCTION_BYTES, LINE_BYTES = 4, 32
 # So many sizes of gaps in a layout.
 GAPS = 32
+MOST_ROUNDS = 1000
 MACHINES = ("sa1100", "ixp425", "at91rm9200", "arm926ej-s")
 BENCHMARKS = ("lat ctx 0 2 4 8 13 24", "lat pipe", "lat fork", "lat exec", "lat sh")
 # lat_ctx with the program's text where it is shared by the second of these schemes; its gain is over the same
@@ -111,26 +115,28 @@ def link_layout(folder, image, layout):
     link(run.built(folder), image, f"{folder} {layout}")
 
 
-def sample(machine, kernel, layout, image):
+def sample(machine, kernel, layout, image, benchmarks=(), rounds=1):
     """The results of one kernel in one layout, as rows."""
-    programs = [*BENCHMARKS, SHARED_TEXT] if kernel == SHARED else BENCHMARKS
+    programs = benchmarks or ([*BENCHMARKS, SHARED_TEXT] if kernel == SHARED else BENCHMARKS)
     environment = f"$(seq -s . {random.Random(layout).randrange(WAY_BYTES // 4)})"
     marked = " && ".join(f"echo == {program.split()[0]} && {program}" for program in programs)
     result = run.ours(
         machine,
-        f"export LAT_HOPS={measure.HOPS} LAT_STACK={environment}; {marked}",
+        f"export LAT_HOPS={measure.HOPS} LAT_STACK={environment}; "
+        f"for round in $(seq {rounds}); do {marked} || exit; done",
         image=image,
         spaces=None if kernel == measure.UNMODIFIED else kernel,
         kernel_folder=measure.folder_of(machine, kernel),
     )
     if not result.succeeded:
         raise run.failure(f"{machine}, {kernel}, layout {layout}", result)
-    rows = []
+    found = {}
     for said in result.console.replace("\r", "").split("\n== ")[1:]:
         for benchmark, value, unit in measure.RESULT.findall(said):
             assert unit == "us"
-            rows.append((machine, kernel, str(layout), said.split()[0], benchmark, float(value)))
-    return rows
+            found.setdefault((said.split()[0], benchmark), []).append(float(value))
+    assert all(len(values) == rounds for values in found.values())
+    return [(machine, kernel, str(layout), *names, mean(values)) for names, values in found.items()]
 
 
 class Samples:
@@ -163,7 +169,7 @@ class Samples:
         ]
 
 
-def measure_layout(machine, layout, samples):
+def measure_layout(machine, layout, samples, benchmarks=(), rounds=1):
     """Links both kernels in one layout and runs all that is not there yet."""
     with tempfile.TemporaryDirectory() as name:
         for kernel in measure.KERNELS:
@@ -173,7 +179,7 @@ def measure_layout(machine, layout, samples):
             image = Path(name) / folder
             if not image.exists():
                 link_layout(folder, image, layout)
-            samples.add(sample(machine, kernel, layout, image))
+            samples.add(sample(machine, kernel, layout, image, benchmarks, rounds))
             print(f"{machine}, layout {layout}, {kernel}", file=sys.stderr, flush=True)
 
 
@@ -212,9 +218,11 @@ def tell(machine, samples):
                 cells[-1] += f" ({more(values, samples.of(machine, base, 'lat', name))})"
         print(f"| lat {name} |", *(f"{cell} |" for cell in cells))
     program = SHARED_TEXT.split()[0]
+    if not (names := names_of(machine, program, samples)):
+        return
     print(f"\n| text shared | `lat`, {ALONE} | `{program}`, {SHARED} | more |")
     print("|---|---:|---:|---:|")
-    for name in names_of(machine, program, samples):
+    for name in names:
         alone = samples.of(machine, ALONE, "lat", name)
         shared = samples.of(machine, SHARED, program, name)
         times = [
@@ -228,16 +236,25 @@ def main():
     options.add_argument("-m", "--machine", default="sa1100", choices=MACHINES)
     options.add_argument("--layouts", type=int, default=10)
     options.add_argument("--first", type=int, default=0, help="number of the first layout")
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("-b", "--benchmark", action="append", help='as in "lat fork"')
     options.add_argument("--jobs", type=int, default=1)
     options.add_argument("--samples", type=Path)
     chosen = options.parse_args()
     if chosen.layouts < 2:
         options.error("an interval needs two layouts")
     measure.need_kernels(chosen.machine)
+    whole_number("--rounds", chosen.rounds, 1, MOST_ROUNDS)
     samples = Samples(chosen.samples)
     layouts = range(chosen.first, chosen.first + chosen.layouts)
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        for done in [pool.submit(measure_layout, chosen.machine, n, samples) for n in layouts]:
+        measured = [
+            pool.submit(
+                measure_layout, chosen.machine, n, samples, chosen.benchmark or (), chosen.rounds
+            )
+            for n in layouts
+        ]
+        for done in measured:
             done.result()
     tell(chosen.machine, samples)
 
