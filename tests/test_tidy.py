@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,13 @@ def test_units_stand_last_in_names():
 def test_papers_use_only_what_a_user_can():
     for path in sorted((ROOT / "python/mmulab/papers").glob("*.py")):
         assert "_engine" not in path.read_text(), path
+
+
+def test_the_fuzzers_lock_what_their_crates_depend_on():
+    fuzzers = sorted(ROOT.glob("crates/*/fuzz"))
+    assert fuzzers
+    for folder in fuzzers:
+        crate = tomllib.loads((folder.parent / "Cargo.toml").read_text())
+        packages = tomllib.loads((folder / "Cargo.lock").read_text())["package"]
+        [locked] = [one for one in packages if one["name"] == crate["package"]["name"]]
+        assert {name.split()[0] for name in locked["dependencies"]} == set(crate["dependencies"])
