@@ -28,6 +28,20 @@ def test_the_console_is_that_of_qemu() -> None:
     assert lines > 150
 
 
+@fetched
+def test_programs_have_the_modes_of_their_packages_whoever_unpacked_them() -> None:
+    # The cpio format newc: a header of 13 numbers in hexadecimal, the name, the file, both padded to words.
+    modes = {}
+    with (debian.BUILT / "debian.cpio").open("rb") as archive:
+        while (header := archive.read(110))[:6] == b"070701":
+            mode, size, name_size = (int(header[at : at + 8], 16) for at in (14, 54, 94))
+            name = archive.read(name_size + -(110 + name_size) % 4).rstrip(b"\0").decode()
+            archive.seek(size + -size % 4, 1)
+            modes[name] = mode & 0o7777
+    assert len(modes) > 1000
+    assert [modes[name] for name in ("tmp", "usr/bin/su", "usr/bin/ls")] == [0o1777, 0o4755, 0o755]
+
+
 class AtThePrompt(mmulab.Transcript):
     """Types when the guest asks: what comes before it listens is lost."""
 
