@@ -96,7 +96,7 @@ $(BUILD)/rust.env: $(VENV)/ready
 	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:\$$PATH" > $@; \
 	fi
 
-RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name fuzz -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print)
 
 $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.env
 	@echo "Building the engine; the first time takes a few minutes"
@@ -147,7 +147,7 @@ lint: setup ## Check form and style of Rust and Python, and the types of Python.
 
 bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.
 	$(WITH_RUST) $(BIN)/python benches/run.py
-	@if [ -e $(BUILD)/linux ]; then $(BIN)/python benches/arm.py; else echo "make linux first to measure the ARM machine too" >&2; fi
+	@if [ -e $(BUILD)/linux/kernel/Image ]; then $(BIN)/python benches/arm.py; else echo "make linux first to measure the ARM machine too" >&2; fi
 
 validate: setup ## Compare what huge pages save on this computer with what its machine predicts.
 	$(BIN)/python benches/validate.py
