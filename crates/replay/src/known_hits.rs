@@ -3,27 +3,29 @@
 use mmulab_hardware::{Recency, prefetch};
 
 use crate::address_space::SMALL_SHIFT;
-use crate::caches::l0_filter::{UNKNOWN, invalidate};
+use crate::caches::l0_filter::UNKNOWN;
 use crate::program::Program;
 
 /// What the TLB and the cache of one side's first level hold of what the program referenced lately.
 ///
-/// A reference to a line that is here hits both, and all that it changes is replacement state and dirty
-/// bits of the two slots that stand beside it. It may lack a line that both hold, never the other way
-/// round: whatever leaves a slot leaves here.
+/// A reference to a line and a page that are here hits both, and all that it changes is replacement state and
+/// dirty bits of the two slots that stand beside them. It may lack what they hold, never the other way
+/// round: whatever leaves a slot leaves here. Lines are known apart from pages, since a small TLB loses pages that
+/// the cache still has many lines of.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownHits {
     /// Numbers of lines (virtual addresses without their lowest bits), by their low bits; a power of two.
-    known: Box<[u64]>,
-    /// For each of them, where it is.
-    slots: Box<[Slots]>,
+    known_lines: Box<[u64]>,
+    /// For each of them, its slot in the cache.
+    line_slots: Box<[u16]>,
     /// The line in each slot of the cache.
     lines: Box<[u64]>,
+    /// Numbers of pages of `1 << SMALL_SHIFT` bytes, likewise; a larger page is here by its parts.
+    known_pages: Box<[u64; PAGE_PLACES]>,
+    /// For each of them, its slot in the TLB.
+    page_slots: Box<[u16; PAGE_PLACES]>,
     /// The page in each slot of the TLB.
     pages: Box<[PageRange]>,
-    /// The slot of a page that was translated lately, by the low bits of the number of the small page; verified by
-    /// `pages`.
-    page_slots: Box<[u16]>,
     line_shift: u32,
 }
 
@@ -65,10 +67,8 @@ struct PageRange {
 
 /// No page is there.
 const NO_PAGE: PageRange = PageRange { first: u64::MAX, size_bytes: 0 };
-/// How many pages are remembered to be translated without a search of the TLB.
+/// Known pages at most.
 const PAGE_PLACES: usize = 256;
-/// log2 of the smallest page that a TLB takes.
-const SMALLEST_PAGE_SHIFT: u32 = 10;
 /// Known lines for each slot of the cache: enough that two live lines seldom share a place.
 const PLACES_PER_LINE: usize = 8;
 /// More than these would no longer fit the first-level cache of the host.
@@ -127,26 +127,33 @@ macro_rules! with_kinds {
 }
 
 #[inline(always)]
-fn page_place(address: u64) -> usize {
-    (address >> SMALL_SHIFT) as usize % PAGE_PLACES
+fn page_place(page: u64) -> usize {
+    page as usize % PAGE_PLACES
 }
 
 impl KnownHits {
-    /// Knows nothing of a first level of N slots; `None` if they are too many to be numbered or
-    /// lines may be longer than pages.
-    pub(crate) fn new(cache_slots: u32, tlb_slots: u32, line_shift: u32) -> Option<Self> {
-        if line_shift > SMALLEST_PAGE_SHIFT {
+    /// Knows nothing of a first level of so many slots, whose TLB takes pages of `1 << page_shift` bytes and larger
+    /// ones; `None` if the slots are too many to be numbered, pages are smaller than `1 << SMALL_SHIFT` bytes or lines
+    /// larger.
+    pub(crate) fn new(
+        cache_slots: u32,
+        tlb_slots: u32,
+        line_shift: u32,
+        page_shift: u32,
+    ) -> Option<Self> {
+        if page_shift < SMALL_SHIFT || line_shift > SMALL_SHIFT {
             return None;
         }
         let fits = |slots: u32| (1..=1 << 16).contains(&slots).then_some(slots as usize);
         let (lines, pages) = (fits(cache_slots)?, fits(tlb_slots)?);
         let places = (lines * PLACES_PER_LINE).next_power_of_two().min(MAXIMUM_PLACES);
         Some(Self {
-            known: vec![UNKNOWN; places].into(),
-            slots: vec![Slots::default(); places].into(),
+            known_lines: vec![UNKNOWN; places].into(),
+            line_slots: vec![0; places].into(),
             lines: vec![UNKNOWN; lines].into(),
+            known_pages: Box::new([UNKNOWN; PAGE_PLACES]),
+            page_slots: Box::new([0; PAGE_PLACES]),
             pages: vec![NO_PAGE; pages].into(),
-            page_slots: vec![0; PAGE_PLACES].into(),
             line_shift,
         })
     }
@@ -154,21 +161,31 @@ impl KnownHits {
     /// What a reference to `address` touches, if it is known to hit.
     #[inline(always)]
     pub(crate) fn find(&self, address: u64) -> Option<Slots> {
-        self.find_line(address >> self.line_shift)
+        let page = address >> SMALL_SHIFT;
+        let (known, slot) = (self.known_pages[page_place(page)], self.page_slots[page_place(page)]);
+        let line = self.find_line(address >> self.line_shift)?;
+        (known == page).then_some(Slots { line, page: slot })
     }
 
     #[inline(always)]
-    fn find_line(&self, line: u64) -> Option<Slots> {
-        let place = self.place(line);
-        // SAFETY: `place` keeps below the length of both.
-        let (known, slots) =
-            unsafe { (*self.known.get_unchecked(place), *self.slots.get_unchecked(place)) };
-        (known == line).then_some(slots)
+    fn find_line(&self, line: u64) -> Option<u16> {
+        let place = self.line_place(line);
+        // SAFETY: `line_place` keeps below the length of both.
+        let (known, slot) = unsafe {
+            (*self.known_lines.get_unchecked(place), *self.line_slots.get_unchecked(place))
+        };
+        (known == line).then_some(slot)
+    }
+
+    /// The slot of the cache that holds the line of `address`, if it is known, whatever is known of its page.
+    #[inline]
+    pub(crate) fn find_in_cache(&self, address: u64) -> Option<u32> {
+        self.find_line(address >> self.line_shift).map(u32::from)
     }
 
     #[inline(always)]
-    fn place(&self, line: u64) -> usize {
-        line as usize & (self.known.len() - 1)
+    fn line_place(&self, line: u64) -> usize {
+        line as usize & (self.known_lines.len() - 1)
     }
 
     /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
@@ -198,7 +215,7 @@ impl KnownHits {
         let mut pages = Touches::<PAGES>::new(pages);
         let mut lines = Touches::<LINES>::new(lines);
         let mut touch = |slots: Slots| {
-            // SAFETY: `learn` checks both slots, and `with_kinds` that there are as many uses.
+            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses.
             unsafe {
                 lines.touch(slots.line);
                 pages.touch(slots.page);
@@ -211,12 +228,12 @@ impl KnownHits {
             let block = &program.blocks[number as usize];
             let (first, last) = (block.first >> self.line_shift, block.last >> self.line_shift);
             // Most blocks have a line or two: these are passed over without a loop.
-            let (Some(at_first), Some(at_last)) = (self.find_line(first), self.find_line(last))
+            let (Some(at_first), Some(at_last)) = (self.find(block.first), self.find(block.last))
             else {
                 break;
             };
             if last.wrapping_sub(first) >= 2 {
-                let between = (first + 1..last).map(|line| self.find_line(line));
+                let between = (first + 1..last).map(|line| self.find(line << self.line_shift));
                 if between.clone().any(|slots| slots.is_none()) {
                     break;
                 }
@@ -262,7 +279,8 @@ impl KnownHits {
         let mut made = 0;
         for (&address, &is_store) in addresses.iter().zip(stores) {
             let Some(slots) = self.find(address) else { break };
-            // SAFETY: `learn` checks both slots, and `with_kinds` that there are as many uses and dirty bits.
+            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses
+            // and dirty bits.
             unsafe {
                 lines.touch(slots.line);
                 pages.touch(slots.page);
@@ -284,9 +302,9 @@ impl KnownHits {
     pub(crate) fn note_line(&mut self, slot: u32, address: u64) {
         let line = address >> self.line_shift;
         let old = std::mem::replace(&mut self.lines[slot as usize], line);
-        let place = self.place(old);
-        if old != line && self.known[place] == old {
-            self.known[place] = UNKNOWN;
+        let place = self.line_place(old);
+        if old != line && self.known_lines[place] == old {
+            self.known_lines[place] = UNKNOWN;
         }
     }
 
@@ -299,45 +317,50 @@ impl KnownHits {
         if old.size_bytes == 0 {
             return;
         }
-        let (first, page_lines) = (old.first >> self.line_shift, old.size_bytes >> self.line_shift);
-        let count = page_lines.min(self.known.len() as u64) as usize;
-        let place = self.place(first);
-        invalidate(&mut self.known[place..place + count], first, page_lines);
-    }
-
-    /// Pages whose first address is `within` something have left the TLB. Their lines may still be in their slots.
-    pub(crate) fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
-        for page in self.pages.iter_mut().filter(|page| within(page.first)) {
-            *page = NO_PAGE;
-        }
-        // By their page and not by their address: a large page may begin within and reach beyond.
-        for (known, slots) in self.known.iter_mut().zip(&self.slots) {
-            if self.pages[usize::from(slots.page)].size_bytes == 0 {
+        let (first, parts) = (old.first >> SMALL_SHIFT, old.size_bytes >> SMALL_SHIFT);
+        let count = parts.min(PAGE_PLACES as u64) as usize;
+        for known in &mut self.known_pages[page_place(first)..][..count] {
+            if known.wrapping_sub(first) < parts {
                 *known = UNKNOWN;
             }
         }
     }
 
-    /// The slot of the TLB and the size in bytes of the page of `address`, if it was found lately and is still there.
+    /// Pages whose first address is `within` something have left the TLB, and may be elsewhere in memory when they
+    /// come back: the cache need not have their lines any more, also of those that had left before.
+    pub(crate) fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
+        for page in self.pages.iter_mut().filter(|page| within(page.first)) {
+            *page = NO_PAGE;
+        }
+        self.known_pages.fill(UNKNOWN);
+        self.known_lines.fill(UNKNOWN);
+    }
+
+    /// The slot of the TLB and the size in bytes of the page of `address`, if it is known.
     #[inline(always)]
     pub(crate) fn find_page(&self, address: u64) -> Option<(u32, u64)> {
-        let slot = self.page_slots[page_place(address)];
-        let PageRange { first, size_bytes } = self.pages[usize::from(slot)];
-        ((address ^ first) < size_bytes).then_some((slot.into(), size_bytes))
+        let page = address >> SMALL_SHIFT;
+        let slot = self.page_slots[page_place(page)];
+        (self.known_pages[page_place(page)] == page)
+            .then(|| (slot.into(), self.pages[usize::from(slot)].size_bytes))
     }
 
-    /// The page of `address` was found in a slot of the TLB.
+    /// The page of `address` is in a slot of the TLB, which has been noted.
     #[inline]
     pub(crate) fn learn_page(&mut self, slot: u32, address: u64) {
-        self.page_slots[page_place(address)] = slot as u16;
+        assert!((slot as usize) < self.pages.len());
+        let page = address >> SMALL_SHIFT;
+        self.known_pages[page_place(page)] = page;
+        self.page_slots[page_place(page)] = slot as u16;
     }
 
-    /// A reference to `address` touched `slots`, both of which have been noted.
+    /// The line of `address` is in a slot of the cache, which has been noted.
     #[inline]
-    pub(crate) fn learn(&mut self, address: u64, line: u32, page: u32) {
-        assert!((line as usize) < self.lines.len() && (page as usize) < self.pages.len());
-        let place = self.place(address >> self.line_shift);
-        self.known[place] = address >> self.line_shift;
-        self.slots[place] = Slots { line: line as u16, page: page as u16 };
+    pub(crate) fn learn_line(&mut self, slot: u32, address: u64) {
+        assert!((slot as usize) < self.lines.len());
+        let line = address >> self.line_shift;
+        let place = self.line_place(line);
+        self.known_lines[place] = line;
+        self.line_slots[place] = slot as u16;
     }
 }

@@ -416,35 +416,38 @@ impl RadixEngine {
         }
     }
 
-    /// A reference of the program of which nothing is known.
+    /// A reference of the program whose line or page is not known.
     #[inline(never)]
     fn look_up(&mut self, role: Role, address: u64, is_store: bool) {
         let side = role.side();
-        let (at, page_slot) = self.translate(side, address);
+        let at = self.translate(side, address);
+        // Not before: a walk may have evicted it.
+        let known = self.core.sides[side as usize].known.as_ref();
+        if let Some(slot) = known.and_then(|known| known.find_in_cache(address)) {
+            let cache = self.core.caches.first_level(side);
+            cache.touch(slot);
+            cache.mark_dirty(slot, is_store.into());
+            return;
+        }
         let slot = self.core.caches.reference_slot(role, at, is_store, 0, &mut self.ledger);
         if let (Some(known), Some(slot)) = (&mut self.core.sides[side as usize].known, slot) {
             known.note_line(slot, address);
-            if let Some(page_slot) = page_slot {
-                known.learn(address, slot, page_slot);
-            }
+            known.learn_line(slot, address);
         }
     }
 
-    /// Where `address` is, and the slot of the first-level TLB that knows it.
+    /// Where `address` is.
     #[inline]
-    fn translate(&mut self, side: Side, address: u64) -> (Location, Option<u32>) {
+    fn translate(&mut self, side: Side, address: u64) -> Location {
         let FirstLevel { tlb, last_page, last, known } = &mut self.core.sides[side as usize];
         if let Some(known) = known {
             if let Some((slot, size_bytes)) = known.find_page(address) {
                 let frame = tlb.use_main(slot);
                 let offset = address & (size_bytes - 1);
-                return (
-                    Location { virtual_address: address, physical_address: frame | offset },
-                    Some(slot),
-                );
+                return Location { virtual_address: address, physical_address: frame | offset };
             }
         } else if address >> last.shift == *last_page {
-            return (last.location(address), last.slot);
+            return last.location(address);
         }
         let translation = match tlb.lookup(address) {
             Some(translation) => translation,
@@ -456,7 +459,7 @@ impl RadixEngine {
         if let (Some(known), Some(slot)) = (&mut first.known, translation.slot) {
             known.learn_page(slot, address);
         }
-        (translation.location(address), translation.slot)
+        translation.location(address)
     }
 
     #[cold]

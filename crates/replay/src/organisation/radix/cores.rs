@@ -85,7 +85,12 @@ impl Core {
                 first.tlb.main = first.tlb.array_for(smallest).map_or(0, |(_, number)| number);
                 let Some(array) = first.tlb.arrays.get_mut(first.tlb.main) else { continue };
                 let cache = caches.first_level(side);
-                first.known = KnownHits::new(cache.slots(), array.tlb.slots(), cache.line_shift());
+                first.known = KnownHits::new(
+                    cache.slots(),
+                    array.tlb.slots(),
+                    cache.line_shift(),
+                    array.smallest_shift(),
+                );
             }
         }
         Ok(Self {

@@ -3,6 +3,7 @@
 use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine as machine;
 
+use crate::address_space::SMALL_SHIFT;
 use crate::caches::{Location, replacement};
 
 /// The TLBs of one level on one side: an array for each page size, or one for several.
@@ -19,6 +20,13 @@ pub(super) struct TlbLevel {
 pub(super) struct Array {
     pub(super) tlb: Tlb<u64>,
     shifts: Vec<u32>,
+}
+
+impl Array {
+    /// log2 of the smallest page that it takes.
+    pub(super) fn smallest_shift(&self) -> u32 {
+        self.shifts.first().copied().unwrap_or(SMALL_SHIFT)
+    }
 }
 
 impl TlbLevel {
