@@ -78,7 +78,7 @@ static void measure_reading(word entries)
     say("tlb_read", entries, &result, 1);
 }
 
-static void measure_preloads(word pages)
+static void measure_preloads(const char *name, word pages)
 {
     word results[3];
     const word counted[] = { EVENT_ACCESS, EVENT_REFILL };
@@ -98,7 +98,19 @@ static void measure_preloads(word pages)
         results[1 + event] = median(figures[0]);
     }
     start_counters(EVENT_REFILL);
-    say("preload", pages, results, 3);
+    say(name, pages, results, 3);
+}
+
+/* The same where only the first pages are mapped, and PLD of the others is a walk that finds nothing. */
+static void measure_preloads_of_unmapped(word mapped)
+{
+    static const word counts[] = { 17, 18, 32, 64 };
+    for (word page = mapped; page < MOST_PAGES; page++)
+        set_entry(TABLES, page, 0);
+    complete();
+    for (word point = 0; point < sizeof counts / sizeof *counts; point++)
+        measure_preloads("preload_unmapped", counts[point]);
+    map_measured();
 }
 
 /* What a PLD takes that has to walk and finds its line, where the descriptors are in memory: beside `preload`, what the line fills take. */
@@ -161,9 +173,10 @@ void first(void)
     for (word entries = 1; entries <= 64; entries *= 2)
         measure_reading(entries);
     for (word pages = 1; pages <= 18; pages++)
-        measure_preloads(pages);
-    measure_preloads(32);
-    measure_preloads(64);
+        measure_preloads("preload", pages);
+    measure_preloads("preload", 32);
+    measure_preloads("preload", 64);
+    measure_preloads_of_unmapped(17);
     measure_walks(16);
     measure_walks(64);
     measure_full_save();
