@@ -23,13 +23,17 @@ def published():
         },
     }
     restored = {f"restored_{name}": {64: [size, 0]} for name, size in migration.SIZES.items()}
-    return restored | {"preload_unmapped": {64: [3363, 17, 17]}} | {
-        name: {
-            int(next(iter(row.values()))): [int(row[column]) for column in wanted]
-            for row in papers.published_table(migration.PAPER, table)
+    return (
+        restored
+        | {"preload_unmapped": {64: [3363, 17, 17]}}
+        | {
+            name: {
+                int(next(iter(row.values()))): [int(row[column]) for column in wanted]
+                for row in papers.published_table(migration.PAPER, table)
+            }
+            for name, (table, wanted) in columns.items()
         }
-        for name, (table, wanted) in columns.items()
-    }
+    )
 
 
 def judged(points):

@@ -221,7 +221,9 @@ def differences(run: Run) -> Iterable[dict[str, Any]]:
                 {pages: cycles for pages, (cycles,) in points["walks"].items()}, 16, 64
             ),
             "preload_17_to_64_unmapped": per_page(
-                {pages: cycles for pages, (cycles, *_) in points["preload_unmapped"].items()}, 17, 64
+                {pages: cycles for pages, (cycles, *_) in points["preload_unmapped"].items()},
+                17,
+                64,
             ),
             "save_0_of_256": points["full_save"][256][0],
         }
