@@ -418,7 +418,7 @@ def judge_preloads(points: Points, claim: Published) -> Claim:
             f"cycles apart at {listed(slow)} pages: from 17 on the thesis's instruction accesses the cache no more "
             f"often ({published[MANY][1]} times for {MANY} pages), which it leaves unexplained; here each page "
             f"takes {(ours[MANY][0] - ours[FEW][0]) / (MANY - FEW):.0f} cycles as before, but where only 17 pages, 68 KB, are "
-            f"mapped {MANY} take {unmapped[0]:,} (published {published[MANY][0]:,}) and {unmapped[2]} misses of data"
+            f"mapped {MANY} take {unmapped[0]:,} cycles (published {published[MANY][0]:,}) and miss data {unmapped[2]} times"
         )
     if counted[0]:
         reasons.append(
