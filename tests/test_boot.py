@@ -45,6 +45,12 @@ SEMIHOSTING = 0xEF123456
 BRANCH_TO_ITSELF = 0xEAFFFFFE
 
 
+def written(path, words):
+    """The path, at which an image of these words is now."""
+    path.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    return path
+
+
 def program(path, *, status: int = 0):
     """An image that prints "hi", enters phase 7 and ends with a status."""
     words = [
@@ -56,8 +62,7 @@ def program(path, *, status: int = 0):
         *put(LAB + 0x1C, status),
         BRANCH_TO_ITSELF,
     ]
-    path.write_bytes(struct.pack(f"<{len(words)}I", *words))
-    return path
+    return written(path, words)
 
 
 @pytest.mark.parametrize("machine", VERSATILEPB)
@@ -72,8 +77,7 @@ def test_the_result_as_objects_and_tables(machine, tmp_path):
 
 def test_a_phase_that_begins_again_goes_on_also_the_first(tmp_path):
     words = [*put(LAB + 0x18, 7), *put(LAB + 0x18, 0), *put(LAB + 0x18, 7), *put(LAB + 0x1C, 0)]
-    image = tmp_path / "image"
-    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    image = written(tmp_path / "image", words)
     phases = mmulab.boot(image, "arm926ej-s").phases.to_pylist()
     assert [(row["name"], row["instructions"]) for row in phases] == [("0", 18), ("7", 18)]
 
@@ -184,9 +188,7 @@ def sleeper(tmp_path):
         *put(LAB + 0x1C, 0),
         BRANCH_TO_ITSELF,
     ]
-    image = tmp_path / "sleeper"
-    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
-    return image
+    return written(tmp_path / "sleeper", words)
 
 
 def test_idle_time_passes_by_the_clock_where_the_console_has_one(sleeper):
@@ -224,8 +226,7 @@ def test_the_time_limit_ends_a_guest_that_waits_for_what_is_typed(tmp_path):
         *put(LAB + 0x1C, 7),
         BRANCH_TO_ITSELF,
     ]
-    image = tmp_path / "listener"
-    image.write_bytes(struct.pack(f"<{len(words)}I", *words))
+    image = written(tmp_path / "listener", words)
     limited = run_mmulab("boot", str(image), "--max-seconds", "3", "--format", "json")
     assert json.loads(limited.output)["cycles"] == pytest.approx(3 * 266e6, abs=2)
     # What is typed wakes it before.
@@ -299,8 +300,7 @@ def endless(path):
         0xE1A00000,
         0xEAFFFFFD,
     ]
-    path.write_bytes(struct.pack(f"<{len(words)}I", *words))
-    return path
+    return written(path, words)
 
 
 class Interrupting(mmulab.Transcript):

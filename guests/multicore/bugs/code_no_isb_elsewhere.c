@@ -1,18 +1,10 @@
 /* Code is replaced with all maintenance, and another core that has run the old calls it with no ISB. (Linux
  * forgot this for probes in user code.) */
-#include "../machine.h"
+#include "elsewhere.h"
 
-static volatile word called, replaced, done;
-
-void other(word core)
+static void before_second_call(void)
 {
-    (void)core;
-    call(PAGE_A);
-    flag_raise(&called);
-    flag_wait(&replaced);
     ONLY_CORRECT(synchronise());
-    call(PAGE_A);
-    flag_raise(&done);
 }
 
 static void replace(word result)

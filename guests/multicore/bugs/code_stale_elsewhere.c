@@ -1,17 +1,9 @@
 /* Code is replaced and the instruction cache invalidated on the core that does it, not on the other. */
-#include "../machine.h"
+#include "elsewhere.h"
 
-static volatile word called, replaced, done;
-
-void other(word core)
+static void before_second_call(void)
 {
-    (void)core;
-    call(PAGE_A);
-    flag_raise(&called);
-    flag_wait(&replaced);
     synchronise();
-    call(PAGE_A);
-    flag_raise(&done);
 }
 
 static void replace(word result)

@@ -1,23 +1,15 @@
 /* One word of code is replaced with all maintenance, and another core that has run the old calls the code with
  * no ISB. */
-#include "../machine.h"
+#include "elsewhere.h"
 
 enum {
     NOP = 0xe320f000,           /* the hint */
     MOVE = 0xe1a00000,          /* MOV r0, r0 */
-    BRANCH_OVER_3 = 0xea000001, /* B to the third word from here */
+    BRANCH_TO_THIRD = 0xea000001, /* B to the third word from here */
 };
 
-static volatile word called, replaced, done;
-
-void other(word core)
+static void before_second_call(void)
 {
-    (void)core;
-    call(PAGE_A);
-    flag_raise(&called);
-    flag_wait(&replaced);
-    call(PAGE_A);
-    flag_raise(&done);
 }
 
 static void publish(word address)
@@ -37,7 +29,7 @@ static inline void patch(word old, word address)
     publish(PAGE_A);
     turn_on(1);
     flag_wait(&called);
-    put(address, BRANCH_OVER_3);
+    put(address, BRANCH_TO_THIRD);
     publish(address);
     flag_raise(&replaced);
     flag_wait(&done);

@@ -1,0 +1,17 @@
+/* Another core calls the code at PAGE_A, and once more when core 0 has replaced it. */
+#include "../machine.h"
+
+static volatile word called, replaced, done;
+
+static void before_second_call(void);
+
+void other(word core)
+{
+    (void)core;
+    call(PAGE_A);
+    flag_raise(&called);
+    flag_wait(&replaced);
+    before_second_call();
+    call(PAGE_A);
+    flag_raise(&done);
+}
