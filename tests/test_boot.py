@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pty
 import resource
 import signal
 import socket
@@ -12,7 +13,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from conftest import MMULAB, VERSATILEPB, start_interruptible
@@ -49,6 +49,12 @@ def written(path, words):
     """The path, at which an image of these words is now."""
     path.write_bytes(struct.pack(f"<{len(words)}I", *words))
     return path
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
 
 
 def program(path, *, status: int = 0):
@@ -341,9 +347,7 @@ def test_an_interrupt_that_comes_as_the_guest_ends_is_not_lost(tmp_path):
 @pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
 def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options):
     forever = endless(tmp_path / "image")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = free_port()
     output = tmp_path / "result.json"
     arguments = [port if option == "PORT" else option for option in options]
     with start_interruptible(
@@ -352,13 +356,34 @@ def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, optio
         assert process.stdout and process.stderr
         if options:
             assert "waiting for gdb" in process.stderr.readline()
-            time.sleep(1.0)  # from the note to the waiting
         else:
             assert process.stdout.readline() == "on\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
         assert process.stderr.read().startswith("interrupted at 0x0001")
     assert json.loads(output.read_text())["reason"] == "interrupted"
+
+
+def test_ctrl_c_on_a_terminal_ends_the_waiting_for_gdb(tmp_path):
+    forever = endless(tmp_path / "image")
+    process, terminal_side = pty.fork()
+    if process == 0:
+        os.execv(MMULAB, [MMULAB, "boot", os.fspath(forever), "--gdb", free_port()])
+    with os.fdopen(terminal_side, "rb+", buffering=0) as screen:
+        said = b""
+        while b"Ctrl-C ends it" not in said:
+            said += screen.read(1024)
+        screen.write(b"\x03")
+        kill = threading.Timer(30.0, os.kill, (process, signal.SIGKILL))
+        kill.start()
+        _, status = os.waitpid(process, 0)
+        kill.cancel()
+    assert os.waitstatus_to_exitcode(status) == 130
+
+
+def test_nobody_waits_for_gdb_before_the_files_and_the_port_are_known_to_be_good(tmp_path):
+    missing = run_mmulab("boot", tmp_path / "missing", "--gdb", free_port())
+    assert missing.status == 2 and "waiting" not in missing.errors
 
 
 def test_a_port_that_gdb_cannot_have_is_refused_with_a_mend(tmp_path):
@@ -370,6 +395,7 @@ def test_a_port_that_gdb_cannot_have_is_refused_with_a_mend(tmp_path):
     assert refused.status != 0
     [line] = [line for line in refused.errors.splitlines() if line.startswith("mmulab: ")]
     assert f"gdb port {port}: " in line and "choose another" in line
+    assert "waiting" not in refused.errors
 
 
 def test_a_silent_guest_is_told_once_before_it_prints_and_once_where_its_input_is_at_its_end(

@@ -48,6 +48,9 @@ class Console(Protocol):
     def real_time(self) -> bool:
         """Whether a guest that waits for its timer waits by this computer's clock."""
 
+    def waits_for_gdb(self, port: int) -> None:
+        """gdb can connect to the port from now on, and the guest waits for it."""
+
 
 class Transcript:
     """A console that keeps what the guest prints, and types a given text."""
@@ -71,6 +74,9 @@ class Transcript:
         """Types the text, once."""
         typed, self._typed = self._typed, b""
         return typed
+
+    def waits_for_gdb(self, port: int) -> None:
+        """Who boots without a terminal knows the port."""
 
 
 class Terminal:
@@ -123,25 +129,38 @@ class Terminal:
             if self._has_printed
             else ": if it is made for another core, board or console it never will"
         )
-        key, end = (
-            ("Ctrl-]", "\r") if self._escape else ("Ctrl-C", "")
-        )  # a raw terminal only feeds lines
-        self._note(
+        key = "Ctrl-]" if self._escape else "Ctrl-C"
+        self._tell(
             f"the guest has printed nothing for {SILENCE_SECONDS:.0f} seconds{reason}. "
-            f"{key} ends it; --max-instructions limits a run{end}"
+            f"{key} ends it; --max-instructions limits a run"
         )
+
+    def waits_for_gdb(self, port: int) -> None:
+        """Told, as nothing else is to be seen."""
+        self._tell(f"waiting for gdb on port {port} of this computer; Ctrl-C ends it")
+
+    def _tell(self, text: str) -> None:
+        # A raw terminal only feeds lines.
+        self._note(text + ("\r" if self._escape else ""))
 
 
 @contextmanager
-def terminal(output: BinaryIO, note: Callable[[str], None]) -> Iterator[Console]:
+def terminal(
+    output: BinaryIO, note: Callable[[str], None], *, gdb: bool = False
+) -> Iterator[Console]:
     """The standard input as the guest's keyboard: raw while it is a terminal, then as it was. `note` is told
-    what the user should know meanwhile."""
+    what the user should know meanwhile. With gdb Ctrl-C stays a signal: no key is read while the guest
+    stands still."""
     if not os.isatty(STANDARD_INPUT):
         yield Terminal(output, escape=False, note=note)
         return
     before = termios.tcgetattr(STANDARD_INPUT)
     try:
         tty.setraw(STANDARD_INPUT)
+        if gdb:
+            mode = termios.tcgetattr(STANDARD_INPUT)
+            mode[3] |= termios.ISIG
+            termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, mode)
         yield Terminal(output, escape=True, note=note)
     finally:
         termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, before)

@@ -771,7 +771,7 @@ def boot(
 
     Example: [bold]mmulab boot guest.elf -m arm926ej-s --check[/]
 
-    The guest's console is the terminal; Ctrl-] ends the run. Where the result goes to a pipe, the
+    The guest's console is the terminal; Ctrl-] ends the run, with --gdb Ctrl-C, too. Where the result goes to a pipe, the
     console goes to stderr. Exit status 1 says that the guest failed or the checker reported, 130
     that Ctrl-C or Ctrl-] ended the run; the result is given then, too. A restored run goes on cycle by
     cycle as the saved one would have; only values in cycles may be --set to others.
@@ -788,8 +788,6 @@ def boot(
         raise InputError("--save-at: where to? Add --save FILE")
     if save is not None and gdb is not None:
         raise InputError("--save: not with --gdb; save first, and give --restore with --gdb")
-    if gdb is not None:
-        note(f"waiting for gdb on port {gdb} of this computer")
     again = functools.partial(
         mmulab.boot,
         image,
@@ -799,7 +797,7 @@ def boot(
         max_instructions=max_instructions,
         max_seconds=max_seconds,
     )
-    with terminal(screen, note) as console:
+    with terminal(screen, note, gdb=gdb is not None) as console:
         result = again(
             chosen,
             check=check,

@@ -16,8 +16,8 @@ use crate::errors::{
 };
 use crate::machine::Machine;
 
-/// The console: an object of Python's with `write(bytes)`, `read(wait_seconds) -> bytes | None` and
-/// `real_time`.
+/// The console: an object of Python's with `write(bytes)`, `read(wait_seconds) -> bytes | None`,
+/// `real_time` and `waits_for_gdb(port)`.
 struct Console {
     object: Option<Py<PyAny>>,
     /// What stopped the run: an interrupt, or an exception of the console.
@@ -80,6 +80,10 @@ impl Host for Console {
         let cut_short = !typed.is_empty() || self.ended || self.stopped.is_some();
         self.kept.extend(typed);
         if cut_short { started.elapsed().min(length / 2) } else { length }
+    }
+
+    fn waits_for_debugger(&mut self, port: u16) {
+        self.call(|_, console| console.call_method1("waits_for_gdb", (port,)).map(drop));
     }
 
     fn interrupted(&mut self) -> bool {

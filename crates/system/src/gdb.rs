@@ -646,6 +646,7 @@ pub fn serve<C: Core>(
     let no_port =
         |error: std::io::Error| format!("gdb port {port}: {error}; choose another, from 1024 on");
     let listener = TcpListener::bind(("127.0.0.1", port)).map_err(no_port)?;
+    host.waits_for_debugger(port);
     let Some(stream) = accept(&listener, host).map_err(no_port)? else {
         return Ok(Stop::Interrupted);
     };

@@ -93,6 +93,8 @@ pub trait Host {
     fn idle(&mut self, length: Duration) -> Duration {
         length
     }
+    /// A debugger can connect to the port from now on, and the machine waits for it.
+    fn waits_for_debugger(&mut self, _port: u16) {}
     /// Whether the run shall end.
     fn interrupted(&mut self) -> bool {
         false
