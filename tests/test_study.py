@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 import pytest
 from conftest import MMULAB, ROOT
 from conftest import mmulab as command
+from distributed import LocalCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -242,6 +243,21 @@ def test_a_cluster_gives_the_same(study, tmp_path):
     assert finished.status == 0, finished.errors
     mmulab.sweep(study, tmp_path / "here.parquet")
     assert (tmp_path / "here.parquet").read_bytes() == (tmp_path / "there.parquet").read_bytes()
+
+
+def test_a_cluster_without_a_worker_is_told_of_and_waited_for(study):
+    with LocalCluster(
+        n_workers=0, processes=False, protocol="tcp", dashboard_address=":0"
+    ) as cluster:
+        notes = []
+
+        def note(text):
+            notes.append(text)
+            cluster.scale(1)
+
+        there = mmulab.sweep(study, on=cluster.scheduler_address.replace("tcp", "dask"), note=note)
+    assert there == mmulab.sweep(study)
+    assert len(notes) == 1 and "no Dask worker has connected" in notes[0]
 
 
 def test_the_shipped_studies_can_be_read():

@@ -502,6 +502,7 @@ def sweep(
                 on=on,
                 guesses=guesses,
                 progress=report,
+                note=note,
             )
     except KeyboardInterrupt as error:
         if is_parquet:

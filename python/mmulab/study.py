@@ -23,7 +23,7 @@ import logging
 import os
 import threading
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -197,6 +197,7 @@ def sweep(
     on: str | None = None,
     guesses: bool = False,
     progress: ProgressCallback | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
 
@@ -207,7 +208,7 @@ def sweep(
     written, so that a killed sweep continues where it stopped. Rows, and the bytes of the file,
     depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
     cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
-    under the same paths.
+    under the same paths. `note` is told if the cluster has none yet, which is waited for.
 
     Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`.
     """
@@ -236,7 +237,7 @@ def sweep(
         if on is None:
             _run(waiting, parts, threads or os.cpu_count() or 1, progress)
         else:
-            _run_on_cluster(on, waiting, parts, progress)
+            _run_on_cluster(on, waiting, parts, progress, note)
         rows = []
         for trace in traces:
             every = iter(_in_order(jobs, trace, parts))
@@ -439,7 +440,11 @@ def _run(
 
 
 def _run_on_cluster(
-    on: str, waiting: list[_Job], parts: _Parts, progress: ProgressCallback | None
+    on: str,
+    waiting: list[_Job],
+    parts: _Parts,
+    progress: ProgressCallback | None,
+    note: Callable[[str], None] | None,
 ) -> None:
     """Hands jobs to a Dask cluster; only here are files written."""
     scheme, _, address = on.partition("://")
@@ -464,6 +469,8 @@ def _run_on_cluster(
         said = f" ({reason})" if str(reason) else ""
         raise InputError(f"{on}: {what}{said}") from error
     with client:
+        if note is not None and not client.nthreads():
+            note(f"{on}: no Dask worker has connected yet; the sweep waits for one")
         running = {
             client.submit(_run_elsewhere, *job.description(), pure=False): job for job in waiting
         }
