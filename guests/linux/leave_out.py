@@ -6,7 +6,8 @@ Boots the kernel of `make linux-spaces-test` once for each name and each scheme 
 the checker, and runs `meet`, `stress` and `attack`; prints a Markdown table. "Noticed by" is the checker (the kinds
 of its reports), the program (a wrong value, an attack that succeeds, a guest that does not end), the
 kernel's own messages, or the cost (more than a tenth more instructions). For `preemption` it is the wake-up times of
-cyclictest while two processes make each other's switches flush, a tenth more of them.
+cyclictest while two processes make each other's switches flush, a tenth more of them. That is of one layout of the
+kernel: other layouts change them by as much (docs/linux-address-spaces.md).
 """
 
 import argparse
