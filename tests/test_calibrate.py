@@ -65,6 +65,8 @@ class Model:
     shared: bool
     noise: random.Random
     l1_cycles: float = 4.0
+    breaks_up: bool = False
+    """Whether a TLB holds a large page as small ones."""
     known: dict[tuple[tuple[str, int, int, bool], ...], float] = field(default_factory=dict)
 
     def cycle_ns(self) -> float:
@@ -84,7 +86,7 @@ class Model:
         accesses = {"4K": 0, "2M": 0}
         pages: dict[str, Sequence[int]] = {"4K": [], "2M": []}
         for part, (size, count, stride, spread) in enumerate(parts):
-            page_bytes = 4096 if size == "4K" else 2 << 20
+            page_bytes = 4096 if size == "4K" or self.breaks_up else 2 << 20
             base = part << 40
             places = min(stride, page_bytes) // LINE_BYTES
             if stride == LINE_BYTES:
@@ -193,6 +195,22 @@ def test_measured_shootdowns_stand_in_the_file_and_guesses_where_there_are_none(
 
     model.shootdown_cycles = refused
     assert multicore()["shootdown_cycles"] == 4000
+
+
+@pytest.mark.parametrize("breaks_up", [False, True])
+def test_large_pages_that_a_hypervisor_breaks_up_are_found(breaks_up, monkeypatch, tmp_path):
+    tlbs = [Level(16, 4, 7.0), Level(128, 8, 60.0)]
+    caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
+    model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1), breaks_up=breaks_up)
+    calibration_of(model, monkeypatch).write(tmp_path)
+    text = (tmp_path / "machine.toml").read_text(encoding="utf-8")
+    organisation = tomllib.loads(text)["organisation"]
+    assert organisation.get("host", {}).get("pages") == ("4K" if breaks_up else None)
+    # A walk loads an entry of each table, from L2.
+    tables = 2 if breaks_up else 1
+    expected = 60 - tables * (4 + 10)
+    assert organisation["walk_overhead_cycles"] == pytest.approx(expected, abs=4)
+    mmulab.Machine.load(str(tmp_path / "machine.toml")).check_replays()
 
 
 def test_a_shootdown_is_measured_although_calibration_stays_on_one_processor():

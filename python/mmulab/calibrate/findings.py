@@ -119,7 +119,7 @@ class _Finder:
         self, number: int, size: Value, known: Cache | None, levels: list[Plateau]
     ) -> Value:
         lines = size.number() // 64
-        if number == 1:
+        if number == 1 and not self.breaks_up_large_pages():
             conflict = _first_above(
                 self.series["same_set"], (levels[0].cycles + levels[1].cycles) / 2
             )
@@ -134,6 +134,18 @@ class _Finder:
         if known and lines % known.ways == 0:
             return Value(known.ways, "reported by the processor", reported=known.ways)
         return Value(_likely_ways(lines), "guess: not reported", (2 * _likely_ways(lines),))
+
+    def breaks_up_large_pages(self) -> bool:
+        """Whether a TLB holds a large page as many small ones, as where a hypervisor maps it by such: lines in each 4 KB of
+        one then miss where lines in as many 4 KB pages do."""
+        knees = []
+        for name in ("tlb_parts", "tlb_4k"):
+            series = list(differences(self.series.get(name, []), self.series["loads_of_pages"]))
+            levels = plateaus(series, offset=1.0)[:2] if series else []
+            if len(levels) < 2:
+                return False
+            knees.append(capacity(series, *levels))
+        return max(knees) < AGREEMENT * min(knees)
 
     def tlbs(self) -> None:
         """Both levels of the data TLB for both page sizes, and the walk."""
@@ -157,16 +169,24 @@ class _Finder:
             raise MmulabError(f"the second-level TLB holds {knee:.0f} entries or more: too many")
         walk = sorted(p.cycles for p in beyond)[len(beyond) // 2] - first.cycles - latency
         step = self.values["organisation.walk_step_cycles"].number()
-        overhead = max(0, round(walk - step - self.l2_extra))
         nested = ", of guest and host tables" if self.reported.hypervisor else ""
+        steps, said = 1, "one step that misses L1D"
+        if self.breaks_up_large_pages():
+            self.values["organisation.host.pages"] = Value(
+                "4K", "measured: a 2 MB page takes a TLB entry for each 4 KB"
+            )
+            steps, said = 2, "one step in each table that misses L1D"
+        overhead = max(0, round(walk - steps * (step + self.l2_extra)))
         self.values["organisation.walk_overhead_cycles"] = Value(
             overhead,
             f"measured: a walk{nested} takes {walk:.0f} cycles over {beyond[0].x} to {beyond[-1].x} "
-            "pages, less one step that misses L1D",
+            f"pages, less {said}",
             tuple(
                 {
-                    max(0, round(walk - step)),
-                    max(0, round(beyond[0].cycles - second.cycles - step - self.l2_extra)),
+                    max(0, round(walk - steps * step)),
+                    max(
+                        0, round(beyond[0].cycles - second.cycles - steps * (step + self.l2_extra))
+                    ),
                 }
                 - {overhead}
             ),

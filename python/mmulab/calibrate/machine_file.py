@@ -15,6 +15,17 @@ _REPLACEMENT = Value("lru", "guess: not measured", ("random",))
 _TREE = Value("plru", "guess: not measured", ("lru",))
 _FREE = Value(0, "hits are part of issue")
 
+_LEVEL_2 = {
+    "entries": Value(32, "guess: not measured", (16, 64)),
+    "ways": Value(4, "guess: not measured"),
+    "replacement": _REPLACEMENT,
+}
+_LEVEL_3 = {
+    "entries": Value(4, "guess: not measured", (16,)),
+    "ways": Value("full", "guess: not measured"),
+    "replacement": _REPLACEMENT,
+}
+
 # What a machine's file needs besides what is measured: table, key, value. Sections are written in this
 # order, keys of one section as they come; what was found goes first.
 _FIXED: dict[str, dict[str, Value]] = {
@@ -28,16 +39,16 @@ _FIXED: dict[str, dict[str, Value]] = {
         "walk_starts_at": Value("l1d", "guess: not measured", ("l2",)),
         "address_spaces": Value(6, "guess: as Linux gives PCIDs; on AArch64 65536", (65536,)),
     },
-    "organisation.walk_cache_level_2": {
-        "entries": Value(32, "guess: not measured", (16, 64)),
-        "ways": Value(4, "guess: not measured"),
-        "replacement": _REPLACEMENT,
+    "organisation.walk_cache_level_2": _LEVEL_2,
+    "organisation.walk_cache_level_3": _LEVEL_3,
+    "organisation.host": {
+        "guest_memory_bytes": Value(1 << 34, "guess: a common size of virtual machines"),
+        "levels": Value(4, "as x86-64 and AArch64 have it"),
+        "index_bits": Value(9, "tables of one page"),
+        "pte_bytes": Value(8, "both architectures"),
     },
-    "organisation.walk_cache_level_3": {
-        "entries": Value(4, "guess: not measured", (16,)),
-        "ways": Value("full", "guess: not measured"),
-        "replacement": _REPLACEMENT,
-    },
+    "organisation.host.walk_cache_level_2": _LEVEL_2,
+    "organisation.host.walk_cache_level_3": _LEVEL_3,
     "itlb": {"page_sizes": Value(["4K", "2M"], "guess: not measured"), "latency_cycles": _FREE},
     "dtlb": {"latency_cycles": _FREE},
     "dtlb_large": {
@@ -135,6 +146,8 @@ def _all_values(found: dict[str, Value]) -> Iterator[tuple[str, dict[str, Value]
         if section == "dtlb_large" and not values:
             continue
         if section == "l3" and not values:
+            continue
+        if section.startswith("organisation.host") and "organisation.host.pages" not in found:
             continue
         common = (
             _TLB if "tlb" in section else _CACHE if section in ("l1i", "l1d", "l2", "l3") else {}

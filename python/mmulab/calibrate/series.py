@@ -17,6 +17,8 @@ computer only ever makes it slower."""
 PAGES_BESIDES = 24
 """Large pages in the series of both sizes: fewer than an array of their own holds in most cores, and
 enough to be missed in one that is shared."""
+FAULTS_BYTES = 256 << 20
+"""First touches of small and of large pages are of as much memory, more than caches hold of what the kernel zeroes."""
 LINE_BYTES = 64
 PAGE_BYTES = 4096
 HUGE_PAGE_BYTES = 2 << 20
@@ -52,6 +54,7 @@ SERIES = {
     "loads_of_pages": "as many lines as tlb_4k has, side by side in 2 MB pages (x: lines)",
     "tlb_4k": "latency of a load over one line in each 4 KB page (x: pages)",
     "tlb_2m": "latency of a load over one line in each 2 MB page (x: pages)",
+    "tlb_parts": "latency of a load over one line in each 4 KB of 2 MB pages (x: lines)",
     "tlb_both": "as tlb_4k, with one line in each of 24 2 MB pages besides (x: 4 KB pages)",
     "tlb_same_set": "latency of a load over one line in each 4 KB page, pages 4 MB apart (x: pages)",
     "issue": "an instruction that does nothing, among its like (x: 1)",
@@ -128,6 +131,7 @@ def measure(
 def _plan(largest_cache_bytes: int, budget: int) -> dict[str, list[int]]:
     largest = min(max(4 * largest_cache_bytes, 64 << 20), budget)
     pages = steps(8, min(1 << 14, budget // PAGE_BYTES))
+    touched = min(FAULTS_BYTES, budget) // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES
     return {
         "loads": steps(4096, largest),
         "loads_4k": steps(4096, largest),
@@ -140,9 +144,10 @@ def _plan(largest_cache_bytes: int, budget: int) -> dict[str, list[int]]:
         "jumps_of_pages": steps(8, 4096),
         "walks": [1 << log2 for log2 in range(4, 24)],
         "tlb_2m": steps(8, min(4096, budget // HUGE_PAGE_BYTES)),
+        "tlb_parts": steps(8, 512),
         "tlb_both": steps(8, 512),
-        "faults_4k": [4096],
-        "faults_2m": [32],
+        "faults_4k": [touched // PAGE_BYTES],
+        "faults_2m": [touched // HUGE_PAGE_BYTES],
         "shootdowns": [1],
         "shootdown_interrupts": [1],
     }
@@ -161,6 +166,8 @@ def _samples(computer: _engine.Computer, name: str, x: int, samples: int) -> lis
             return computer.load_cycles([("4K", x, PAGE_BYTES, True)], samples)
         case "tlb_2m":
             return computer.load_cycles([("2M", x, HUGE_PAGE_BYTES, True)], samples)
+        case "tlb_parts":
+            return computer.load_cycles([("2M", x, PAGE_BYTES, True)], samples)
         case "tlb_both":
             parts = [("4K", x, PAGE_BYTES, True), ("2M", PAGES_BESIDES, HUGE_PAGE_BYTES, True)]
             return computer.load_cycles(parts, samples)
