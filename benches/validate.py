@@ -3,13 +3,12 @@
     make validate
     .venv/bin/python benches/validate.py [--dir DIR] [--machine FILE] [--runs N] [PROGRAM...]
 
-Each program runs with pages of 4 KB and with huge pages where the kernel gives them (`transparent_hugepage/enabled` is
-`always`), by turns, and is recorded once; the recording is replayed with `organisation.pages` at "4K" and at
-"on-fault". What huge pages save is compared in seconds of processor time, and printed as a table in Markdown; DIR keeps it
-as data, with the traces. The machine is the one that `mmulab calibrate` measures, unless it is named.
+Each program runs with pages of 4 KB and with huge pages, by turns, and is recorded once; the recording is replayed with
+`organisation.pages` at "4K" and at "on-fault". What huge pages save is compared in seconds of processor time, and printed as a
+table in Markdown; DIR keeps it as data, with the traces. The machine is the one that `mmulab calibrate` measures, unless it is named.
 
 An out-of-order core works on while it waits, so the prediction has two ends. *Exposed*: each TLB miss costs all its cycles. *Hidden*: a hit of
-the second level costs nothing, and WALKERS walks are under way at a time. Page faults and zeroing are exposed in both.
+the second level costs nothing, and all of the core's walkers are at work. Page faults and zeroing are exposed in both.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import mmap
 import os
 import shutil
 import statistics
@@ -24,7 +24,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import mmulab
@@ -34,11 +34,20 @@ from mmulab.output import note, progress
 POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
 PRCTL = ctypes.CDLL(None).prctl
-WALKERS = 6
-"""A guess: what AMD is known to say of its cores since Zen 3, not looked up in its guides; other cores have other numbers."""
+TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864"
+"""Huge pages for `malloc`. The heap grows in pieces of 64 MB, since Valgrind's grows by `brk` to 8 MB only and by
+`mmap` from there on, where smaller pieces would cut blocks of 2 MB in other places than natively."""
+TOUCHED_BYTES = 1 << 30
+"""More than any of the programs takes."""
+COUNTERS = [
+    f"dtlb_{kind}_misses.walk_{what}"
+    for kind in ("load", "store")
+    for what in ("completed", "active")
+]
+"""As Intel's processors have them."""
 FAULTS = ["small-page-fault", "large-page-fault", "file-page-fault", "promotion"]
 SECOND_LEVEL = "stlb"
-WALKS = ("uhandler", "upte-", "khandler", "kpte-", "rhandler", "rpte-")
+WALKS = ("uhandler", "upte-", "khandler", "kpte-", "rhandler", "rpte-", "host-walk", "hpte-")
 """Causes that are walks, or begin like these."""
 SOURCE = Path(mmulab.__file__).parent / "papers" / "object_store.c"
 PYTHON = sys.executable
@@ -47,59 +56,142 @@ NUMBERS = "import random; random.seed(1)\n"
 
 # Inputs, each made by a Python program that prints it.
 INPUTS = {
-    "numbers.txt": NUMBERS + "for _ in range(300_000): print(random.getrandbits(60))",
+    "numbers.txt": NUMBERS + "for _ in range(2_000_000): print(random.getrandbits(60))",
+    "pairs.txt": NUMBERS
+    + "for _ in range(600_000): print(*sorted(random.sample(range(600_000), 2)))",
     "text.txt": NUMBERS
     + "words = [hex(random.getrandbits(40)) for _ in range(9000)]\n"
-    + "for _ in range(25_000): print(*random.choices(words, k=8))",
+    + "for _ in range(160_000): print(*random.choices(words, k=8))",
     "large.s": NUMBERS
-    + "for i in range(100_000): print(f'f{i}:\\tmovq\\t${random.getrandbits(30)}, %rax\\n\\tcall\\tf{i // 2}')",
+    + "for i in range(300_000): print(f'f{i}:\\tmovq\\t${random.getrandbits(30)}, %rax\\n\\tcall\\tf{i // 2}')",
+    "large.c": NUMBERS
+    + "for i in range(4_000): print(f'int f{i}(int *a, int n) {{ int s = {i}; '"
+    + " f'for (int j = {i % 7}; j < n; j++) s += a[j] * {random.getrandbits(20)} ^ (s >> {i % 31}); return s; }}')",
 }
 # Made of the inputs before the programs run.
 PREPARED = {
-    "text.xz": ["xz", "-5", "--keep", "--stdout", "text.txt"],
+    "text.xz": ["xz", "-1", "--keep", "--stdout", "text.txt"],
     "text.bz2": ["bzip2", "-9", "--keep", "--stdout", "text.txt"],
 }
-PROGRAMS: dict[str, list[str]] = {
-    "sort": ["sort", "-S", "256M", "--parallel=1", "numbers.txt"],
-    "xz": ["xz", "-5", "--keep", "--stdout", "--threads=1", "text.txt"],
-    "unxz": ["xz", "-d", "--keep", "--stdout", "text.xz"],
-    "bzip2": ["bzip2", "-9", "--keep", "--stdout", "text.txt"],
-    "bunzip2": ["bzip2", "-d", "--keep", "--stdout", "text.bz2"],
-    "gzip": ["gzip", "-6", "--keep", "--stdout", "text.txt"],
-    "awk": [
-        "awk",
-        "{ seen[$1 % 399989] += $1; last[$1] = NR } END { for (k in seen) n++; print n }",
-        "numbers.txt",
-    ],
-    "perl": [
-        "perl",
-        "-ne",
-        "chomp; $h{$_} = $.; $n += $h{reverse $_} // 1; END { print $n, scalar keys %h }",
-        "numbers.txt",
-    ],
-    "python, dictionaries": [
-        PYTHON,
-        "-c",
-        "d = {}\nfor i in range(700_000): d[i * 7919 % 3_000_017] = i\nprint(sum(d.get(k, 0) for k in range(0, 3_000_017, 5)))",
-    ],
-    "python, sorting": [
-        PYTHON,
-        "-c",
-        "import random; random.seed(1); v = [random.random() for _ in range(400_000)]; v.sort(); print(v[5])",
-    ],
-    "sqlite": [
-        PYTHON,
-        "-c",
-        "import sqlite3, random\nrandom.seed(1); c = sqlite3.connect(':memory:')\n"
-        "c.execute('create table t (a integer primary key, b integer, c text)')\n"
-        "c.executemany('insert into t values (?, ?, ?)', ((i, random.randrange(10**6), str(i) * 4) for i in range(100_000)))\n"
-        "c.execute('create index i on t (b)')\n"
-        "print(c.execute('select sum(y.a) from t x join t y on y.b between x.b and x.b + 2 where x.a < 50000').fetchall())",
-    ],
-    "cc1": ["cc1", "-quiet", "-O2", "object_store.i", "-o", "/dev/null"],
-    "as": ["as", "large.s", "-o", "/dev/null"],
-    "object store": ["./object_store", "400000", "30"],
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is run, and where its huge pages come from."""
+
+    command: list[str]
+    tunable: bool = False
+    """From the C library, which asks for them (`madvise`) if its tunable says so: programs whose memory is
+    `malloc`'s, in small pieces. Others get them wherever they fit."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def policy(self) -> str:
+        """In POLICY while it runs and is recorded: the C library reads it, and does nothing at `always`."""
+        return "madvise" if self.tunable else "always"
+
+    def variables(self) -> dict[str, str]:
+        """The whole environment."""
+        tunables = {"GLIBC_TUNABLES": TUNABLES} if self.tunable else {}
+        return {**os.environ, "LC_ALL": "C", **tunables, **self.environment}
+
+
+DICTIONARIES = [
+    PYTHON,
+    "-c",
+    "d = {}\nfor i in range(2_000_000): d[i * 7919 % 13_000_027] = i\n"
+    "print(sum(d.get(k, 0) for k in range(0, 13_000_027, 5)))",
+]
+# Chosen for what they do to memory, before any was measured: tables, trees, heaps and arrays of 50 to 400 MB that are
+# accessed at random; the same in order (sort, arrow); 4 to 14 MB at random (bzip2); next to nothing (gzip).
+PROGRAMS = {
+    "sort": Program(["sort", "-S", "1G", "--parallel=1", "numbers.txt"]),
+    "shuf": Program(["shuf", "-i", "1-4000000", "-o", "/dev/null"]),
+    "tsort": Program(["tsort", "pairs.txt"], tunable=True),
+    "xz": Program(
+        ["xz", "--lzma2=preset=1,dict=256MiB", "--keep", "--stdout", "--threads=1", "text.txt"]
+    ),
+    "unxz": Program(["xz", "-d", "--keep", "--stdout", "text.xz"]),
+    "bzip2": Program(["bzip2", "-9", "--keep", "--stdout", "text.txt"]),
+    "bunzip2": Program(["bzip2", "-d", "--keep", "--stdout", "text.bz2"]),
+    "gzip": Program(["gzip", "-6", "--keep", "--stdout", "text.txt"]),
+    "awk": Program(
+        [
+            "awk",
+            "NR > 1000000 { exit } { seen[$1 % 299993] += $1; if (NR % 4 == 0) last[$1] = NR } "
+            "END { for (k in seen) n++; print n }",
+            "numbers.txt",
+        ],
+        tunable=True,
+    ),
+    "perl": Program(
+        [
+            "perl",
+            "-ne",
+            "last if $. > 1_000_000; chomp; $h{$_} = $.; $n += $h{reverse $_} // 1; END { print $n, scalar keys %h }",
+            "numbers.txt",
+        ],
+        tunable=True,
+    ),
+    "python, dictionaries": Program(DICTIONARIES),
+    "python, dictionaries, malloc": Program(
+        DICTIONARIES, tunable=True, environment={"PYTHONMALLOC": "malloc"}
+    ),
+    "python, sorting": Program(
+        [
+            PYTHON,
+            "-c",
+            "import random; random.seed(1); v = [random.random() for _ in range(1_500_000)]; v.sort(); print(v[5])",
+        ],
+        tunable=True,
+        environment={"PYTHONMALLOC": "malloc"},
+    ),
+    "sqlite": Program(
+        [
+            PYTHON,
+            "-c",
+            "import sqlite3, random\nrandom.seed(1); c = sqlite3.connect(':memory:')\n"
+            "c.execute('create table t (a integer primary key, b integer, c text)')\n"
+            "c.executemany('insert into t values (?, ?, ?)', ((i, random.randrange(10**6), str(i) * 4) for i in range(600_000)))\n"
+            "c.execute('create index i on t (b)')\n"
+            "print(c.execute('select sum(y.a) from t x join t y on y.b = x.b where x.a < 200000').fetchall())",
+        ],
+        tunable=True,
+    ),
+    "arrow, join": Program(
+        [
+            PYTHON,
+            "-c",
+            "import pyarrow as pa, pyarrow.compute as pc\npa.set_cpu_count(1)\nn = 2_500_000\n"
+            "keys = [pc.cast(pc.floor(pc.multiply(pc.random(n, initializer=i), 1e7)), pa.int64()) for i in (1, 2)]\n"
+            "one, other = (pa.table({'k': k, x: k}) for k, x in zip(keys, 'xy'))\n"
+            "print(one.join(other, 'k', join_type='inner', use_threads=False).num_rows)",
+        ]
+    ),
+    "arrow, sort": Program(
+        [
+            PYTHON,
+            "-c",
+            "import pyarrow as pa, pyarrow.compute as pc\npa.set_cpu_count(1)\n"
+            "a = pc.random(4_000_000, initializer=1)\nt = pa.table({'a': a, 'b': pc.add(a, 1)})\nprint(t.sort_by('a')['b'][5])",
+        ]
+    ),
+    "cc1": Program(["cc1", "-quiet", "-O1", "large.c", "-o", "/dev/null"]),
+    "as": Program(["as", "large.s", "-o", "/dev/null"], tunable=True),
+    "object store": Program(["./object_store", "1000000", "60"], tunable=True),
 }
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Cycles that huge pages save: of page faults, of hits in the second-level TLB, of walks."""
+
+    faults: float
+    second_level: float
+    walks: float
+    small_walks: int
+    small_walk_cycles: int
+    """With 4 KB pages, all of them."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +209,11 @@ class Compared:
     hidden: float
     faults: float
     """Of both, what page faults and zeroing save."""
+    walks: int = 0
+    walk_cycles: int = 0
+    """With 4 KB pages, as replayed."""
+    counted: dict[str, int] | None = None
+    """The same by the computer's counters, where it has any."""
 
     @property
     def is_beyond_noise(self) -> bool:
@@ -147,10 +244,25 @@ def small_pages(only: bool) -> Callable[[], None]:
     return choose
 
 
-def processor_seconds(command: list[str], folder: Path, before: Callable[[], None]) -> float:
+def touch_memory() -> None:
+    """Takes memory in large pages and gives it back, so that the program that comes next gets memory that exists. A
+    hypervisor takes back what its guest leaves free (free page reporting), and whoever touches it first waits for the host: ten
+    times as long as for the guest's kernel, in huge pages above all, since whole free blocks are what it takes."""
+    with mmap.mmap(-1, TOUCHED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        for place in range(0, TOUCHED_BYTES, 2 << 20):
+            memory[place] = 1
+
+
+def processor_seconds(program: Program, folder: Path, before: Callable[[], None]) -> float:
     """Of one run."""
+    command = command_of(program)
     with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, preexec_fn=before
+        command,
+        cwd=folder,
+        env=program.variables(),
+        stdout=subprocess.DEVNULL,
+        preexec_fn=before,
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -160,22 +272,33 @@ def processor_seconds(command: list[str], folder: Path, before: Callable[[], Non
 
 
 @contextmanager
-def huge_pages_always() -> Iterator[None]:
-    """Sees to it that the kernel gives huge pages, and puts back what was set."""
+def huge_pages(policy: str) -> Iterator[None]:
+    """Lets the kernel give huge pages, and puts back what was set."""
     if not POLICY.exists():
         sys.exit(f"{POLICY} is not there: this kernel has no transparent huge pages to compare")
     former = POLICY.read_text().split("[")[1].split("]")[0]
-    if former == "always":
+    if former == policy:
         yield
         return
     try:
-        POLICY.write_text("always")
+        POLICY.write_text(policy)
     except OSError:
-        sys.exit(f"{POLICY} is {former}; as root: echo always > {POLICY}, then again")
+        sys.exit(f"{POLICY} is {former}, not {policy}, which root alone can change")
     try:
         yield
     finally:
         POLICY.write_text(former)
+
+
+@contextmanager
+def one_processor() -> Iterator[None]:
+    """Pins what is started to the last of the processors."""
+    former = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(former)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, former)
 
 
 def prepare(folder: Path, programs: list[str]) -> None:
@@ -192,46 +315,82 @@ def prepare(folder: Path, programs: list[str]) -> None:
             (folder / name).write_bytes(made)
     shutil.copy(SOURCE, folder / SOURCE.name)
     subprocess.run(["cc", "-O2", SOURCE.name, "-o", "object_store"], cwd=folder, check=True)
-    # The compiler proper does not look for headers where the driver has it look.
-    subprocess.run(["cc", "-E", SOURCE.name, "-o", "object_store.i"], cwd=folder, check=True)
     for program in programs:
-        processor_seconds(command_of(program), folder, small_pages(only=False))
+        processor_seconds(PROGRAMS[program], folder, small_pages(only=False))
 
 
-def command_of(program: str) -> list[str]:
+def command_of(program: Program) -> list[str]:
     """The compiler proper is not in PATH."""
-    first, *rest = PROGRAMS[program]
+    first, *rest = program.command
     if first == "cc1":
         found = subprocess.run(["cc", "-print-prog-name=cc1"], capture_output=True, text=True)
         first = found.stdout.strip()
     return [first, *rest]
 
 
-def measured(program: str, folder: Path, runs: int) -> tuple[float, list[float]]:
+def measured(program: Program, folder: Path, runs: int) -> tuple[float, list[float]]:
     """Seconds with 4 KB pages (median), and what each run with huge pages beside one without saved."""
-    command = command_of(program)
     small, saved = [], []
     for turn in range(runs + 1):
-        one = processor_seconds(command, folder, small_pages(only=True))
-        other = processor_seconds(command, folder, small_pages(only=False))
+        seconds = []
+        for only in (True, False):
+            touch_memory()
+            seconds.append(processor_seconds(program, folder, small_pages(only)))
         # The first turn fills the page cache.
         if turn:
-            small.append(one)
-            saved.append(one - other)
+            small.append(seconds[0])
+            saved.append(seconds[0] - seconds[1])
     return statistics.median(small), saved
 
 
-def recorded(program: str, folder: Path) -> Path:
+def counted(program: Program, folder: Path) -> dict[str, int] | None:
+    """Walks for data and the cycles that they took, by this computer's counters, with 4 KB pages; nothing where it has none."""
+    perf: list[str | Path] = [
+        "perf",
+        "stat",
+        "-x,",
+        "-o",
+        "counted.csv",
+        "-e",
+        ",".join(COUNTERS),
+        "--",
+    ]
+    try:
+        subprocess.run(
+            [*perf, *command_of(program)],
+            cwd=folder,
+            env=program.variables(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=small_pages(only=True),
+            check=True,
+        )
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
+    fields = [line.split(",") for line in (folder / "counted.csv").read_text().splitlines()]
+    counts = {line[2]: int(line[0]) for line in fields if len(line) > 2 and line[0].isdigit()}
+    if set(counts) != set(COUNTERS):
+        return None
+    return {
+        "walks": sum(counts[name] for name in COUNTERS if name.endswith("completed")),
+        "cycles": sum(counts[name] for name in COUNTERS if name.endswith("active")),
+    }
+
+
+def recorded(name: str, folder: Path) -> Path:
     """The program's trace, from this folder if it is there."""
-    trace = folder / f"{program.replace(', ', '-').replace(' ', '-')}.mmt"
+    program = PROGRAMS[name]
+    trace = folder / f"{name.replace(', ', '-').replace(' ', '-')}.mmt"
     if not trace.exists():
         command = [MMULAB, "record", "--quiet", "-o", trace, "--", *command_of(program)]
-        subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            command, cwd=folder, env=program.variables(), stdout=subprocess.DEVNULL, check=True
+        )
     return trace
 
 
-def predicted(trace: Path, machine: mmulab.Machine) -> tuple[float, float, float]:
-    """Cycles that huge pages save: of page faults, of hits in the second-level TLB, of walks."""
+def predicted(trace: Path, machine: mmulab.Machine) -> Predicted:
+    """What huge pages save by two replays."""
     policies = [machine.with_changes({"organisation.pages": pages}) for pages in ("4K", "on-fault")]
     small, huge = (row.data["causes"] for row in mmulab.replay(trace, policies, guesses=False))
 
@@ -239,26 +398,50 @@ def predicted(trace: Path, machine: mmulab.Machine) -> tuple[float, float, float
         return sum(small[name]["cycles"] - huge[name]["cycles"] for name in names)
 
     walks = [name for name in small if name.startswith(WALKS)]
-    return saved(FAULTS), saved([SECOND_LEVEL]), saved(walks)
+    return Predicted(
+        faults=saved(FAULTS),
+        second_level=saved([SECOND_LEVEL]),
+        walks=saved(walks),
+        small_walks=small["uhandler"]["count"],
+        small_walk_cycles=sum(small[name]["cycles"] for name in walks),
+    )
+
+
+def walkers() -> int:
+    """How many walks are under way at a time in this computer's cores, as far as known."""
+    described = Path("/proc/cpuinfo").read_text()
+    if "AuthenticAMD" in described:
+        return 6  # a guess: what is said of its cores since Zen 3, not looked up in its guides
+    # Intel's top-down metrics divide the walks under way by this (Linux, tools/perf/pmu-events/arch/x86,
+    # tma_info_memory_tlb_page_walks_utilization): by 4 since Alder Lake and Sapphire Rapids, the first with SERIALIZE, by 2 before.
+    return 4 if " serialize " in described else 2
 
 
 def compare(
-    program: str, folder: Path, machine: mmulab.Machine, nanoseconds: float, runs: int
+    name: str, folder: Path, machine: mmulab.Machine, nanoseconds: float, runs: int
 ) -> Compared:
     """One program."""
-    seconds, saved = measured(program, folder, runs)
-    faults, second_level, walks = predicted(recorded(program, folder), machine)
+    program = PROGRAMS[name]
+    with huge_pages(program.policy):
+        with one_processor():
+            seconds, saved = measured(program, folder, runs)
+            counts = counted(program, folder)
+        trace = recorded(name, folder)
+    said = predicted(trace, machine)
     low, middle, high = statistics.quantiles(saved, n=4)
     scale = nanoseconds * 1e-9
     return Compared(
-        program,
+        name,
         seconds,
         middle,
         low,
         high,
-        exposed=scale * (faults + second_level + walks),
-        hidden=scale * (faults + walks / WALKERS),
-        faults=scale * faults,
+        exposed=scale * (said.faults + said.second_level + said.walks),
+        hidden=scale * (said.faults + said.walks / walkers()),
+        faults=scale * said.faults,
+        walks=said.small_walks,
+        walk_cycles=said.small_walk_cycles,
+        counted=counts,
     )
 
 
@@ -286,6 +469,24 @@ def table(rows: list[Compared]) -> str:
         "",
         f"Beyond the noise {len(beyond)} of {len(rows)}: the sign is right in {right}, within a third are {near}.",
     ]
+    return "\n".join(lines)
+
+
+def counters(rows: list[Compared]) -> str:
+    """What was counted beside what was replayed, in Markdown, or that nothing was."""
+    both = [(row, row.counted) for row in rows if row.counted]
+    if not both:
+        return "\nThis computer's counters count no TLB misses (perf stat): times are all there is to compare."
+    lines = [
+        "",
+        "| program | walks, millions: replayed | counted | cycles of walks, millions: replayed | counted |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for row, counts in both:
+        numbers = (row.walks, counts["walks"], row.walk_cycles, counts["cycles"])
+        lines.append(
+            f"| {row.program} | {' | '.join(f'{number / 1e6:.2f}' for number in numbers)} |"
+        )
     return "\n".join(lines)
 
 
@@ -332,13 +533,14 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     machine = mmulab.Machine.load(machine_file) if machine_file else None
     if machine:
         machine.check_replays()
-    with huge_pages_always():
-        pass  # refused before anything is measured
+    for policy in ("always", "madvise"):
+        with huge_pages(policy):
+            pass  # refused before anything is measured
     prepare(directory(folder), programs)
     machine = machine or mmulab.Machine.load(calibrated(folder / "this-computer"))
     nanoseconds = mmulab._engine.Computer().cycle_ns()
     rows = []
-    with huge_pages_always(), progress("Comparing programs", "programs") as report:
+    with progress("Comparing programs", "programs") as report:
         for done, program in enumerate(programs):
             report(done, len(programs))
             rows.append(compare(program, folder, machine, nanoseconds, runs))
@@ -348,6 +550,7 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
         )
     )
     print(table(rows))
+    print(counters(rows))
 
 
 if __name__ == "__main__":

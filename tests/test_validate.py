@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import re
+import shutil
 import sys
 
 import pytest
@@ -55,7 +56,7 @@ def test_what_is_predicted_is_the_difference_of_two_replays():
         "interrupts.large_page_fault_cycles": "300000",
     }
     machine = mmulab.Machine.load("zen5").with_changes(costs)
-    faults, second_level, walks = validate.predicted(trace, machine)
+    said = validate.predicted(trace, machine)
     small, huge = (
         mmulab.replay(trace, machine.with_changes({"organisation.pages": pages}), guesses=False)[0]
         for pages in ("4K", "on-fault")
@@ -63,7 +64,7 @@ def test_what_is_predicted_is_the_difference_of_two_replays():
     saved = small.data["causes"]["small-page-fault"]["count"]
     saved -= huge.data["causes"]["small-page-fault"]["count"]
     blocks = huge.data["causes"]["large-page-fault"]["count"]
-    assert faults == 5000 * saved - 300_000 * blocks
+    assert said.faults == 5000 * saved - 300_000 * blocks
     # What is left is caches: a page of another size lies elsewhere.
     caches = sum(
         sign * row.data["causes"][f"{level}{side}-miss"]["cycles"]
@@ -71,7 +72,10 @@ def test_what_is_predicted_is_the_difference_of_two_replays():
         for level in ("L1", "L2", "L3")
         for side in "id"
     )
-    assert small.data["cycles"] - huge.data["cycles"] == faults + second_level + walks + caches
+    assert (
+        small.data["cycles"] - huge.data["cycles"]
+        == said.faults + said.second_level + said.walks + caches
+    )
 
 
 def test_each_program_is_there_and_an_unknown_one_is_refused(capsys, monkeypatch):
@@ -82,11 +86,68 @@ def test_each_program_is_there_and_an_unknown_one_is_refused(capsys, monkeypatch
     assert "no program 'no such'; there are 'sort'" in capsys.readouterr().err
 
 
-def test_each_program_runs_here(tmp_path):
-    validate.prepare(tmp_path, list(validate.PROGRAMS))
+def test_each_program_is_installed_and_its_files_are_made():
+    made = {*validate.INPUTS, *validate.PREPARED, "object_store"}
+    for program in validate.PROGRAMS.values():
+        first, *rest = validate.command_of(program)
+        assert shutil.which(first) or first.removeprefix("./") in made
+        assert {word for word in rest if re.fullmatch(r"\w+\.(txt|xz|bz2|s|c)", word)} <= made
+
+
+def test_huge_pages_come_from_the_c_library_or_from_wherever_they_fit():
+    heap, blocks = validate.PROGRAMS["perl"], validate.PROGRAMS["shuf"]
+    assert heap.policy == "madvise" and "hugetlb=1" in heap.variables()["GLIBC_TUNABLES"]
+    assert blocks.policy == "always" and "GLIBC_TUNABLES" not in blocks.variables()
+
+
+@pytest.mark.parametrize(
+    ("flags", "walkers"),
+    [
+        ("AuthenticAMD\nflags : serialize ", 6),
+        ("GenuineIntel\nflags : sse serialize tsxldtrk", 4),
+        ("GenuineIntel\nflags : sse tsc", 2),
+    ],
+)
+def test_walkers_are_those_of_the_processor(flags, walkers, monkeypatch):
+    monkeypatch.setattr(validate.Path, "read_text", lambda _: flags)
+    assert validate.walkers() == walkers
+
+
+PERF = """#!/bin/sh
+printf '%s' "{}" > counted.csv
+"""
+COUNTS = "".join(f"{100 * 2**n},,{name},1,100.00,,\n" for n, name in enumerate(validate.COUNTERS))
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        (COUNTS, {"walks": 500, "cycles": 1000}),
+        (COUNTS.replace("800,", "<not supported>,"), None),
+        ("", None),
+    ],
+)
+def test_counters_are_read_where_there_are_any(file, expected, tmp_path, monkeypatch):
+    """Load walks 100, their cycles 200; store walks 400, their cycles 800."""
+    (tmp_path / "perf").write_text(PERF.format(file))
+    (tmp_path / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    counted = validate.counted(validate.Program(["true"]), tmp_path)
+    assert counted == expected
+    row = dataclasses.replace(GOOD, walks=600, walk_cycles=1200, counted=counted)
+    said = validate.counters([row])
+    assert ("count no TLB misses" in said) == (expected is None)
+    assert ("| good | 0.00 |" in said) == (expected is not None)
+
+
+def test_without_perf_nothing_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert validate.counted(validate.Program(["/bin/true"]), tmp_path) is None
 
 
 def test_a_program_that_fails_is_told_before_anything_is_measured(tmp_path, monkeypatch):
-    monkeypatch.setitem(validate.PROGRAMS, "broken", ["false"])
+    monkeypatch.setattr(validate, "INPUTS", {})
+    monkeypatch.setattr(validate, "PREPARED", {})
+    monkeypatch.setitem(validate.PROGRAMS, "broken", validate.Program(["false"]))
     with pytest.raises(SystemExit, match="false ended with status 1; nothing was compared"):
         validate.prepare(tmp_path, ["broken"])
