@@ -7,7 +7,7 @@ the checker, and runs `meet`, `stress` and `attack`; prints a Markdown table. "N
 of its reports), the program (a wrong value, an attack that succeeds, a guest that does not end), the
 kernel's own messages, or the cost (more than a tenth more instructions). For `preemption` it is the wake-up times of
 cyclictest while two processes make each other's switches flush, a tenth more of them. That is of one layout of the
-kernel: other layouts change them by as much (docs/linux-address-spaces.md).
+kernel: a change of the kernel changes them by as much (docs/linux-address-spaces.md).
 """
 
 import argparse
