@@ -65,7 +65,7 @@ INPUTS = {
     "large.s": NUMBERS
     + "for i in range(300_000): print(f'f{i}:\\tmovq\\t${random.getrandbits(30)}, %rax\\n\\tcall\\tf{i // 2}')",
     "large.c": NUMBERS
-    + "for i in range(4_000): print(f'int f{i}(int *a, int n) {{ int s = {i}; '"
+    + "for i in range(600): print(f'int f{i}(int *a, int n) {{ int s = {i}; '"
     + " f'for (int j = {i % 7}; j < n; j++) s += a[j] * {random.getrandbits(20)} ^ (s >> {i % 31}); return s; }}')",
 }
 # Made of the inputs before the programs run.
