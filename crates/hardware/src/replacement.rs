@@ -168,3 +168,11 @@ pub struct Recency<'a> {
     /// The clock at the last use of each slot.
     pub last_use: &'a mut [u64],
 }
+
+impl Recency<'_> {
+    /// The same for a while.
+    #[inline(always)]
+    pub fn reborrow(&mut self) -> Recency<'_> {
+        Recency { clock: self.clock, last_use: self.last_use }
+    }
+}

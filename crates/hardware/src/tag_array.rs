@@ -107,10 +107,11 @@ const HOST_LINE_TAGS: usize = 8;
 #[inline(always)]
 pub fn prefetch<T>(elements: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(element) = elements.get(index) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch does nothing that a program could notice.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
+        let element = elements.as_ptr().wrapping_add(index);
+        // SAFETY: a prefetch does nothing that a program could notice, wherever it points.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) };
     }
 }
 
@@ -319,7 +320,7 @@ impl TagArray {
     }
 
     /// Where `tag` is in `set`; changes nothing that affects replacement.
-    #[inline]
+    #[inline(always)]
     pub fn find(&mut self, set: u32, tag: u64) -> Option<Slot> {
         let first = (set * self.ways) as usize;
         if self.hints.is_empty() {

@@ -197,12 +197,14 @@ impl<P: Copy + Default> Tlb<P> {
         let new = key(virtual_address, page_shift, asid, global);
         let evicted = self.tags.replace(slot, new).is_some();
         let old = std::mem::replace(&mut self.entries[slot as usize], entry);
-        self.count(page_shift, global, 1);
-        if !evicted {
-            return None;
+        let is_alike = evicted && (page_shift, global) == (old.page_shift, old.global);
+        if !is_alike {
+            self.count(page_shift, global, 1);
+            if evicted {
+                self.count(old.page_shift, old.global, -1);
+            }
         }
-        self.count(old.page_shift, old.global, -1);
-        Some(old)
+        evicted.then_some(old)
     }
 
     fn count(&mut self, page_shift: u32, global: bool, change: i32) {

@@ -4,7 +4,7 @@ use mmulab_hardware::{Recency, prefetch};
 
 use crate::address_space::SMALL_SHIFT;
 use crate::caches::l0_filter::UNKNOWN;
-use crate::program::Program;
+use crate::program::{Program, StaticBlock};
 
 /// What the TLB and the cache of one side's first level hold of what the program referenced lately.
 ///
@@ -38,6 +38,20 @@ pub(crate) struct Slots {
     pub(crate) page: u16,
 }
 
+/// What is known at the place of a reference.
+struct Place {
+    /// The line that is referenced.
+    line: u64,
+    /// 0 if that line is known.
+    line_differs: u64,
+    /// 0 if its page is, too.
+    differs: u64,
+    /// Of the first-level cache.
+    line_slot: u16,
+    /// Of the first-level TLB.
+    page_slot: u16,
+}
+
 /// What was passed over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passed {
@@ -46,6 +60,14 @@ pub(crate) struct Passed {
     pub(crate) accesses: usize,
     /// Instructions of these blocks.
     pub(crate) instructions: u64,
+}
+
+impl std::ops::AddAssign for Passed {
+    fn add_assign(&mut self, more: Self) {
+        self.blocks += more.blocks;
+        self.accesses += more.accesses;
+        self.instructions += more.instructions;
+    }
 }
 
 /// What references that hit a first level change.
@@ -68,7 +90,7 @@ struct PageRange {
 /// No page is there.
 const NO_PAGE: PageRange = PageRange { first: u64::MAX, size_bytes: 0 };
 /// Known pages at most.
-const PAGE_PLACES: usize = 256;
+const PAGE_PLACES: usize = 1024;
 /// Known lines for each slot of the cache: enough that two live lines seldom share a place.
 const PLACES_PER_LINE: usize = 8;
 /// More than these would no longer fit the first-level cache of the host.
@@ -158,6 +180,27 @@ impl KnownHits {
         })
     }
 
+    /// Where a reference to `address` is known if it is.
+    #[inline(always)]
+    fn place_of(&self, address: u64) -> Place {
+        let (page, line) = (address >> SMALL_SHIFT, address >> self.line_shift);
+        let (page_place, line_place) = (page_place(page), self.line_place(line));
+        // SAFETY: `line_place` keeps below the length of both.
+        let (known_line, line_slot) = unsafe {
+            (
+                *self.known_lines.get_unchecked(line_place),
+                *self.line_slots.get_unchecked(line_place),
+            )
+        };
+        Place {
+            line,
+            line_differs: known_line ^ line,
+            differs: known_line ^ line | self.known_pages[page_place] ^ page,
+            line_slot,
+            page_slot: self.page_slots[page_place],
+        }
+    }
+
     /// What a reference to `address` touches, if it is known to hit.
     #[inline(always)]
     pub(crate) fn find(&self, address: u64) -> Option<Slots> {
@@ -204,9 +247,41 @@ impl KnownHits {
     #[inline]
     fn fetch_of_kind<const PAGES: bool, const LINES: bool>(
         &self,
+        mut pages: Recency<'_>,
+        mut lines: Recency<'_>,
+        _dirty: &mut [u8],
+        program: &Program<u64>,
+        blocks: &[u32],
+        stores: &mut [u8],
+    ) -> Passed {
+        let mut passed = Passed::default();
+        loop {
+            let (uses, rest) =
+                ((pages.reborrow(), lines.reborrow()), &mut stores[passed.accesses..]);
+            let ahead = &blocks[passed.blocks..];
+            passed += self.fetch_short::<PAGES, LINES>(uses.0, uses.1, program, ahead, rest);
+            // Few are longer, and of these most are known.
+            let Some(&number) = blocks.get(passed.blocks) else { break };
+            if !self.is_long(&program.blocks[number as usize]) {
+                break;
+            }
+            let (uses, rest) =
+                ((pages.reborrow(), lines.reborrow()), &mut stores[passed.accesses..]);
+            let one = self.fetch_long::<PAGES, LINES>(uses.0, uses.1, program, number, rest);
+            if one.blocks == 0 {
+                break;
+            }
+            passed += one;
+        }
+        passed
+    }
+
+    /// Fetches blocks up to the first whose lines are more than two, or in two pages, or not all known to hit.
+    #[inline(never)]
+    fn fetch_short<const PAGES: bool, const LINES: bool>(
+        &self,
         pages: Recency<'_>,
         lines: Recency<'_>,
-        _dirty: &mut [u8],
         program: &Program<u64>,
         blocks: &[u32],
         stores: &mut [u8],
@@ -214,43 +289,74 @@ impl KnownHits {
         let mut passed = Passed::default();
         let mut pages = Touches::<PAGES>::new(pages);
         let mut lines = Touches::<LINES>::new(lines);
-        let mut touch = |slots: Slots| {
-            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses.
-            unsafe {
-                lines.touch(slots.line);
-                pages.touch(slots.page);
-            }
-        };
         for (place, &number) in blocks.iter().enumerate() {
             if let Some(&later) = blocks.get(place + BLOCKS_AHEAD) {
                 prefetch(&program.blocks, later as usize);
             }
             let block = &program.blocks[number as usize];
-            let (first, last) = (block.first >> self.line_shift, block.last >> self.line_shift);
-            // Most blocks have a line or two: these are passed over without a loop.
-            let (Some(at_first), Some(at_last)) = (self.find(block.first), self.find(block.last))
-            else {
+            let (first, last) = (self.place_of(block.first), self.place_of(block.last));
+            let lines_between = last.line.wrapping_sub(first.line) >> 1;
+            let pages_between = (block.first ^ block.last) >> SMALL_SHIFT;
+            // One jump for all that may be otherwise.
+            if first.differs | last.line_differs | lines_between | pages_between != 0 {
                 break;
-            };
-            if last.wrapping_sub(first) >= 2 {
-                let between = (first + 1..last).map(|line| self.find(line << self.line_shift));
-                if between.clone().any(|slots| slots.is_none()) {
-                    break;
-                }
-                touch(at_first);
-                between.flatten().for_each(&mut touch);
-            } else {
-                touch(at_first);
             }
-            touch(at_last);
+            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses.
+            unsafe {
+                pages.touch(first.page_slot);
+                lines.touch(first.line_slot);
+                lines.touch(last.line_slot);
+            }
             program.copy_stores(block, &mut stores[passed.accesses..]);
             passed.blocks += 1;
-            passed.accesses += block.accesses as usize;
+            passed.accesses += usize::from(block.accesses);
             passed.instructions += u64::from(block.instructions);
         }
         lines.finish();
         pages.finish();
         passed
+    }
+
+    /// Fetches a block that is longer if all its fetches are known to hit.
+    #[inline(never)]
+    fn fetch_long<const PAGES: bool, const LINES: bool>(
+        &self,
+        pages: Recency<'_>,
+        lines: Recency<'_>,
+        program: &Program<u64>,
+        number: u32,
+        stores: &mut [u8],
+    ) -> Passed {
+        let block = &program.blocks[number as usize];
+        let all = block.first >> self.line_shift..=block.last >> self.line_shift;
+        let places = all.map(|line| self.place_of(block.first.max(line << self.line_shift)));
+        if places.clone().any(|place| place.differs != 0) {
+            return Passed::default();
+        }
+        let mut pages = Touches::<PAGES>::new(pages);
+        let mut lines = Touches::<LINES>::new(lines);
+        for place in places {
+            // SAFETY: as for short ones.
+            unsafe {
+                pages.touch(place.page_slot);
+                lines.touch(place.line_slot);
+            }
+        }
+        lines.finish();
+        pages.finish();
+        program.copy_stores(block, stores);
+        Passed {
+            blocks: 1,
+            accesses: block.accesses.into(),
+            instructions: block.instructions.into(),
+        }
+    }
+
+    /// Whether a block has more than two lines, or is in two pages.
+    #[inline(always)]
+    fn is_long(&self, block: &StaticBlock<u64>) -> bool {
+        let lines = (block.last >> self.line_shift).wrapping_sub(block.first >> self.line_shift);
+        lines >> 1 | (block.first ^ block.last) >> SMALL_SHIFT != 0
     }
 
     /// Makes data references, of which none spans lines, up to the first that is not known to hit; how
@@ -265,7 +371,7 @@ impl KnownHits {
         with_kinds!(self.load_and_store_of_kind(state, addresses, stores))
     }
 
-    #[inline]
+    #[inline(never)]
     fn load_and_store_of_kind<const PAGES: bool, const LINES: bool>(
         &self,
         pages: Recency<'_>,
@@ -278,14 +384,17 @@ impl KnownHits {
         let mut lines = Touches::<LINES>::new(lines);
         let mut made = 0;
         for (&address, &is_store) in addresses.iter().zip(stores) {
-            let Some(slots) = self.find(address) else { break };
+            let place = self.place_of(address);
+            if place.differs != 0 {
+                break;
+            }
             // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses
             // and dirty bits.
             unsafe {
-                lines.touch(slots.line);
-                pages.touch(slots.page);
+                lines.touch(place.line_slot);
+                pages.touch(place.page_slot);
                 // Most stores find the line dirty: to look first keeps loads from waiting for stores.
-                let dirty = dirty.get_unchecked_mut(usize::from(slots.line));
+                let dirty = dirty.get_unchecked_mut(usize::from(place.line_slot));
                 if *dirty < is_store {
                     *dirty = is_store;
                 }
@@ -318,8 +427,9 @@ impl KnownHits {
             return;
         }
         let (first, parts) = (old.first >> SMALL_SHIFT, old.size_bytes >> SMALL_SHIFT);
-        let count = parts.min(PAGE_PLACES as u64) as usize;
-        for known in &mut self.known_pages[page_place(first)..][..count] {
+        // So many parts in a row have a place each.
+        for part in first..first + parts.min(PAGE_PLACES as u64) {
+            let known = &mut self.known_pages[page_place(part)];
             if known.wrapping_sub(first) < parts {
                 *known = UNKNOWN;
             }
@@ -336,13 +446,13 @@ impl KnownHits {
         self.known_lines.fill(UNKNOWN);
     }
 
-    /// The slot of the TLB and the size in bytes of the page of `address`, if it is known.
+    /// The slot of the TLB and log2 of the size in bytes of the page of `address`, if it is known.
     #[inline(always)]
-    pub(crate) fn find_page(&self, address: u64) -> Option<(u32, u64)> {
+    pub(crate) fn find_page(&self, address: u64) -> Option<(u32, u32)> {
         let page = address >> SMALL_SHIFT;
         let slot = self.page_slots[page_place(page)];
         (self.known_pages[page_place(page)] == page)
-            .then(|| (slot.into(), self.pages[usize::from(slot)].size_bytes))
+            .then(|| (slot.into(), self.pages[usize::from(slot)].size_bytes.trailing_zeros()))
     }
 
     /// The page of `address` is in a slot of the TLB, which has been noted.

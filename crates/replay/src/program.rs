@@ -1,6 +1,6 @@
 //! The trace as the machines see it: the program's blocks, and slices of their execution.
 
-use mmulab_trace::{AccessKind, Batch, Block, CROSSING_BYTES, Event, LineCrossing};
+use mmulab_trace::{Access, AccessKind, Batch, Block, CROSSING_BYTES, Event, LineCrossing};
 
 use crate::remap::{DoesNotFit, SharedRemapping};
 
@@ -18,7 +18,9 @@ pub struct StaticBlock<A> {
     /// Where its data accesses begin in [`Program::accesses`].
     pub first_access: u32,
     /// How many data accesses it makes.
-    pub accesses: u32,
+    pub accesses: u16,
+    /// Which of the first [`STORES_AT_ONCE`] of these write, one bit each.
+    first_stores: u8,
 }
 
 /// The static part of a data access.
@@ -30,8 +32,9 @@ pub struct StaticAccess {
     pub last_byte: u16,
 }
 
-/// What [`Program::stores`] has beyond its last access, so that eight can be read from any.
-pub(crate) const STORES_PADDING: usize = 8;
+/// Of so many accesses of a block it says itself whether they write. [`Program::stores`] has so many beyond its last
+/// access, so that as many can be read from any.
+pub(crate) const STORES_AT_ONCE: usize = 8;
 
 /// All blocks known so far, as machines of one kind address them: remapped to 32 bits, or as recorded.
 #[derive(Clone, Debug)]
@@ -53,7 +56,7 @@ impl<A> Default for Program<A> {
             blocks: Vec::new(),
             instruction_sizes: Vec::new(),
             accesses: Vec::new(),
-            stores: vec![0; STORES_PADDING],
+            stores: vec![0; STORES_AT_ONCE],
         }
     }
 }
@@ -108,17 +111,20 @@ impl<A> Program<A> {
             first_instruction: self.instruction_sizes.len() as u32,
             instructions: sizes.len() as u32,
             first_access: self.accesses.len() as u32,
-            accesses: block.accesses.len() as u32,
+            accesses: u16::try_from(block.accesses.len())
+                .unwrap_or_else(|_| unreachable!("readers refuse a block of so many accesses")),
+            first_stores: (0..STORES_AT_ONCE)
+                .zip(&block.accesses)
+                .fold(0, |bits, (bit, access)| bits | u8::from(writes(access)) << bit),
         });
         self.instruction_sizes.extend_from_slice(sizes);
         self.accesses.extend(block.accesses.iter().map(|access| StaticAccess {
             instruction: access.instruction,
             last_byte: access.size_bytes.saturating_sub(1),
         }));
-        self.stores.truncate(self.stores.len() - STORES_PADDING);
-        self.stores
-            .extend(block.accesses.iter().map(|access| u8::from(access.kind != AccessKind::Load)));
-        self.stores.resize(self.accesses.len() + STORES_PADDING, 0);
+        self.stores.truncate(self.accesses.len() - block.accesses.len());
+        self.stores.extend(block.accesses.iter().map(|access| u8::from(writes(access))));
+        self.stores.resize(self.accesses.len() + STORES_AT_ONCE, 0);
     }
 
     /// Learns of the instructions of `program` that are new, each as a block of its own: a block's
@@ -132,7 +138,7 @@ impl<A> Program<A> {
             program.blocks.partition_point(|block| (block.first_instruction as usize) < known);
         for block in &program.blocks[first_new..] {
             let mut first_access = block.first_access;
-            let end = block.first_access + block.accesses;
+            let end = block.first_access + u32::from(block.accesses);
             let mut offset = 0;
             for instruction in 0..block.instructions {
                 let at = block.first_instruction + instruction;
@@ -141,16 +147,20 @@ impl<A> Program<A> {
                 let accesses = program.accesses[first_access as usize..end as usize]
                     .iter()
                     .take_while(is_own)
-                    .count() as u32;
+                    .count();
+                let writes = &program.stores[first_access as usize..][..accesses];
                 self.blocks.push(StaticBlock {
                     first: after(block.first, offset),
                     last: after(block.first, (offset + size_bytes).saturating_sub(1)),
                     first_instruction: at,
                     instructions: 1,
                     first_access,
-                    accesses,
+                    accesses: accesses as u16,
+                    first_stores: (0..STORES_AT_ONCE)
+                        .zip(writes)
+                        .fold(0, |bits, (bit, &writes)| bits | writes << bit),
                 });
-                first_access += accesses;
+                first_access += accesses as u32;
                 offset += size_bytes;
             }
         }
@@ -167,18 +177,58 @@ impl<A> Program<A> {
         &self.stores[block.first_access as usize..][..block.accesses as usize]
     }
 
-    /// Writes [`Program::stores`] of a block to `stores`, whose length must be [`STORES_PADDING`] more
+    /// How many data accesses a block makes before it fetches the byte at `address`, which is in it.
+    pub(crate) fn accesses_before(&self, block: &StaticBlock<A>, address: A) -> usize
+    where
+        A: Into<u64> + Copy,
+    {
+        let mut left = address.into() - block.first.into();
+        let accesses = &self.accesses[block.first_access as usize..][..block.accesses as usize];
+        let sizes = &self.instruction_sizes[block.first_instruction as usize..];
+        // The instruction of this byte.
+        let instruction = sizes[..block.instructions as usize]
+            .iter()
+            .take_while(|&&size| {
+                let size = size.max(1);
+                let is_before = u64::from(size) <= left;
+                left = left.saturating_sub(size.into());
+                is_before
+            })
+            .count();
+        accesses.partition_point(|access| usize::from(access.instruction) < instruction)
+    }
+
+    /// Writes [`Program::stores`] of a block to `stores`, whose length must be [`STORES_AT_ONCE`] more
     /// than that of the block's accesses at least; what is behind them is overwritten, too.
     #[inline(always)]
     pub(crate) fn copy_stores(&self, block: &StaticBlock<A>, stores: &mut [u8]) {
-        let (first, accesses) = (block.first_access as usize, block.accesses as usize);
-        // Most blocks have few accesses: a copy of fixed length takes no loop.
-        stores[..STORES_PADDING].copy_from_slice(&self.stores[first..first + STORES_PADDING]);
-        if accesses > STORES_PADDING {
-            let rest = STORES_PADDING..accesses;
-            stores[rest.clone()].copy_from_slice(&self.stores[first..][rest]);
+        stores[..STORES_AT_ONCE].copy_from_slice(&bytes_of_bits(block.first_stores));
+        if usize::from(block.accesses) > STORES_AT_ONCE {
+            self.copy_more_stores(block, stores);
         }
     }
+
+    fn copy_more_stores(&self, block: &StaticBlock<A>, stores: &mut [u8]) {
+        let (first, accesses) = (block.first_access as usize, usize::from(block.accesses));
+        // Copies of fixed length take no jump that depends on how many there are.
+        for place in (STORES_AT_ONCE..accesses).step_by(STORES_AT_ONCE) {
+            let some = &self.stores[first + place..][..STORES_AT_ONCE];
+            stores[place..][..STORES_AT_ONCE].copy_from_slice(some);
+        }
+    }
+}
+
+/// Whether an access is a reference that writes, as a modify is.
+fn writes(access: &Access) -> bool {
+    access.kind != AccessKind::Load
+}
+
+/// A byte of 0 or 1 for each bit, the lowest first.
+#[inline(always)]
+fn bytes_of_bits(bits: u8) -> [u8; 8] {
+    // The product has the seven bits eight times side by side, so that bit `i` of copy `i` is the lowest of byte `i`.
+    let low = u64::from(bits & 0x7f).wrapping_mul(0x0002_0408_1020_4081) & 0x0001_0101_0101_0101;
+    (low | u64::from(bits >> 7) << 56).to_le_bytes()
 }
 
 /// A slice of the program's execution.

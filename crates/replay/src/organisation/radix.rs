@@ -24,7 +24,7 @@ use crate::attribution::{Attribution, Sought};
 use crate::caches::{Caches, Hierarchy, Location, Side};
 use crate::cause::{Cause, Role, Tier};
 use crate::known_hits::{HitState, KnownHits, Passed};
-use crate::program::{BatchSlice, Program, STORES_PADDING, StaticBlock};
+use crate::program::{BatchSlice, Program, STORES_AT_ONCE, StaticBlock};
 use cores::{Core, FirstLevel, OtherCores};
 pub use page::Page;
 use tlb_level::Translation;
@@ -142,6 +142,7 @@ impl RadixEngine {
         match event {
             Event::AddressSpace(space) => return self.core.switch_to(*space),
             Event::Core(number) => {
+                self.core.caches.settle(&mut self.ledger);
                 if let Some(others) = &mut self.other_cores {
                     others.switch_to(*number as usize, &mut self.core);
                 }
@@ -196,8 +197,15 @@ impl RadixEngine {
     pub fn run(&mut self, slice: BatchSlice<'_, u64>) {
         self.data_references += slice.addresses.len() as u64;
         if self.core.sides.iter().all(|side| side.known.is_some()) {
-            return self.run_between_fetch_misses(slice);
+            self.run_fetches_ahead(slice);
+        } else {
+            self.run_blocks(slice);
         }
+        self.core.caches.settle(&mut self.ledger);
+    }
+
+    /// Runs a slice block by block.
+    fn run_blocks(&mut self, slice: BatchSlice<'_, u64>) {
         let mut addresses = slice.addresses;
         let mut events = slice.events;
         for (place, &number) in slice.blocks.iter().enumerate() {
@@ -221,68 +229,76 @@ impl RadixEngine {
         }
     }
 
-    /// Runs a slice from one block whose fetches are not all known to hit to the next.
+    /// Runs a slice with fetches ahead of data references, as far as the two cannot be told apart.
     ///
-    /// A fetch that hits the first level touches nothing that data or walks use. So blocks are fetched
-    /// ahead while all their fetches hit, and their data references follow.
-    fn run_between_fetch_misses(&mut self, slice: BatchSlice<'_, u64>) {
-        let BatchSlice { program, blocks, addresses, mut events, .. } = slice;
+    /// Each side has caches and TLBs of its own in the first level, and what these hold depends on nothing below
+    /// them. So blocks are fetched ahead until one needs a translation that the first level lacks; then their
+    /// data references follow. What misses goes to the levels that both share in the order of the program.
+    fn run_fetches_ahead(&mut self, slice: BatchSlice<'_, u64>) {
+        let BatchSlice { program, blocks, mut events, .. } = slice;
         let mut crossings = std::mem::take(&mut self.crossings);
         let mut stores = std::mem::take(&mut self.stores);
         slice.find_crossings(self.core.caches.line_shift(Side::Data), &mut crossings);
-        let mut crossings_left = &crossings[..];
-        stores.resize(addresses.len() + STORES_PADDING, 0);
-        let (mut fetched, mut made) = (0, 0);
+        stores.resize(slice.addresses.len() + STORES_AT_ONCE, 0);
+        let mut data =
+            DataReferences { program, addresses: slice.addresses, crossings: &crossings, made: 0 };
+        // Blocks that were fetched, and how many accesses these make.
+        let (mut fetched, mut end) = (0, 0);
         loop {
             self.note_until(fetched, &mut events);
             let next_event = events.first().map_or(blocks.len(), |(place, _)| *place);
-            let ahead = &blocks[fetched..blocks.len().min(next_event)];
-            let passed = self.fetch_known(program, ahead, &mut stores[made..]);
-            fetched += passed.blocks;
-            let end = made + passed.accesses;
-            while made < end {
-                let crossing = crossings_left.first().map_or(usize::MAX, |s| s.access as usize);
-                let until = end.min(crossing);
-                self.load_and_store(&addresses[made..until], &stores[made..until]);
-                made = until;
-                if let Some((crossing, rest)) = crossings_left.split_first()
-                    && made < end
-                {
-                    self.access(addresses[made], crossing.last_byte, stores[made] != 0);
-                    crossings_left = rest;
-                    made += 1;
+            loop {
+                let ahead = &blocks[fetched..blocks.len().min(next_event)];
+                let passed = self.fetch_known(program, ahead, &mut stores[end..]);
+                fetched += passed.blocks;
+                end += passed.accesses;
+                let Some(&number) = ahead.get(passed.blocks) else { break };
+                let block = &program.blocks[number as usize];
+                let accesses = block.accesses as usize;
+                if (block.first ^ block.last) >> SMALL_SHIFT == 0 {
+                    let page = match self.translate_in_first_level(Side::Instruction, block.first) {
+                        Some(page) => page,
+                        None => {
+                            self.make_references(&mut data, &stores, end);
+                            self.translate_slowly(Side::Instruction, block.first)
+                        }
+                    };
+                    self.fetch_lines(number, block, page, end);
+                    program.copy_stores(block, &mut stores[end..]);
+                } else {
+                    self.make_references(&mut data, &stores, end);
+                    self.run_block(slice, block, &slice.addresses[end..][..accesses]);
+                    data.skip(accesses);
                 }
-            }
-            if fetched == next_event && !events.is_empty() {
-                continue;
-            }
-            let Some(&number) = blocks.get(fetched) else { break };
-            let block = &program.blocks[number as usize];
-            let own = &addresses[made..made + block.accesses as usize];
-            // Mostly it is the first line that is not known, and the others are.
-            if !self.is_known(Side::Instruction, block.first) {
-                self.reference(Role::Fetch, block.first, false);
-                if self.is_known(Side::Instruction, block.first) {
-                    continue;
-                }
-                self.core.fetched_line =
-                    Some(block.first >> self.core.caches.line_shift(Side::Instruction));
-            } else if crossings_left.first().is_none_or(|s| s.access as usize >= made + own.len())
-                && self.run_fetches_first(program, block, own)
-            {
                 fetched += 1;
-                made += own.len();
-                continue;
+                end += accesses;
             }
-            self.run_block(slice, block, own);
-            fetched += 1;
-            made += own.len();
-            let passed = crossings_left.iter().take_while(|s| (s.access as usize) < made).count();
-            crossings_left = &crossings_left[passed..];
+            self.make_references(&mut data, &stores, end);
+            if fetched == blocks.len() {
+                break;
+            }
         }
         self.note_until(usize::MAX, &mut events);
         self.crossings = crossings;
         self.stores = stores;
+    }
+
+    /// Makes the data references up to `end`, and tells the levels below of fetches before them.
+    fn make_references(&mut self, data: &mut DataReferences<'_>, stores: &[u8], end: usize) {
+        while data.made < end {
+            let crossing = data.crossings.first().map_or(usize::MAX, |s| s.access as usize);
+            let until = end.min(crossing);
+            self.load_and_store(data, stores, until);
+            if let Some((crossing, rest)) = data.crossings.split_first()
+                && until < end
+            {
+                self.release_fetches(data);
+                self.access(data.addresses[until], crossing.last_byte, stores[until] != 0);
+                data.crossings = rest;
+                data.made += 1;
+            }
+        }
+        self.release_fetches(data);
     }
 
     /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
@@ -298,41 +314,53 @@ impl RadixEngine {
         passed
     }
 
-    /// Runs a block whose first line is known, all its fetches before its data references, of which none
-    /// spans lines; `false` if that might be told from the order of events.
-    ///
-    /// If the data references are known to hit and no fetch walks, because all are from the page of the
-    /// first, then the former touch nothing but the data side, and the latter all but that.
-    fn run_fetches_first(
+    /// Fetches the lines of block `number`, which lies in `page`, ahead of the data references that are to be made before it.
+    fn fetch_lines(
         &mut self,
-        program: &Program<u64>,
+        number: u32,
         block: &StaticBlock<u64>,
-        addresses: &[u64],
-    ) -> bool {
-        let is_one_page = (block.first ^ block.last) >> SMALL_SHIFT == 0;
-        if !is_one_page || !addresses.iter().all(|&address| self.is_known(Side::Data, address)) {
-            return false;
-        }
+        page: Translation,
+        references_before: usize,
+    ) {
         let shift = self.core.caches.line_shift(Side::Instruction);
+        let Core { caches, sides, fetched_line, .. } = &mut self.core;
+        let Some(known) = &mut sides[Side::Instruction as usize].known else { return };
         for line in block.first >> shift..=block.last >> shift {
-            self.reference(Role::Fetch, block.first.max(line << shift), false);
+            let address = block.first.max(line << shift);
+            if let Some(slot) = known.find_in_cache(address) {
+                caches.first_level(Side::Instruction).touch(slot);
+                continue;
+            }
+            let own = if address == block.first { 0 } else { usize::from(block.accesses) };
+            let references = references_before..=references_before + own;
+            let at = page.location(address);
+            let slot = caches.fetch_ahead(at, number, references, &mut self.ledger);
+            known.note_line(slot, address);
+            known.learn_line(slot, address);
         }
-        self.core.fetched_line = None;
+        *fetched_line = None;
         self.instructions += u64::from(block.instructions);
-        self.load_and_store(addresses, program.stores(block));
-        true
     }
 
-    /// Data references of which none spans lines.
-    fn load_and_store(&mut self, addresses: &[u64], stores: &[u8]) {
-        let mut made = 0;
-        while made < addresses.len() {
-            made += self.load_and_store_known(&addresses[made..], &stores[made..]);
-            if let (Some(&address), Some(&is_store)) = (addresses.get(made), stores.get(made)) {
-                self.look_up(Role::Data, address, is_store != 0);
-                made += 1;
+    /// Makes the data references up to `end`, of which none spans lines.
+    fn load_and_store(&mut self, data: &mut DataReferences<'_>, stores: &[u8], end: usize) {
+        while data.made < end {
+            let left = data.made..end;
+            data.made += self.load_and_store_known(&data.addresses[left.clone()], &stores[left]);
+            if data.made < end {
+                self.release_fetches(data);
+                self.look_up(Role::Data, data.addresses[data.made], stores[data.made] != 0);
+                data.made += 1;
             }
         }
+    }
+
+    /// Tells the levels below of fetches that were made ahead, up to the data reference that is next.
+    #[inline]
+    fn release_fetches(&mut self, data: &DataReferences<'_>) {
+        self.core.caches.release_fetches(data.made, |number, address| {
+            data.program.accesses_before(&data.program.blocks[number as usize], address)
+        });
     }
 
     /// Data references up to the first that is not known to hit; how many these are.
@@ -429,7 +457,7 @@ impl RadixEngine {
             cache.mark_dirty(slot, is_store.into());
             return;
         }
-        let slot = self.core.caches.reference_slot(role, at, is_store, 0, &mut self.ledger);
+        let slot = self.core.caches.reference_first_level(role, at, is_store, &mut self.ledger);
         if let (Some(known), Some(slot)) = (&mut self.core.sides[side as usize].known, slot) {
             known.note_line(slot, address);
             known.learn_line(slot, address);
@@ -439,40 +467,45 @@ impl RadixEngine {
     /// Where `address` is.
     #[inline]
     fn translate(&mut self, side: Side, address: u64) -> Location {
-        let FirstLevel { tlb, last_page, last, known } = &mut self.core.sides[side as usize];
-        if let Some(known) = known {
-            if let Some((slot, size_bytes)) = known.find_page(address) {
-                let frame = tlb.use_main(slot);
-                let offset = address & (size_bytes - 1);
-                return Location { virtual_address: address, physical_address: frame | offset };
-            }
-        } else if address >> last.shift == *last_page {
+        let FirstLevel { last_page, last, known, .. } = &self.core.sides[side as usize];
+        if known.is_none() && address >> last.shift == *last_page {
             return last.location(address);
         }
-        let translation = match tlb.lookup(address) {
-            Some(translation) => translation,
+        let page = match self.translate_in_first_level(side, address) {
+            Some(page) => page,
             None => self.translate_slowly(side, address),
         };
+        page.location(address)
+    }
+
+    /// The page of `address`, if the first-level TLB has it.
+    #[inline]
+    fn translate_in_first_level(&mut self, side: Side, address: u64) -> Option<Translation> {
         let first = &mut self.core.sides[side as usize];
-        first.last = translation;
-        first.last_page = address >> translation.shift;
-        if let (Some(known), Some(slot)) = (&mut first.known, translation.slot) {
-            known.learn_page(slot, address);
+        if let Some((slot, shift)) = first.known.as_ref().and_then(|known| known.find_page(address))
+        {
+            return Some(Translation { shift, frame: first.tlb.use_main(slot), slot: Some(slot) });
         }
-        translation.location(address)
+        let page = first.tlb.lookup(address)?;
+        first.remember(address, page);
+        Some(page)
     }
 
     #[cold]
     fn translate_slowly(&mut self, side: Side, address: u64) -> Translation {
-        let before = self.ledger.cycles();
+        let mut cycles = 0;
         if !self.core.second.arrays.is_empty() {
-            self.ledger.charge(Cause::Stlb, self.second_latency_cycles);
+            cycles = self.second_latency_cycles;
+            self.ledger.charge(Cause::Stlb, cycles);
         }
         let page_shift = self.address_space.page_shift(address);
         let mut sought = Sought::SecondLevelHit;
         let translation = match self.core.second.lookup(address) {
             Some(translation) => translation,
             None => {
+                // The walk's entries come through the same caches.
+                self.core.caches.settle(&mut self.ledger);
+                let before = self.ledger.cycles();
                 let translation = self.walk(address, page_shift);
                 sought = match side {
                     Side::Instruction => Sought::WalkForFetch,
@@ -482,11 +515,11 @@ impl RadixEngine {
                 if self.table.prefetch_next_page == Some(true) {
                     self.prefetch_page_after(address, page_shift);
                 }
+                cycles += self.ledger.cycles() - before;
                 translation
             }
         };
         let page = Page { address: address & !((1 << page_shift) - 1), shift: page_shift };
-        let cycles = self.ledger.cycles() - before;
         self.attribution.add(page, sought, cycles);
         if sought != Sought::SecondLevelHit
             && let Some(fault) = self.address_space.touch(address, page_shift)
@@ -503,6 +536,7 @@ impl RadixEngine {
         if let (Some(known), Some(slot)) = (known, entry.slot) {
             known.note_page(slot, address, entry.shift);
         }
+        self.core.sides[side as usize].remember(address, entry);
         entry
     }
 
@@ -573,6 +607,25 @@ impl RadixEngine {
         steps.host_walks = host_walks;
         self.walk_loads += if entry_level == 0 { steps.own + steps.host } else { 0 };
         (translation, steps)
+    }
+}
+
+/// The data references of a slice.
+struct DataReferences<'a> {
+    program: &'a Program<u64>,
+    addresses: &'a [u64],
+    /// Those of them from place `made` on that span lines.
+    crossings: &'a [LineCrossing],
+    /// How many were made.
+    made: usize,
+}
+
+impl DataReferences<'_> {
+    /// The next `count` are made by somebody else.
+    fn skip(&mut self, count: usize) {
+        self.made += count;
+        let passed = self.crossings.iter().take_while(|s| (s.access as usize) < self.made).count();
+        self.crossings = &self.crossings[passed..];
     }
 }
 

@@ -16,7 +16,7 @@ use super::container::{
 use crate::{Access, AccessKind, Batch, Block, BlockTable, Event, OpenOptions, Source, TraceError};
 
 /// Blocks in a batch: with their addresses they stay in a second-level cache.
-const BATCH_BLOCKS: usize = 8192;
+const BATCH_BLOCKS: usize = 2048;
 
 /// Reads a trace from its first chunk to its last.
 pub struct MmtReader {

@@ -28,6 +28,18 @@ pub(super) struct FirstLevel {
     pub(super) known: Option<KnownHits>,
 }
 
+impl FirstLevel {
+    /// The page of `address` was given last.
+    #[inline]
+    pub(super) fn remember(&mut self, address: u64, page: Translation) {
+        self.last = page;
+        self.last_page = address >> page.shift;
+        if let (Some(known), Some(slot)) = (&mut self.known, page.slot) {
+            known.learn_page(slot, address);
+        }
+    }
+}
+
 /// TLBs, walk caches and caches of a core. Those caches that it shares are in the core that runs.
 #[derive(Clone, Debug)]
 pub(super) struct Core {

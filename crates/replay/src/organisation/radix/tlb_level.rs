@@ -12,6 +12,8 @@ pub(super) struct TlbLevel {
     pub(super) arrays: Vec<Array>,
     /// The array for the smallest pages that the program has; hits of others are not known ahead.
     pub(super) main: usize,
+    /// For each log2 of a page size what [`TlbLevel::array_for`] gives.
+    array_for: [Option<(u32, usize)>; u64::BITS as usize],
     pub(super) misses: u64,
     pub(super) hits: u64,
 }
@@ -35,7 +37,8 @@ impl TlbLevel {
         seed: u64,
         stream: u64,
     ) -> Result<Self, GeometryError> {
-        let mut level = Self { arrays: Vec::new(), main: 0, misses: 0, hits: 0 };
+        let array_for = [None; u64::BITS as usize];
+        let mut level = Self { arrays: Vec::new(), main: 0, array_for, misses: 0, hits: 0 };
         for (name, tlb) in arrays {
             let Some(tlb) = tlb else { continue };
             let mut shifts: Vec<u32> = tlb.page_sizes.iter().map(|size| size.shift()).collect();
@@ -52,6 +55,7 @@ impl TlbLevel {
                 .map_err(|error| GeometryError(format!("{name}: {error}")))?;
             level.arrays.push(Array { tlb, shifts });
         }
+        level.array_for = std::array::from_fn(|shift| level.find_array_for(shift as u32));
         Ok(level)
     }
 
@@ -87,9 +91,14 @@ impl TlbLevel {
         self.arrays.iter().any(|array| array.tlb.peek(address, 0).is_some())
     }
 
-    /// The place of the array that takes a page of `1 << page_shift` bytes, or the largest piece of it,
-    /// and log2 of the size of that.
+    /// log2 of the size of a page of `1 << page_shift` bytes in here, or of the largest piece of it, and the place of
+    /// the array that takes it.
+    #[inline]
     pub(super) fn array_for(&self, page_shift: u32) -> Option<(u32, usize)> {
+        self.array_for.get(page_shift as usize).copied().flatten()
+    }
+
+    fn find_array_for(&self, page_shift: u32) -> Option<(u32, usize)> {
         let fitting =
             |array: &Array| array.shifts.iter().copied().filter(|&shift| shift <= page_shift).max();
         let arrays = self.arrays.iter().enumerate();
