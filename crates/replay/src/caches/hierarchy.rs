@@ -1,12 +1,10 @@
 //! Any hierarchy that a machine file can describe.
 
-use std::collections::VecDeque;
-use std::ops::RangeInclusive;
-
 use mmulab_hardware::{Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot};
 use mmulab_machine as machine;
 use mmulab_machine::{CacheLevel, ReplayMachine};
 
+use super::deferred::Deferred;
 use super::{
     AllLevelsLookup, CacheCounters, Caches, Follower, Location, MAXIMUM_LEVELS, Side, miss_cycles,
 };
@@ -24,56 +22,30 @@ use crate::cause::{Cause, Role};
 /// others that begin with the same levels: its [followers](Follower).
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    caches: Vec<Level>,
+    pub(super) caches: Vec<Level>,
     /// For each side and level from `first` on, the index in `caches`.
-    path: [Vec<usize>; 2],
+    pub(super) path: [Vec<usize>; 2],
     /// The first level that is here; those above are those of the hierarchy that this one follows.
     first: usize,
-    miss_cycles: [u64; MAXIMUM_LEVELS],
+    pub(super) miss_cycles: [u64; MAXIMUM_LEVELS],
     any_is_physical: bool,
     pub(super) followers: Vec<Follower>,
-    /// What the levels below the first are still to be told, in order.
-    pending: Vec<Pending>,
-    /// Of these what a level asks of the next one; kept for its memory.
-    below: Vec<Pending>,
-    fetched_ahead: VecDeque<FetchedAhead>,
+    pub(super) deferred: Deferred,
 }
-
-/// A fetch that missed the first level ahead of data references.
-#[derive(Clone, Debug)]
-struct FetchedAhead {
-    /// Of its block.
-    number: u32,
-    at: Location,
-    /// How many data references come before it, without and with those of its block.
-    references: RangeInclusive<usize>,
-}
-
-/// What a level asks of those below it.
-#[derive(Clone, Copy, Debug)]
-enum Pending {
-    /// A reference that missed the first level.
-    Reference { role: Role, at: Location, is_store: bool },
-    /// A store or a dirty line that nobody waits for.
-    Write(Location),
-}
-
-/// How many requests the levels below the first are told at once. The tags of the first have arrived in the host's cache by then.
-const PENDING: usize = 48;
 
 #[derive(Clone, Debug)]
-struct Level {
+pub(super) struct Level {
     name: String,
-    cache: Cache,
+    pub(super) cache: Cache,
     is_physical: bool,
     /// The virtual and physical address of each slot's line, by which a dirty line finds its way down. Empty where all
     /// caches go by the same address.
     locations: Box<[Location]>,
-    is_write_back: bool,
-    allocates_on_store: bool,
-    hits: u64,
-    misses: u64,
-    store_misses: u64,
+    pub(super) is_write_back: bool,
+    pub(super) allocates_on_store: bool,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) store_misses: u64,
     write_backs: u64,
 }
 
@@ -113,14 +85,14 @@ impl Level {
 
     /// The address by which this cache knows a byte.
     #[inline]
-    fn address(&self, at: Location) -> u64 {
+    pub(super) fn address(&self, at: Location) -> u64 {
         if self.is_physical { at.physical_address } else { at.virtual_address }
     }
 
     /// Fills with the line of a byte. Gives its slot, and the line that has to be written below: a dirty one that was
     /// there.
     #[inline(always)]
-    fn fill(&mut self, at: Location) -> (Slot, Option<Location>) {
+    pub(super) fn fill(&mut self, at: Location) -> (Slot, Option<Location>) {
         let address = self.address(at);
         let slot = self.cache.victim(address);
         let evicted = self.cache.replace(slot, address);
@@ -166,9 +138,7 @@ impl Hierarchy {
             miss_cycles: miss_cycles(machine),
             any_is_physical: physical > 0,
             followers: Vec::new(),
-            pending: Vec::new(),
-            below: Vec::new(),
-            fetched_ahead: VecDeque::new(),
+            deferred: Deferred::default(),
         };
         let above: usize = levels[..first].iter().map(|level| level.caches().count()).sum();
         // Streams 0 to 9 belong to TLBs and frames.
@@ -236,147 +206,6 @@ impl Hierarchy {
         ledger: &mut Ledger<Cause>,
     ) -> Option<Slot> {
         self.reference_from(level, role, at, is_store, level, ledger)
-    }
-
-    /// [`Hierarchy::reference_slot`] that enters at the first level and tells those below later: nothing that the first
-    /// does depends on them. What they charge is in the ledger that [`Hierarchy::settle`] is given.
-    #[inline]
-    pub(crate) fn reference_first_level(
-        &mut self,
-        role: Role,
-        at: Location,
-        is_store: bool,
-        ledger: &mut Ledger<Cause>,
-    ) -> Option<Slot> {
-        let side = role.side() as usize;
-        let slot = if let Some(slot) = self.hit_first_level(side, at) {
-            slot
-        } else {
-            self.miss_first_level(role, is_store, ledger);
-            self.pending.push(Pending::Reference { role, at, is_store });
-            let here = &mut self.caches[self.path[side][0]];
-            if is_store && !here.allocates_on_store {
-                self.pending.push(Pending::Write(at));
-                return None;
-            }
-            let (slot, dirty) = here.fill(at);
-            self.pending.extend(dirty.map(Pending::Write));
-            slot
-        };
-        if is_store {
-            let here = &mut self.caches[self.path[side][0]];
-            if here.is_write_back {
-                here.cache.mark_dirty(slot, 1);
-            } else {
-                self.pending.push(Pending::Write(at));
-            }
-        }
-        if self.pending.len() >= PENDING {
-            self.settle(ledger);
-        }
-        Some(slot)
-    }
-
-    /// A fetch of block `number` that is made ahead of data references that come before it, as many as `references` says, of
-    /// which the block's own are the last: the levels below are told when these have been made
-    /// ([`Hierarchy::release_fetches`]). The first level is split.
-    #[inline]
-    pub(crate) fn fetch_ahead(
-        &mut self,
-        at: Location,
-        number: u32,
-        references: RangeInclusive<usize>,
-        ledger: &mut Ledger<Cause>,
-    ) -> Slot {
-        let side = Side::Instruction as usize;
-        self.hit_first_level(side, at).unwrap_or_else(|| {
-            self.miss_first_level(Role::Fetch, false, ledger);
-            self.fetched_ahead.push_back(FetchedAhead { number, at, references });
-            self.caches[self.path[side][0]].fill(at).0
-        })
-    }
-
-    /// Of the data references of which fetches were made ahead, `made` have been made. `own_before` is how many of a block come
-    /// before its fetch of an address; it is asked only where that tells.
-    #[inline]
-    pub(crate) fn release_fetches(&mut self, made: usize, own_before: impl Fn(u32, u64) -> usize) {
-        while let Some(FetchedAhead { number, at, references }) = self.fetched_ahead.front() {
-            let (first, last, at) = (*references.start(), *references.end(), *at);
-            let is_later = first > made
-                || last > made && first + own_before(*number, at.virtual_address) > made;
-            if is_later {
-                break;
-            }
-            self.fetched_ahead.pop_front();
-            self.pending.push(Pending::Reference { role: Role::Fetch, at, is_store: false });
-        }
-    }
-
-    #[inline(always)]
-    fn hit_first_level(&mut self, side: usize, at: Location) -> Option<Slot> {
-        let here = &mut self.caches[self.path[side][0]];
-        let slot = here.cache.find(here.address(at))?;
-        here.cache.touch(slot);
-        here.hits += 1;
-        Some(slot)
-    }
-
-    #[inline(always)]
-    fn miss_first_level(&mut self, role: Role, is_store: bool, ledger: &mut Ledger<Cause>) {
-        let (side, levels) = (role.side() as usize, self.levels());
-        let here = &mut self.caches[self.path[side][0]];
-        here.misses += 1;
-        here.store_misses += u64::from(is_store);
-        ledger.charge(role.miss(0, levels), self.miss_cycles[0]);
-    }
-
-    /// Tells the levels below the first what they have not been told yet.
-    pub(crate) fn settle(&mut self, ledger: &mut Ledger<Cause>) {
-        let levels = self.levels();
-        let [mut requests, mut below] = [&mut self.pending, &mut self.below].map(std::mem::take);
-        if !self.followers.is_empty() {
-            for request in requests.drain(..) {
-                match request {
-                    Pending::Reference { role, at, is_store } => {
-                        self.reference_from(1, role, at, is_store, 0, ledger);
-                    }
-                    Pending::Write(at) => self.write_below(1, at),
-                }
-            }
-        }
-        // A level at a time, since none depends on those below it.
-        for number in 1..levels {
-            for request in requests.drain(..) {
-                match request {
-                    Pending::Reference { role, at, is_store } => {
-                        let here = &mut self.caches[self.path[role.side() as usize][number]];
-                        if let Some(slot) = here.cache.find(here.address(at)) {
-                            here.cache.touch(slot);
-                            here.hits += 1;
-                            continue;
-                        }
-                        here.misses += 1;
-                        here.store_misses += u64::from(is_store);
-                        ledger.charge(role.miss(number, levels), self.miss_cycles[number]);
-                        below.push(request);
-                        if !is_store || here.allocates_on_store {
-                            below.extend(here.fill(at).1.map(Pending::Write));
-                        }
-                    }
-                    Pending::Write(at) => {
-                        let here = &mut self.caches[self.path[1][number]];
-                        let found = here.is_write_back.then(|| here.cache.find(here.address(at)));
-                        match found.flatten() {
-                            Some(slot) => here.cache.mark_dirty(slot, 1),
-                            None => below.push(request),
-                        }
-                    }
-                }
-            }
-            std::mem::swap(&mut requests, &mut below);
-        }
-        requests.clear();
-        [self.pending, self.below] = [requests, below];
     }
 
     /// [`Hierarchy::reference_slot`] at `start`, because those from `level` to there missed.

@@ -11,6 +11,7 @@ use mmulab_machine::{CacheLevel, ReplayMachine};
 
 use crate::cause::{Cause, Role};
 
+mod deferred;
 mod follower;
 mod hierarchy;
 pub(crate) mod l0_filter;
