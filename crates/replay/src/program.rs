@@ -269,3 +269,44 @@ impl<A> BatchSlice<'_, A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_accesses_write_is_copied_as_it_is() {
+        let access = |writes: bool| Access {
+            instruction: 0,
+            size_bytes: 8,
+            kind: if writes { AccessKind::Store } else { AccessKind::Load },
+        };
+        // Blocks of 0 to 19 accesses, and of 8 with all 256 choices of those that write.
+        let table: Vec<Block> = (0..256u64)
+            .map(|bits| Block {
+                address: bits * 64,
+                instruction_sizes_bytes: vec![4],
+                accesses: (0..bits % 20)
+                    .map(|place| access((bits | bits << 8 | bits << 11) >> place & 1 != 0))
+                    .collect(),
+            })
+            .chain((0..256u64).map(|bits| Block {
+                address: (1 << 20) + bits * 64,
+                instruction_sizes_bytes: vec![4],
+                accesses: (0..8).map(|place| access(bits >> place & 1 != 0)).collect(),
+            }))
+            .collect();
+        let mut program = Program::default();
+        // Learnt in two parts, as batches bring them.
+        program.learn(&table[..100]);
+        program.learn(&table);
+        for (block, known) in program.blocks.iter().zip(&table) {
+            let expected: Vec<u8> =
+                known.accesses.iter().map(|one| u8::from(writes(one))).collect();
+            let mut copied = vec![2; known.accesses.len() + STORES_AT_ONCE];
+            program.copy_stores(block, &mut copied);
+            assert_eq!(copied[..expected.len()], expected);
+            assert_eq!(program.stores(block), expected);
+        }
+    }
+}
