@@ -103,7 +103,7 @@ fn fingerprint(tag: u64) -> u16 {
 /// Tags in a line of the host's cache.
 const HOST_LINE_TAGS: usize = 8;
 
-/// Fetches an element into the host's cache if there is such an element and a way to do that.
+/// Fetches an element into the host's cache if there is a way to do that; where there is no such element, something else.
 #[inline(always)]
 pub fn prefetch<T>(elements: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]

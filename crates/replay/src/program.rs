@@ -105,26 +105,25 @@ impl<A> Program<A> {
     fn push(&mut self, block: &Block, first: A, further_on: impl Fn(u64) -> A) {
         let sizes = &block.instruction_sizes_bytes;
         let length: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+        let first_access = self.accesses.len();
+        self.stores.truncate(first_access);
+        self.stores.extend(block.accesses.iter().map(|access| u8::from(writes(access))));
         self.blocks.push(StaticBlock {
             first,
             last: further_on(length.saturating_sub(1)),
             first_instruction: self.instruction_sizes.len() as u32,
             instructions: sizes.len() as u32,
-            first_access: self.accesses.len() as u32,
+            first_access: first_access as u32,
             accesses: u16::try_from(block.accesses.len())
                 .unwrap_or_else(|_| unreachable!("readers refuse a block of so many accesses")),
-            first_stores: (0..STORES_AT_ONCE)
-                .zip(&block.accesses)
-                .fold(0, |bits, (bit, access)| bits | u8::from(writes(access)) << bit),
+            first_stores: bits_of_bytes(&self.stores[first_access..]),
         });
+        self.stores.resize(self.stores.len() + STORES_AT_ONCE, 0);
         self.instruction_sizes.extend_from_slice(sizes);
         self.accesses.extend(block.accesses.iter().map(|access| StaticAccess {
             instruction: access.instruction,
             last_byte: access.size_bytes.saturating_sub(1),
         }));
-        self.stores.truncate(self.accesses.len() - block.accesses.len());
-        self.stores.extend(block.accesses.iter().map(|access| u8::from(writes(access))));
-        self.stores.resize(self.accesses.len() + STORES_AT_ONCE, 0);
     }
 
     /// Learns of the instructions of `program` that are new, each as a block of its own: a block's
@@ -156,9 +155,7 @@ impl<A> Program<A> {
                     instructions: 1,
                     first_access,
                     accesses: accesses as u16,
-                    first_stores: (0..STORES_AT_ONCE)
-                        .zip(writes)
-                        .fold(0, |bits, (bit, &writes)| bits | writes << bit),
+                    first_stores: bits_of_bytes(writes),
                 });
                 first_access += accesses as u32;
                 offset += size_bytes;
@@ -221,6 +218,11 @@ impl<A> Program<A> {
 /// Whether an access is a reference that writes, as a modify is.
 fn writes(access: &Access) -> bool {
     access.kind != AccessKind::Load
+}
+
+/// A bit for each of the first bytes of 0 or 1, the lowest first.
+fn bits_of_bytes(bytes: &[u8]) -> u8 {
+    (0..STORES_AT_ONCE).zip(bytes).fold(0, |bits, (bit, &byte)| bits | byte << bit)
 }
 
 /// A byte of 0 or 1 for each bit, the lowest first.

@@ -41,7 +41,7 @@ struct FetchAhead {
     references: RangeInclusive<usize>,
 }
 
-/// How many requests wait at most; more of them bring nothing.
+/// How many requests wait at most: enough that each level is run through many times, and few enough to stay in the host's cache.
 const BATCH: usize = 48;
 
 impl Hierarchy {
