@@ -129,12 +129,6 @@ impl Cache {
         self.find_in_set(self.set_of(address), address)
     }
 
-    /// Fetches what [`Cache::find`] will read into the host's cache.
-    #[inline(always)]
-    pub fn prefetch(&self, address: u64) {
-        self.tags.prefetch(self.set_of(address));
-    }
-
     /// [`Cache::find`] in a set of the driver's choice.
     #[inline]
     pub fn find_in_set(&mut self, set: u32, address: u64) -> Option<Slot> {

@@ -100,9 +100,6 @@ fn fingerprint(tag: u64) -> u16 {
     (tag.wrapping_mul(HASH_FACTOR) >> 48) as u16
 }
 
-/// Tags in a line of the host's cache.
-const HOST_LINE_TAGS: usize = 8;
-
 /// Fetches an element into the host's cache if there is a way to do that; where there is no such element, something else.
 #[inline(always)]
 pub fn prefetch<T>(elements: &[T], index: usize) {
@@ -340,16 +337,6 @@ impl TagArray {
         let way = ways.iter().position(|&held| held == tag)?;
         self.hints[hint] = way as u16;
         Some((first + way) as Slot)
-    }
-
-    /// Fetches what [`TagArray::find`] will read of a set into the host's cache.
-    #[inline(always)]
-    pub fn prefetch(&self, set: u32) {
-        let first = (set * self.ways) as usize;
-        prefetch(&self.fingerprints, first);
-        for way in (0..self.ways.min(FINGERPRINTED_WAYS) as usize).step_by(HOST_LINE_TAGS) {
-            prefetch(&self.tags, first + way);
-        }
     }
 
     /// [`TagArray::find`] in the set whose first slot is `first`, where there are no hints.

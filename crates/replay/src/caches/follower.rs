@@ -52,11 +52,6 @@ impl Follower {
         }
     }
 
-    #[inline]
-    pub(super) fn prefetch(&self, side: usize, level: usize, at: Location) {
-        self.hierarchy.prefetch(side, level, at);
-    }
-
     /// Adds what the machines here counted to `all`, given what the one that they follow did.
     fn count(&self, above: &Counted, all: &mut Vec<(usize, Counted)>) {
         let first = self.hierarchy.first_number();

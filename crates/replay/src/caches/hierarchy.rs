@@ -238,10 +238,6 @@ impl Hierarchy {
                 }
                 break;
             }
-            if found == level {
-                self.prefetch(side, level + 1, at);
-            }
-            let here = &mut self.caches[self.path[side][found - self.first]];
             here.misses += 1;
             here.store_misses += u64::from(is_store);
             ledger.charge(role.miss(found, levels), self.miss_cycles[found]);
@@ -269,18 +265,6 @@ impl Hierarchy {
             }
         }
         entered
-    }
-
-    /// Fetches the tags of `at` in the levels from `level` on into the host's cache, for which it would have to wait
-    /// where caches are large.
-    pub(super) fn prefetch(&self, side: usize, level: usize, at: Location) {
-        for &below in self.path[side].iter().skip(level.saturating_sub(self.first)) {
-            let below = &self.caches[below];
-            below.cache.prefetch(below.address(at));
-        }
-        for follower in &self.followers {
-            follower.prefetch(side, level, at);
-        }
     }
 
     /// The number of its first level: 0, but for lower levels that follow others.
