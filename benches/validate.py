@@ -102,7 +102,7 @@ DICTIONARIES = [
     "d = {}\nfor i in range(2_000_000): d[i * 7919 % 13_000_027] = i\n"
     "print(sum(d.get(k, 0) for k in range(0, 13_000_027, 5)))",
 ]
-# Chosen for what they do to memory: tables, trees, heaps and arrays of 50 to 400 MB that are
+# Chosen for what they do to memory: tables, trees, heaps and arrays of 30 to 400 MB that are
 # accessed at random; the same in order (sort, arrow); 4 to 14 MB at random (bzip2); next to nothing (gzip).
 PROGRAMS = {
     "sort": Program(["sort", "-S", "1G", "--parallel=1", "numbers.txt"]),
