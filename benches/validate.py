@@ -183,6 +183,18 @@ PROGRAMS = {
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Of the runs of a program, seconds of processor time."""
+
+    seconds: list[float]
+    """With 4 KB pages."""
+    saved: list[float]
+    """By the run with huge pages beside each."""
+    counted: dict[str, int] | None
+    """Walks and their cycles, where the computer counts them."""
+
+
+@dataclass(frozen=True)
 class Predicted:
     """Cycles that huge pages save: of page faults, of hits in the second-level TLB, of walks."""
 
@@ -328,8 +340,15 @@ def command_of(program: Program) -> list[str]:
     return [first, *rest]
 
 
-def measured(program: Program, folder: Path, runs: int) -> tuple[float, list[float]]:
-    """Seconds with 4 KB pages (median), and what each run with huge pages beside one without saved."""
+def measured(program: Program, folder: Path, runs: int) -> Measured:
+    """By turns with 4 KB pages only and with huge pages."""
+    with huge_pages(program.policy), one_processor():
+        small, saved = by_turns(program, folder, runs)
+        return Measured(small, saved, counted(program, folder))
+
+
+def by_turns(program: Program, folder: Path, runs: int) -> tuple[list[float], list[float]]:
+    """Seconds with 4 KB pages, and what the run with huge pages beside each saved."""
     small, saved = [], []
     for turn in range(runs + 1):
         seconds = []
@@ -340,7 +359,7 @@ def measured(program: Program, folder: Path, runs: int) -> tuple[float, list[flo
         if turn:
             small.append(seconds[0])
             saved.append(seconds[0] - seconds[1])
-    return statistics.median(small), saved
+    return small, saved
 
 
 def counted(program: Program, folder: Path) -> dict[str, int] | None:
@@ -418,21 +437,17 @@ def walkers() -> int:
 
 
 def compare(
-    name: str, folder: Path, machine: mmulab.Machine, nanoseconds: float, runs: int
+    name: str, folder: Path, machine: mmulab.Machine, nanoseconds: float, ran: Measured
 ) -> Compared:
-    """One program."""
-    program = PROGRAMS[name]
-    with huge_pages(program.policy):
-        with one_processor():
-            seconds, saved = measured(program, folder, runs)
-            counts = counted(program, folder)
+    """One program, recorded and replayed, with how it ran."""
+    with huge_pages(PROGRAMS[name].policy):
         trace = recorded(name, folder)
     said = predicted(trace, machine)
-    low, middle, high = statistics.quantiles(saved, n=4)
+    low, middle, high = statistics.quantiles(ran.saved, n=4)
     scale = nanoseconds * 1e-9
     return Compared(
         name,
-        seconds,
+        statistics.median(ran.seconds),
         middle,
         low,
         high,
@@ -441,7 +456,7 @@ def compare(
         faults=scale * said.faults,
         walks=said.small_walks,
         walk_cycles=said.small_walk_cycles,
-        counted=counts,
+        counted=ran.counted,
     )
 
 
@@ -539,11 +554,16 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     prepare(directory(folder), programs)
     machine = machine or mmulab.Machine.load(calibrated(folder / "this-computer"))
     nanoseconds = mmulab._engine.Computer().cycle_ns()
-    rows = []
-    with progress("Comparing programs", "programs") as report:
+    ran = {}
+    with progress("Running programs", "programs") as report:
         for done, program in enumerate(programs):
             report(done, len(programs))
-            rows.append(compare(program, folder, machine, nanoseconds, runs))
+            ran[program] = measured(PROGRAMS[program], folder, runs)
+    rows = []
+    with progress("Recording and replaying programs", "programs") as report:
+        for done, program in enumerate(programs):
+            report(done, len(programs))
+            rows.append(compare(program, folder, machine, nanoseconds, ran[program]))
     (folder / "validate.json").write_text(
         json.dumps(
             {"machine": machine.values(), "programs": [asdict(row) for row in rows]}, indent=1

@@ -36,12 +36,17 @@
 #include "mmulab.h"
 #include "stream.h"
 
+#if VG_WORDSIZE == 8
+#include "libvex_guest_amd64.h"
+#endif
+
 /* Parts of Valgrind's core that its tool headers do not declare; the libraries have them. */
 extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord,
                               RegWord, RegWord);
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd,
                                                       Off64T offset);
 extern Int VG_(safe_fd)(Int oldfd);
+extern Addr VG_(am_get_advisory_client_simple)(Addr start, SizeT length, Bool* ok);
 
 /* SOCK_CLOEXEC of the system's headers. */
 #define CLOSE_ON_EXEC 02000000
@@ -671,6 +676,68 @@ static void instrument_statement(IRStmt* statement)
    }
 }
 
+/* ---- Where new memory lies ---- */
+
+/* Linux since 6.7 aligns private anonymous memory whose length is a multiple of 2 MB to 2 MB, so that it can be
+   large pages (mm/mmap.c, __get_unmapped_area; not for 32-bit programs). Valgrind takes the lowest address that is
+   free. What decides about large pages is put right: such a request gets the address as its hint. */
+
+#if VG_WORDSIZE == 8
+
+#define LARGE_PAGE_BYTES (2UL << 20)
+
+/* Whether the system call under way has a hint that is ours. */
+static Bool hint_is_ours = False;
+
+/* Called before a system call with some of its registers; returns what its first argument shall be. */
+static ULong place_memory(ULong call, ULong hint, ULong length_bytes, ULong flags)
+{
+   const UInt kind = VKI_MAP_ANONYMOUS | VKI_MAP_PRIVATE | VKI_MAP_FIXED;
+   Bool found = False;
+   Addr start;
+   if (call != __NR_mmap || hint != 0 || length_bytes == 0 ||
+       length_bytes % LARGE_PAGE_BYTES != 0 ||
+       (flags & kind) != (VKI_MAP_ANONYMOUS | VKI_MAP_PRIVATE) ||
+       length_bytes + LARGE_PAGE_BYTES < length_bytes)
+      return hint;
+   start = VG_(am_get_advisory_client_simple)(0, length_bytes + LARGE_PAGE_BYTES, &found);
+   if (!found)
+      return hint;
+   hint_is_ours = True;
+   return VG_ROUNDUP(start, LARGE_PAGE_BYTES);
+}
+
+static IRExpr* guest_register(Int offset)
+{
+   return assign(WORD, IRExpr_Get(offset, WORD));
+}
+
+static void add_placement(void)
+{
+   const Int first_argument = offsetof(VexGuestAMD64State, guest_RDI);
+   IRTemp placed = newIRTemp(block.code->tyenv, WORD);
+   IRDirty* call = unsafeIRDirty_1_N(
+      placed, 0, "place_memory", VG_(fnptr_to_fnentry)(place_memory),
+      mkIRExprVec_4(guest_register(offsetof(VexGuestAMD64State, guest_RAX)),
+                    guest_register(first_argument),
+                    guest_register(offsetof(VexGuestAMD64State, guest_RSI)),
+                    guest_register(offsetof(VexGuestAMD64State, guest_R10))));
+   addStmtToIRSB(block.code, IRStmt_Dirty(call));
+   addStmtToIRSB(block.code, IRStmt_Put(first_argument, IRExpr_RdTmp(placed)));
+}
+
+/* A system call leaves its arguments as they were. */
+static void take_hint_back(ThreadId thread)
+{
+   const ULong none = 0;
+   if (hint_is_ours)
+      VG_(set_shadow_regs_area)(thread, 0, offsetof(VexGuestAMD64State, guest_RDI), sizeof none,
+                                (const UChar*)&none);
+   hint_is_ours = False;
+}
+
+#endif
+
 static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
                         const VexGuestExtents* extents, const VexArchInfo* host,
                         IRType guest_word, IRType host_word)
@@ -691,6 +758,10 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
    close_run();
    if (block.started)
       add_cursor_update();
+#if VG_WORDSIZE == 8
+   if (in->jumpkind == Ijk_Sys_syscall)
+      add_placement();
+#endif
    return block.code;
 }
 
@@ -770,6 +841,9 @@ static void before_system_call(ThreadId thread, UInt call, UWord* arguments, UIn
 static void after_system_call(ThreadId thread, UInt call, UWord* arguments, UInt count,
                               SysRes result)
 {
+#if VG_WORDSIZE == 8
+   take_hint_back(thread);
+#endif
    if (is_exec(call) && recording)
       put_record(RECORD_EXEC_FAILED, NULL, 0, NULL, 0);
 }

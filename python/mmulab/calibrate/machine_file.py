@@ -107,7 +107,7 @@ def _page_faults(findings: Findings) -> dict[str, Value]:
     return {
         f"interrupts.{kind}_page_fault_cycles": Value(
             round(point.cycles),
-            f"measured: first touch of {size}, zeroed by the kernel",
+            f"measured: first touch of {size}, zeroed by the kernel, and giving it back",
             (round(point.low), round(point.high)),
         )
         for kind, size in (("small", "4K"), ("large", "2M"))

@@ -62,8 +62,8 @@ SERIES = {
     "jumps": "a jump over lines side by side (x: bytes)",
     "jumps_of_pages": "a jump over one line in each 4 KB page (x: pages)",
     "walks": "latency of a load at random 4 KB pages of one 2 MB file (x: pages)",
-    "faults_4k": "first store to a 4 KB page (x: pages in a row)",
-    "faults_2m": "first store to a 2 MB page (x: pages in a row)",
+    "faults_4k": "first store to a 4 KB page, and giving it back (x: pages in a row)",
+    "faults_2m": "first store to a 2 MB page, and giving it back (x: pages in a row)",
     "shootdowns": "unmapping a 4 KB page while another core runs the program, more than alone (x: 1)",
     "shootdown_interrupts": "what the other core loses by it (x: 1)",
 }

@@ -1,0 +1,81 @@
+"""Where a recorded program's memory lies, beside where the kernel puts it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import mmulab
+
+from mmulab import Machine, replay
+
+# Prints the address of each request and what the system call left in its first argument's register.
+SOURCE = r"""
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+static void ask(long hint, long kilobytes, long kind, const char *name)
+{
+   register long flags asm("r10") = kind | MAP_ANONYMOUS;
+   register long file asm("r8") = -1;
+   register long offset asm("r9") = 0;
+   long result, argument = hint;
+   asm volatile("syscall" : "=a"(result), "+D"(argument) : "a"(SYS_mmap), "S"(kilobytes << 10),
+                "d"(PROT_READ | PROT_WRITE), "r"(flags), "r"(file), "r"(offset) : "rcx", "r11", "memory");
+   if (result > 0)
+      *(volatile char *)result = 1;
+   printf("%s %ld %ld\n", name, result, argument);
+}
+
+int main(void)
+{
+   ask(0, 4, MAP_PRIVATE, "page");
+   ask(0, 2052, MAP_PRIVATE, "other-length");
+   ask(0, 2048, MAP_PRIVATE, "block");
+   ask(0, 8192, MAP_PRIVATE, "blocks");
+   ask(0, 2048, MAP_PRIVATE, "behind-it");
+   ask(0x700000001000, 2048, MAP_PRIVATE, "hint");
+   ask(0, 0, MAP_PRIVATE, "nothing");
+   ask(0, 0x7fffffffffffe0, MAP_PRIVATE, "too-long");
+}
+"""
+LARGE_PAGE_BYTES = 2 << 20
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory) -> tuple[dict[str, tuple[int, int]], Path]:
+    """What the program says under the recorder, and its trace."""
+    folder = tmp_path_factory.mktemp("placed")
+    (folder / "place.c").write_text(SOURCE)
+    subprocess.run(["cc", "-O2", "-o", folder / "place", folder / "place.c"], check=True)
+    ran = mmulab("record", "--quiet", "-o", folder / "t.mmt", "--", folder / "place")
+    lines = map(str.split, ran.output.splitlines())
+    return {name: (int(address), int(rest)) for name, address, rest in lines}, folder / "t.mmt"
+
+
+def test_what_can_be_large_pages_is_aligned_as_linux_does(placed):
+    """Linux, mm/mmap.c, __get_unmapped_area: private anonymous memory of whole large pages."""
+    said, _ = placed
+    for name in ("block", "blocks", "behind-it"):
+        assert said[name][0] % LARGE_PAGE_BYTES == 0
+    assert said["other-length"][0] % LARGE_PAGE_BYTES != 0
+    assert said["hint"][0] == 0x700000001000
+    assert said["nothing"][0] == -22
+
+
+def test_the_system_call_leaves_its_arguments_as_they_were(placed):
+    said, _ = placed
+    arguments = {name: argument for name, (_, argument) in said.items()}
+    assert arguments.pop("hint") == 0x700000001000
+    assert set(arguments.values()) == {0}
+
+
+def test_the_trace_has_the_mapping_where_the_program_has_it(placed):
+    said, trace = placed
+    dumped = mmulab("trace", "dump", trace).output
+    assert f"-- map {said['blocks'][0]:08x},{4 * LARGE_PAGE_BYTES}" in dumped
+    [result] = replay(trace, Machine.load("zen5").with_changes({"organisation.pages": "on-fault"}))
+    # The first byte of each of these was stored to, and the stack was used.
+    assert result.data["causes"]["large-page-fault"]["count"] == len(
+        ("block", "blocks", "behind-it", "stack")
+    )
