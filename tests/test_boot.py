@@ -432,10 +432,15 @@ def test_what_cannot_be_used_is_refused_before_the_run(tmp_path):
     image = endless(tmp_path / "image")
     notes = tmp_path / "notes"
     notes.write_text("no list of symbols\n")
+    fifo = tmp_path / "fifo"  # as devices are: root would replace /dev/null
+    os.mkfifo(fifo)
     for option, path, told in (
         ("--symbols", notes, "has no symbols"),
         ("--timeline", tmp_path, "is a directory"),
+        ("--timeline", fifo, "is no file"),
+        ("--save", fifo, "is no file"),
     ):
         done = run_mmulab("boot", str(image), option, str(path))
         assert (done.status, done.output) == (2, "")
         assert f"{path}: {told}" in done.errors and done.errors.count("\n") == 1
+    assert fifo.is_fifo()

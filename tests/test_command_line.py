@@ -161,6 +161,45 @@ def test_a_second_machine_is_refused_where_one_is_asked_for(words, capfd):
     assert capfd.readouterr().err.endswith(": this command takes one machine at a time\n")
 
 
+def test_a_file_that_may_be_written_but_not_read_is_replaced(tmp_path, monkeypatch, capfd):
+    """Root may read everything, so that the system's answer is replaced."""
+    from mmulab.command import status_of
+
+    path = tmp_path / "ultrix.toml"
+    path.touch(0o200)
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK and may(path, mode))
+    assert status_of(app, ["machines", "ultrix", "-o", str(path)]) == 0, capfd.readouterr().err
+    assert path.read_text().startswith("#:schema")
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["replay", "{}.mmt", "-m", "base", "-o", "{}.json"], 0),
+        (["replay", "{}.mmt", "-m", "base", "-o", "new.csv"], 2),
+        (["replay", "{}.mmt", "-m", "base", "--region", "{}"], 2),
+        (["replay", "{}.mmt", "-m", "base", "--set", "{}=1"], 2),
+        (["profile", "{}.mmt", "--callgrind", "new.callgrind"], 2),
+        (["record", "-o", "new.mmt", "--", "echo", "{}"], 2),
+        (["run", "-m", "base", "--", "{}"], 2),
+    ],
+)
+def test_what_is_not_in_utf_8_is_told_where_it_cannot_be_written_down(
+    words, status, tmp_path, trace
+):
+    name = os.fsdecode(b"caf\xe9")
+    (tmp_path / f"{name}.mmt").symlink_to(trace)
+    before = set(os.listdir(tmp_path))
+    finished = mmulab(*(word.format(name) for word in words), cwd=tmp_path)
+    assert finished.status == status, finished.errors
+    if status == 0:
+        assert (tmp_path / f"{name}.json").exists()
+    else:
+        assert finished.error_line.endswith(": is not in UTF-8, as traces and results are")
+        assert r"caf\udce9" in finished.error_line and set(os.listdir(tmp_path)) == before
+
+
 def test_the_good_calls_are_good():
     """Otherwise the test above would test nothing."""
     for path, arguments in GOOD.items():

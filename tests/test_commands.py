@@ -215,6 +215,10 @@ BAD_USAGE = {
         ["run", "--dir", "README.md", "--", "true"],
         "is a file; name a folder",
     ),
+    "a device for a folder of results": (
+        ["run", "--dir", "/dev/null", "--", "true"],
+        "/dev/null: is a file; name a folder",
+    ),
     "a trace for a study": (["sweep", "examples/small.mmt"], "small.mmt: is no study"),
     "a machine's file by name": (["machines", "README.md"], "for the file write ./README.md"),
     "a folder without results": (["report", "docs"], "docs"),

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from mmulab import _engine
 from mmulab.errors import InputError
-from mmulab.files import behind_links
+from mmulab.files import behind_links, refuse_what_is_no_file
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
 from mmulab.provenance import file_provenance, machine_provenance
@@ -443,4 +443,8 @@ def _path(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def _output_path(path: str | os.PathLike[str] | None) -> str | None:
-    return None if path is None else os.fspath(behind_links(Path(path)))
+    if path is None:
+        return None
+    path = behind_links(Path(path))
+    refuse_what_is_no_file(path)
+    return os.fspath(path)

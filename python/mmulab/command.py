@@ -280,6 +280,10 @@ def command(
                 raise Interrupted from error
 
         parameters = [*signature.parameters.values(), *options, quiet_option]
+        for parameter in parameters:
+            for described in parameter.annotation.__metadata__:
+                # Who reads a file tells that it cannot be read; one that is only written need not be.
+                described.readable = False
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del run.__wrapped__  # type: ignore[attr-defined]
@@ -308,8 +312,16 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
 
     def job() -> object:
         # Help and version are not written by us; a reader that has seen enough is no error.
-        with suppress(BrokenPipeError), _with_stdout_written():
-            return app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+        try:
+            with suppress(BrokenPipeError), _with_stdout_written():
+                return app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+        except UnicodeEncodeError as error:
+            words = [ascii(word) for word in arguments if not _is_text(word)]
+            if not words:
+                raise
+            raise InputError(
+                f"{', '.join(words)}: is not in UTF-8, as traces and results are"
+            ) from error
         return 0
 
     try:
@@ -321,6 +333,11 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
         message = " ".join(error.format_message().replace("Value error, ", "").split())
         end = "" if message.endswith("?") else ";"
         return _fail(f"{message.rstrip('.')}{end} `{path} --help` shows how", 2)
+
+
+def _is_text(word: str) -> bool:
+    """Whether an argument can be written down; Python keeps bytes that it cannot decode as halves of surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def run_script(main: Callable[[], None]) -> NoReturn:
@@ -407,7 +424,7 @@ def directory(path: Path) -> Path:
     """A folder for results, made where there is none; one that cannot be written to is told before the work."""
     try:
         for part in (path, *path.parents):
-            if part.is_file():
+            if part.exists() and not part.is_dir():
                 raise InputError(f"{part}: is a file; name a folder")
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()

@@ -35,7 +35,7 @@ def check_writable(path: Path | None) -> None:
     path = behind_links(path)
     with telling_where(path):  # already to ask what stands there may be refused
         if path.is_dir() or path.is_file() or not path.exists():
-            _refuse_what_is_no_file(path)
+            refuse_what_is_no_file(path)
             with _unless_recorded(path):
                 tempfile.TemporaryFile(dir=path.parent).close()
 
@@ -63,7 +63,8 @@ def behind_links(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _refuse_what_is_no_file(path: Path) -> None:
+def refuse_what_is_no_file(path: Path) -> None:
+    """Raises `OutputError` where a folder, device or pipe stands: a rename would replace it."""
     if path.name == "-":
         raise OutputError(f"{path}: is no name of a file here; name one")
     if path.is_dir():
@@ -143,7 +144,7 @@ def replacing_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = behind_links(Path(path))
     with telling_where(path):
-        _refuse_what_is_no_file(path)
+        refuse_what_is_no_file(path)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(descriptor)
         temporary = Path(name)
