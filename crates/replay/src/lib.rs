@@ -24,6 +24,7 @@ mod outcome;
 mod profile;
 pub mod program;
 mod program_costs;
+mod read_ahead;
 mod remap;
 mod replay;
 mod subject;

@@ -15,6 +15,8 @@ use std::collections::HashMap;
 use mmulab_machine::PageSize;
 use mmulab_trace::{Batch, Block, BlockId, Source};
 
+use crate::counting::Counting;
+use crate::read_ahead::{BATCHES_BETWEEN_THREADS, ReadAhead, Stretch};
 use crate::replay::ReplayError;
 use crate::watched::watched;
 use stack::Stack;
@@ -163,20 +165,21 @@ pub fn miss_curves(
     watched(Some(progress), |goes_on| count(source, goes_on))
 }
 
-/// All of a trace, of which one batch is decoded while another is counted.
+/// All of a trace, of which one stretch is decoded while another is counted.
 fn count(
     source: &mut dyn Source,
     goes_on: &(dyn Fn(u64) -> bool + Sync),
 ) -> Result<MissCurves, ReplayError> {
     let mut counter = MissCurveCounter::default();
-    let (mut current, mut next) = (Batch::default(), Batch::default());
-    let mut more = source.next_batch(&mut next)?;
-    while more {
+    let mut reader = ReadAhead::new(Counting::new(source, 0, None)?, BATCHES_BETWEEN_THREADS);
+    let (mut current, mut next) = (Stretch::default(), Stretch::default());
+    reader.fill(&mut next)?;
+    while !next.is_empty() {
         std::mem::swap(&mut current, &mut next);
-        counter.learn(source.table().blocks());
-        let (decoded, ()) =
-            rayon::join(|| source.next_batch(&mut next), || counter.count(&current));
-        more = decoded?;
+        counter.learn(reader.blocks());
+        let count = || current.batches().for_each(|(batch, _)| counter.count(batch));
+        let (decoded, ()) = rayon::join(|| reader.fill(&mut next), count);
+        decoded?;
         if !goes_on(counter.instructions) {
             return Err(ReplayError::Stopped);
         }

@@ -16,6 +16,7 @@ use crate::cause::Cause;
 use crate::counting::Counting;
 use crate::outcome::Outcome;
 use crate::program::{BatchSlice, Program};
+use crate::read_ahead::{ReadAhead, Stretch};
 use crate::replay::{Driven, Group, Options, ReplayError, build, refusal};
 use crate::subject::Subject;
 use crate::watched::watched;
@@ -44,7 +45,7 @@ fn profile_to_end(
     continues: impl Fn(u64) -> bool,
 ) -> Result<(Outcome, Profile), ReplayError> {
     let Options { seed, warm_up, region, .. } = options;
-    let source = &mut Counting::new(source, warm_up, region)?;
+    let mut reader = ReadAhead::new(Counting::new(source, warm_up, region)?, 1);
     let subjects = [Subject::new(machine.clone())];
     let mut driven = build(&subjects, seed, 1)?;
     let mut regions = Regions::default();
@@ -52,18 +53,21 @@ fn profile_to_end(
     let mut paths = Paths::default();
     let mut code = Code::default();
     let (mut single_u32, mut single_u64) = (Program::<u32>::default(), Program::<u64>::default());
-    let mut batch = Batch::default();
-    while let Some(counts) = source.next_batch(&mut batch)? {
+    let mut stretch = Stretch::default();
+    loop {
+        reader.fill(&mut stretch)?;
+        let Some((batch, _)) = stretch.batches().next() else { break };
+        let counts = stretch.of().counts;
         for (_, event) in &batch.events {
             regions.note(event);
             if let Event::Map { address, length_bytes, executable: true, name } = event {
                 symbols.map_code(*address, *length_bytes, name);
             }
         }
-        let table = source.source().table();
-        driven.learn(table.blocks(), &batch).map_err(|refused| refusal(&subjects, refused))?;
+        let table = reader.source().source().table();
+        driven.learn(table.blocks(), &stretch).map_err(|refused| refusal(&subjects, refused))?;
         driven.count(counts);
-        let executed = Executed { table, batch: &batch, counts };
+        let executed = Executed { table, batch, counts };
         for (_, group) in &mut driven.remapped {
             let after = |first: u32, bytes| first.wrapping_add(bytes as u32);
             single_u32.learn_instructions(&group.program, after);
@@ -79,9 +83,8 @@ fn profile_to_end(
             return Err(ReplayError::Stopped);
         }
     }
-    source.check_region()?;
-    let table = source.source().table().blocks();
-    let profile = code.profile(table, &paths, &mut symbols);
+    reader.source().check_region()?;
+    let profile = code.profile(reader.blocks(), &paths, &mut symbols);
     let outcome = driven.finish(&subjects, &regions).into_iter().flatten().next();
     Ok((outcome.unwrap_or_else(|| unreachable!("there is one subject")), profile))
 }

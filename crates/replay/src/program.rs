@@ -2,6 +2,7 @@
 
 use mmulab_trace::{Access, AccessKind, Batch, Block, CROSSING_BYTES, Event, LineCrossing};
 
+use crate::read_ahead::Stretch;
 use crate::remap::{DoesNotFit, SharedRemapping};
 
 /// The static part of a block, in a form that a replay can run through quickly.
@@ -81,6 +82,33 @@ impl Program<u32> {
         for block in &table[self.blocks.len()..] {
             let first = remapping.remap(block.address)?;
             self.push(block, first, |bytes| first.wrapping_add(bytes as u32));
+        }
+        Ok(())
+    }
+}
+
+impl Program<u32> {
+    /// Learns what the batches of `stretch` bring before all of them are run. The user space is given as if each were
+    /// run before the next one is learned of: where that matters, what earlier ones access gets its place first.
+    ///
+    /// # Errors
+    /// The user space has no room left.
+    pub(crate) fn learn_stretch(
+        &mut self,
+        table: &[Block],
+        stretch: &Stretch,
+        remapping: &SharedRemapping,
+    ) -> Result<(), DoesNotFit> {
+        let mut placed = 0;
+        for (place, (batch, known)) in stretch.batches().enumerate() {
+            let new = &table[self.blocks.len()..known];
+            if place > placed && remapping.lock().would_learn(batch, new) {
+                for (earlier, _) in stretch.batches().take(place).skip(placed) {
+                    remapping.lock().touch(&earlier.addresses)?;
+                }
+                placed = place;
+            }
+            self.learn_remapped(&table[..known], batch, remapping)?;
         }
         Ok(())
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mmulab_trace::{Batch, Block, Event};
+
 /// log2 of the slab: addresses keep their offset within 1 MiB.
 pub(crate) const SLAB_SHIFT: u32 = 20;
 const SLAB_BYTES: u64 = 1 << SLAB_SHIFT;
@@ -79,6 +81,30 @@ impl Remapping {
             None => self.choose(slab)?,
         };
         Ok(target << SLAB_SHIFT | address as u32 & (SLAB_BYTES - 1) as u32)
+    }
+
+    /// Whether `batch`, in which the blocks `new` are new, brings a mapping or code that has no place yet.
+    pub(crate) fn would_learn(&self, batch: &Batch, new: &[Block]) -> bool {
+        batch.events.iter().any(|(_, event)| matches!(event, Event::Map { .. }))
+            || new.iter().any(|block| !self.targets.contains_key(&(block.address >> SLAB_SHIFT)))
+    }
+
+    /// Gives each of `addresses` its place.
+    ///
+    /// # Errors
+    /// There is no room left.
+    pub(crate) fn touch(&mut self, addresses: &[u64]) -> Result<(), DoesNotFit> {
+        // Slabs that were met, by their low bits: most accesses are to one of them.
+        let mut met = [u64::MAX; 64];
+        for &address in addresses {
+            let slab = address >> SLAB_SHIFT;
+            let place = &mut met[slab as usize % 64];
+            if *place != slab {
+                self.remap(address)?;
+                *place = slab;
+            }
+        }
+        Ok(())
     }
 
     fn choose(&mut self, slab: u64) -> Result<u32, DoesNotFit> {

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use mmulab_hardware::{GeometryError, Ledger};
 use mmulab_machine::{Organisation as Description, ReplayMachine};
-use mmulab_trace::{Batch, Block, Source, TraceError};
+use mmulab_trace::{Block, Source, TraceError};
 use rayon::prelude::*;
 
 use crate::attribution::{Numbered, Regions};
@@ -21,6 +21,7 @@ use crate::organisation::{
 use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{BatchSlice, Program, StaticBlock};
 use crate::program_costs::{ProgramCosts, check_tells_address_spaces_apart};
+use crate::read_ahead::{BATCHES_BETWEEN_THREADS, Of, ReadAhead, Stretch};
 use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::subject::{Subject, add_to_subjects};
 use crate::watched::watched;
@@ -161,8 +162,10 @@ fn replay_subjects(
     options: Options<'_>,
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
     let Options { threads, progress, .. } = options;
-    // There is no work for more than the machines and the reader.
-    let threads = threads.map_or(0, |threads| threads.get().min(machines.len() + 1));
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok());
+    // There is no work for more than the machines and the reader. Never 0, which would mean the same to the pool: rustc 1.95
+    // concluded from the number's type that it cannot be, and started no thread at all.
+    let threads = threads.map_or(1, |threads| threads.get().min(machines.len() + 1));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     watched(progress, |goes_on| pool.install(|| replay_in_pool(source, machines, options, goes_on)))
 }
@@ -191,10 +194,15 @@ type Work<'a> = Box<dyn FnOnce() -> Result<(), Refused> + Send + 'a>;
 pub(crate) type Refused = (usize, DoesNotFit);
 
 impl<A: Send + Sync + Copy> Group<A> {
-    fn add_work<'a>(&'a mut self, batch: &'a Batch, work: &mut Vec<Work<'a>>) {
-        let slice = self.program.slice(batch);
+    fn add_work<'a>(&'a mut self, stretch: &'a Stretch, work: &mut Vec<Work<'a>>) {
+        let program = &self.program;
         for (place, engine) in &mut self.engines {
-            work.push(Box::new(move || engine.run(slice).map_err(|reason| (*place, reason))));
+            work.push(Box::new(move || {
+                let mut batches = stretch.batches();
+                batches
+                    .try_for_each(|(batch, _)| engine.run(program.slice(batch)))
+                    .map_err(|reason| (*place, reason))
+            }));
         }
     }
 }
@@ -208,15 +216,17 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Learns what `batch` brings before it is run.
-    pub(crate) fn learn(&mut self, table: &[Block], batch: &Batch) -> Result<(), Refused> {
+    /// Learns what `stretch` brings before it is run, as if each batch were run before the next one is learned of.
+    pub(crate) fn learn(&mut self, table: &[Block], stretch: &Stretch) -> Result<(), Refused> {
         for (remapping, group) in &mut self.remapped {
             let place = group.engines[0].0;
-            let learnt = group.program.learn_remapped(table, batch, remapping);
+            let learnt = group.program.learn_stretch(table, stretch, remapping);
             learnt.map_err(|reason| (place, reason))?;
         }
-        if !self.flat.engines.is_empty() {
-            self.flat.program.learn(table);
+        if !self.flat.engines.is_empty()
+            && let Some((_, known)) = stretch.batches().last()
+        {
+            self.flat.program.learn(&table[..known]);
         }
         Ok(())
     }
@@ -251,12 +261,12 @@ impl Machines {
         outcomes.into_iter().flatten().collect()
     }
 
-    fn run(&mut self, batch: &Batch) -> Result<(), Refused> {
+    fn run(&mut self, stretch: &Stretch) -> Result<(), Refused> {
         let mut work = Vec::new();
         for (_, group) in &mut self.remapped {
-            group.add_work(batch, &mut work);
+            group.add_work(stretch, &mut work);
         }
-        self.flat.add_work(batch, &mut work);
+        self.flat.add_work(stretch, &mut work);
         let done: Vec<_> = work.into_par_iter().with_max_len(1).map(|run| run()).collect();
         done.into_iter().collect()
     }
@@ -408,7 +418,7 @@ impl Driven<u64> for Measured<RadixEngine, Page> {
     }
 }
 
-/// `continues` is told the number of instructions after every batch.
+/// `continues` is told the number of instructions now and then.
 fn replay_in_pool(
     source: &mut dyn Source,
     machines: &[Subject],
@@ -416,35 +426,38 @@ fn replay_in_pool(
     continues: impl Fn(u64) -> bool,
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
     let Options { seed, warm_up, region, .. } = options;
-    let source = &mut Counting::new(source, warm_up, region)?;
-    let programs = source.source().programs();
+    let most_batches = if rayon::current_num_threads() > 1 { BATCHES_BETWEEN_THREADS } else { 1 };
+    let mut reader = ReadAhead::new(Counting::new(source, warm_up, region)?, most_batches);
+    let source = reader.source().source();
+    let programs = source.programs();
     if programs > 0 {
         machines
             .iter()
             .try_for_each(|subject| check_tells_address_spaces_apart(&subject.machine))?;
     }
-    let mut driven = build(machines, seed, source.source().cores())?;
+    let mut driven = build(machines, seed, source.cores())?;
     let mut program_costs = ProgramCosts::new(programs, machines.len());
     let mut regions = Regions::default();
-    let mut current = Batch::default();
-    let mut next = Batch::default();
+    let (mut current, mut next) = (Stretch::default(), Stretch::default());
     let refuse = |refused| refusal(machines, refused);
-    let mut more = source.next_batch(&mut next)?.map(|counts| (counts, source.program()));
-    while let Some((counts, program)) = more {
+    reader.fill(&mut next)?;
+    while !next.is_empty() {
         std::mem::swap(&mut current, &mut next);
-        current.events.iter().for_each(|(_, event)| regions.note(event));
-        driven.learn(source.source().table().blocks(), &current).map_err(refuse)?;
+        let events = current.batches().flat_map(|(batch, _)| &batch.events);
+        events.for_each(|(_, event)| regions.note(event));
+        driven.learn(reader.blocks(), &current).map_err(refuse)?;
+        let Of { counts, program } = current.of();
         driven.count(counts);
-        // While the machines replay this batch, the next one is decoded.
-        let (decoded, run) = rayon::join(|| source.next_batch(&mut next), || driven.run(&current));
+        // While the machines replay this stretch, the next one is decoded.
+        let (decoded, run) = rayon::join(|| reader.fill(&mut next), || driven.run(&current));
         run.map_err(refuse)?;
         program_costs.add(&driven, program, counts);
-        more = decoded?.map(|counts| (counts, source.program()));
+        decoded?;
         if !continues(driven.instructions()) {
             return Err(ReplayError::Stopped);
         }
     }
-    source.check_region()?;
+    reader.source().check_region()?;
     Ok(program_costs.give(driven.finish(machines, &regions)))
 }
 

@@ -135,6 +135,26 @@ fn results_depend_on_the_seed_and_not_on_the_threads() {
     assert_eq!(one.iter().map(|outcome| outcome.machine.as_str()).collect::<Vec<_>>(), names);
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// On several threads many batches are learned of before any is run, and with a warm-up of any length.
+    #[test]
+    fn several_threads_give_what_one_gives(
+        program in program(), batch_blocks in 1usize..30, warm_up in warm_up(),
+    ) {
+        let machines = ["notlb", "intel", "x86-64"].map(|name| machine(name, &[]));
+        let run = |threads| {
+            let (executed, events) = (&program.executed, &program.events);
+            let mut source = VecSource::new(&program.blocks, executed, events, batch_blocks);
+            let threads = std::num::NonZeroUsize::new(threads);
+            let options = Options { threads, warm_up, ..Options::default() };
+            replay(&mut source, &machines, options).unwrap()
+        };
+        prop_assert_eq!(run(1), run(3));
+    }
+}
+
 /// A store begins in the last line of a slab of remapped addresses, and ends where no other is.
 #[test]
 fn an_access_beyond_its_slab_is_charged_to_the_next_page() {

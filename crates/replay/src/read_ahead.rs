@@ -1,0 +1,99 @@
+//! A trace in stretches of several batches, of which one is decoded while another is replayed.
+
+use mmulab_trace::{Batch, Block, TraceError};
+
+use crate::counting::Counting;
+
+/// How many batches a stretch has at most where several threads share the work: enough that waiting for each other costs
+/// little beside it. On one thread a batch is decoded and replayed while the host's caches hold it.
+pub(crate) const BATCHES_BETWEEN_THREADS: usize = 16;
+
+/// Batches in a row that one program executes, and of which all count or none does.
+#[derive(Default)]
+pub(crate) struct Stretch {
+    /// As many as there are `known_blocks`; the rest is kept for its memory.
+    batches: Vec<Batch>,
+    /// For each batch, how many blocks the source knew when it had been read.
+    known_blocks: Vec<usize>,
+    of: Of,
+}
+
+/// To what a batch belongs.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Of {
+    /// Whether it counts.
+    pub(crate) counts: bool,
+    pub(crate) program: usize,
+}
+
+impl Stretch {
+    /// The batches, each with how many blocks the source knew when it had been read.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = (&Batch, usize)> + Clone {
+        self.batches.iter().zip(self.known_blocks.iter().copied())
+    }
+
+    /// Whether it has no batch: the trace is at its end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known_blocks.is_empty()
+    }
+
+    pub(crate) fn of(&self) -> Of {
+        self.of
+    }
+}
+
+/// Reads a trace in stretches.
+pub(crate) struct ReadAhead<'a> {
+    source: Counting<'a>,
+    most_batches: usize,
+    /// A batch that was read and belongs to something else than those before it, and how many blocks were known then.
+    kept: Option<(Batch, usize, Of)>,
+}
+
+impl<'a> ReadAhead<'a> {
+    /// Stretches of at most so many batches.
+    pub(crate) fn new(source: Counting<'a>, most_batches: usize) -> Self {
+        Self { source, most_batches, kept: None }
+    }
+
+    pub(crate) fn source(&self) -> &Counting<'a> {
+        &self.source
+    }
+
+    /// All blocks that are known.
+    pub(crate) fn blocks(&self) -> &[Block] {
+        self.source.source().table().blocks()
+    }
+
+    /// Fills `stretch` with what comes next; it is empty at the end.
+    ///
+    /// # Errors
+    /// The trace is damaged or cannot be read.
+    pub(crate) fn fill(&mut self, stretch: &mut Stretch) -> Result<(), TraceError> {
+        let Stretch { batches, known_blocks, of } = stretch;
+        known_blocks.clear();
+        while known_blocks.len() < self.most_batches {
+            let place = known_blocks.len();
+            if place == batches.len() {
+                batches.push(Batch::default());
+            }
+            let (known, batch_of) = match self.kept.take() {
+                Some((batch, known, batch_of)) => {
+                    batches[place] = batch;
+                    (known, batch_of)
+                }
+                None => {
+                    let Some(counts) = self.source.next_batch(&mut batches[place])? else { break };
+                    (self.blocks().len(), Of { counts, program: self.source.program() })
+                }
+            };
+            if place > 0 && batch_of != *of {
+                self.kept = Some((std::mem::take(&mut batches[place]), known, batch_of));
+                break;
+            }
+            *of = batch_of;
+            known_blocks.push(known);
+        }
+        Ok(())
+    }
+}
