@@ -152,7 +152,7 @@ impl MissCurves {
     }
 }
 
-/// Counts the distances of a whole trace, on two threads: one reads ahead.
+/// Counts the distances of a whole trace, on two threads, which share reading ahead and the stacks of the streams.
 ///
 /// `progress` is called now and then with the number of instructions counted; `false` stops it.
 ///
@@ -395,9 +395,12 @@ impl MissCurveCounter {
     fn drain_beyond(&mut self, updates: usize) {
         // Those of the other streams are never more.
         if self.streams[Stream::Unified as usize].recent.updates > updates {
-            for stream in &mut self.streams {
-                stream.drain(&self.pages);
-            }
+            let Self { pages, streams: [instruction, data, unified], .. } = self;
+            let of_one_side = || {
+                instruction.drain(pages);
+                data.drain(pages);
+            };
+            rayon::join(|| unified.drain(pages), of_one_side);
         }
     }
 
@@ -479,8 +482,9 @@ impl Pages {
     }
 }
 
-/// How many updates a stream can collect before they go through the stacks.
-const MAX_UPDATES: usize = 1 << 12;
+/// How many updates a stream can collect before they go through the stacks, on two threads: enough that these wait for each other
+/// seldom.
+const MAX_UPDATES: usize = 1 << 16;
 
 /// A page that becomes one of the two used last; of the two before, one kept.
 #[derive(Clone, Copy, Default)]
@@ -502,11 +506,12 @@ struct StreamCounter {
 
 impl Default for StreamCounter {
     fn default() -> Self {
+        let updates: Box<[_]> = vec![StackUpdate::default(); MAX_UPDATES].into();
         Self {
             references: 0,
             changes: [0; SIZES],
             recent: Recent { number: u64::MAX, top: NO_PAGE, below: NO_PAGE, updates: 0 },
-            updates: Box::new([StackUpdate::default(); MAX_UPDATES]),
+            updates: updates.try_into().unwrap_or_else(|_| unreachable!("made with this length")),
             stacks: Default::default(),
         }
     }

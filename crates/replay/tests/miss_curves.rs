@@ -158,7 +158,8 @@ proptest! {
     }
 }
 
-/// Enough evictions from the window that the time axis is compacted several times.
+/// Enough evictions from the window that the time axis is compacted several times, and more updates than the counter
+/// collects before they go through its stacks.
 #[test]
 fn long_cycles_through_many_pages() {
     let blocks = [Block {
@@ -167,7 +168,7 @@ fn long_cycles_through_many_pages() {
         accesses: vec![Access { instruction: 0, size_bytes: 8, kind: AccessKind::Store }],
     }];
     let executions: Vec<(u32, Vec<u64>)> =
-        (0..12_000_u64).map(|step| (0, vec![(step * step % 521) << 12 | 8])).collect();
+        (0..150_000_u64).map(|step| (0, vec![(step * step % 521) << 12 | 8])).collect();
     let result = miss_curves(&mut memory(&blocks, &executions), &|_| true).expect("readable");
     assert_same(&result, &blocks, &executions);
 }
