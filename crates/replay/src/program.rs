@@ -339,4 +339,22 @@ mod tests {
             assert_eq!(program.stores(block), expected);
         }
     }
+
+    /// Data of the first batch and code that is new in the second want one slab of a user space of 2 GiB.
+    #[test]
+    fn a_stretch_is_learned_of_as_if_its_batches_ran_one_by_one() {
+        let (code, data) = (0x1_2340_0000, 0x2_2340_0000);
+        let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+        let block =
+            |address, accesses| Block { address, instruction_sizes_bytes: vec![4], accesses };
+        let table = [block(0x40_0000, vec![load]), block(code, vec![])];
+        let first = Batch { blocks: vec![0], addresses: vec![data], ..Batch::default() };
+        let second = Batch { blocks: vec![1], ..Batch::default() };
+        let stretch = Stretch::of_batches(vec![(first, 1), (second, 2)]);
+        let remapping = SharedRemapping::new(1 << 31);
+        let mut program = Program::<u32>::default();
+        assert_eq!(program.learn_stretch(&table, &stretch, &remapping), Ok(()));
+        assert_eq!(remapping.lock().remap(data), Ok(0x2340_0000));
+        assert_ne!(program.blocks[1].first, 0x2340_0000);
+    }
 }

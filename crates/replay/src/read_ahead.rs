@@ -40,6 +40,13 @@ impl Stretch {
     pub(crate) fn of(&self) -> Of {
         self.of
     }
+
+    /// Batches made on the spot, each with how many blocks are known.
+    #[cfg(test)]
+    pub(crate) fn of_batches(batches: Vec<(Batch, usize)>) -> Self {
+        let (batches, known_blocks) = batches.into_iter().unzip();
+        Self { batches, known_blocks, of: Of::default() }
+    }
 }
 
 /// Reads a trace in stretches.
