@@ -15,9 +15,7 @@ SCHEDULE = ["--schedule", "round-robin"]
 
 def test_two_programs_take_turns(trace: Path) -> None:
     [alone] = api.replay(trace, "x86-64", guesses=False)
-    finished = mmulab(
-        "replay", trace, trace, *SCHEDULE, "--time-slice-instructions", "100000", "-m", "x86-64"
-    )
+    finished = mmulab("replay", trace, trace, *SCHEDULE, "--time-slice", "100000", "-m", "x86-64")
     assert finished.status == 0, finished.errors
     [both] = json.loads(finished.output)
     assert both["instructions"] == 2 * alone.instructions
@@ -104,13 +102,13 @@ def test_cores_and_the_queue_are_named_by_results(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--time-slice-instructions", "5"], "add --schedule"),
+        (["--time-slice", "5"], "add --schedule"),
         (["--cores", "2"], "--cores is for programs that take turns; add --schedule"),
         ([*SCHEDULE, "--cores", "0"], "--cores"),
         ([*SCHEDULE, "-m", "ultrix"], "needs organisation radix, as x86-64 or zen5 have it"),
         ([*SCHEDULE, "-m", "sifive-u74"], "organisation.address_spaces: is missing"),
         ([*SCHEDULE, "-m", "zen5", "--region", "main"], "a region is one of one program"),
-        ([*SCHEDULE, "-m", "zen5", "--time-slice-instructions", "0"], "--time-slice-instructions"),
+        ([*SCHEDULE, "-m", "zen5", "--time-slice", "0"], "--time-slice"),
     ],
 )
 def test_what_cannot_be_scheduled_is_said(trace: Path, arguments: list[str], expected: str) -> None:

@@ -239,13 +239,15 @@ def replay(
         replaying.Schedule | None,
         typer.Option(
             "--schedule",
-            help="Let several programs take turns: each on its core, or one-queue: on whichever is free.",
+            metavar="POLICY",
+            help="Let several programs take turns: round-robin, each on its core, "
+            "or one-queue, on whichever is free.",
         ),
     ] = None,
     time_slice: Annotated[
         int | None,
         typer.Option(
-            "--time-slice-instructions",
+            "--time-slice",
             parser=number_from(1),
             metavar="N",
             help="Instructions of a turn, with --schedule.",
@@ -296,7 +298,7 @@ def replay(
                     f"{name}: a trace stands where a machine does; the trace comes first, and several take "
                     "turns with --schedule round-robin"
                 )
-        for option, value in (("--time-slice-instructions", time_slice), ("--cores", cores)):
+        for option, value in (("--time-slice", time_slice), ("--cores", cores)):
             if value is not None:
                 raise InputError(f"{option} is for programs that take turns; add --schedule")
         machines = machines_of(names or machine_names("replay"), set_)

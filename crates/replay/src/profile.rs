@@ -57,7 +57,7 @@ fn profile_to_end(
     loop {
         reader.fill(&mut stretch)?;
         let Some((batch, _)) = stretch.batches().next() else { break };
-        let counts = stretch.of().counts;
+        let counts = stretch.charged_to().counts;
         for (_, event) in &batch.events {
             regions.note(event);
             if let Event::Map { address, length_bytes, executable: true, name } = event {

@@ -85,9 +85,7 @@ impl Program<u32> {
         }
         Ok(())
     }
-}
 
-impl Program<u32> {
     /// Learns what the batches of `stretch` bring before all of them are run. The user space is given as if each were
     /// run before the next one is learned of: where that matters, what earlier ones access gets its place first.
     ///

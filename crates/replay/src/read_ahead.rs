@@ -15,12 +15,12 @@ pub(crate) struct Stretch {
     batches: Vec<Batch>,
     /// For each batch, how many blocks the source knew when it had been read.
     known_blocks: Vec<usize>,
-    of: Of,
+    charged_to: ChargedTo,
 }
 
-/// To what a batch belongs.
+/// What a batch is charged to.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Of {
+pub(crate) struct ChargedTo {
     /// Whether it counts.
     pub(crate) counts: bool,
     pub(crate) program: usize,
@@ -37,15 +37,15 @@ impl Stretch {
         self.known_blocks.is_empty()
     }
 
-    pub(crate) fn of(&self) -> Of {
-        self.of
+    pub(crate) fn charged_to(&self) -> ChargedTo {
+        self.charged_to
     }
 
     /// Batches made on the spot, each with how many blocks are known.
     #[cfg(test)]
     pub(crate) fn of_batches(batches: Vec<(Batch, usize)>) -> Self {
         let (batches, known_blocks) = batches.into_iter().unzip();
-        Self { batches, known_blocks, of: Of::default() }
+        Self { batches, known_blocks, charged_to: ChargedTo::default() }
     }
 }
 
@@ -53,8 +53,8 @@ impl Stretch {
 pub(crate) struct ReadAhead<'a> {
     source: Counting<'a>,
     most_batches: usize,
-    /// A batch that was read and belongs to something else than those before it, and how many blocks were known then.
-    kept: Option<(Batch, usize, Of)>,
+    /// A batch that was read and is charged to something else than those before it, and how many blocks were known then.
+    kept: Option<(Batch, usize, ChargedTo)>,
 }
 
 impl<'a> ReadAhead<'a> {
@@ -77,28 +77,28 @@ impl<'a> ReadAhead<'a> {
     /// # Errors
     /// The trace is damaged or cannot be read.
     pub(crate) fn fill(&mut self, stretch: &mut Stretch) -> Result<(), TraceError> {
-        let Stretch { batches, known_blocks, of } = stretch;
+        let Stretch { batches, known_blocks, charged_to } = stretch;
         known_blocks.clear();
         while known_blocks.len() < self.most_batches {
             let place = known_blocks.len();
             if place == batches.len() {
                 batches.push(Batch::default());
             }
-            let (known, batch_of) = match self.kept.take() {
-                Some((batch, known, batch_of)) => {
+            let (known, batch_charged_to) = match self.kept.take() {
+                Some((batch, known, batch_charged_to)) => {
                     batches[place] = batch;
-                    (known, batch_of)
+                    (known, batch_charged_to)
                 }
                 None => {
                     let Some(counts) = self.source.next_batch(&mut batches[place])? else { break };
-                    (self.blocks().len(), Of { counts, program: self.source.program() })
+                    (self.blocks().len(), ChargedTo { counts, program: self.source.program() })
                 }
             };
-            if place > 0 && batch_of != *of {
-                self.kept = Some((std::mem::take(&mut batches[place]), known, batch_of));
+            if place > 0 && batch_charged_to != *charged_to {
+                self.kept = Some((std::mem::take(&mut batches[place]), known, batch_charged_to));
                 break;
             }
-            *of = batch_of;
+            *charged_to = batch_charged_to;
             known_blocks.push(known);
         }
         Ok(())

@@ -21,7 +21,7 @@ use crate::organisation::{
 use crate::outcome::{Outcome, PageInProgram};
 use crate::program::{BatchSlice, Program, StaticBlock};
 use crate::program_costs::{ProgramCosts, check_tells_address_spaces_apart};
-use crate::read_ahead::{BATCHES_BETWEEN_THREADS, Of, ReadAhead, Stretch};
+use crate::read_ahead::{BATCHES_BETWEEN_THREADS, ChargedTo, ReadAhead, Stretch};
 use crate::remap::{DoesNotFit, SharedRemapping};
 use crate::subject::{Subject, add_to_subjects};
 use crate::watched::watched;
@@ -446,7 +446,7 @@ fn replay_in_pool(
         let events = current.batches().flat_map(|(batch, _)| &batch.events);
         events.for_each(|(_, event)| regions.note(event));
         driven.learn(reader.blocks(), &current).map_err(refuse)?;
-        let Of { counts, program } = current.of();
+        let ChargedTo { counts, program } = current.charged_to();
         driven.count(counts);
         // While the machines replay this stretch, the next one is decoded.
         let (decoded, run) = rayon::join(|| reader.fill(&mut next), || driven.run(&current));
