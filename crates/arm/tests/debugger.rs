@@ -15,7 +15,7 @@ use mmulab_arm::VirtualCaches;
 use mmulab_hardware::Random;
 use mmulab_system::gdb;
 use mmulab_system::{Host, Stop, Transcript};
-use support::{Code, LAB, START, machine};
+use support::{Code, LAB, START, cached, machine, uncached};
 
 struct Gdb(TcpStream);
 
@@ -227,6 +227,68 @@ fn break_step_watch_and_look() {
     assert_eq!(gdb.ask("z2,8000,4"), "OK");
     assert_eq!(gdb.ask("c"), "W00");
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
+}
+
+/// What is fetched past the caches is fetched once, though the run ends before it and goes on: with the caches off and
+/// on, on every kind of core, ARM and Thumb.
+#[test]
+fn single_steps_and_breakpoints_take_no_time() {
+    let mut code = Code::new();
+    code.set(1, 0x8000).set(2, 100);
+    let again = code.here();
+    code.store(2, 1, 0).load(3, 1, 0).asm("subs r2, r2, #1").branch_not_equal(again);
+    code.asm("add r4, pc, #1").asm("bx r4").thumb("mov r2, #9; sub r2, #1; bx pc; nop");
+    code.section(0, cached(0)).section(0x101, uncached(0x101));
+    code.enable().set(2, 100);
+    let again = code.here();
+    code.store(2, 1, 0).load(3, 1, 0).asm("subs r2, r2, #1").branch_not_equal(again);
+    code.set(0, 0).exit_with(0);
+    for name in ["arm926ej-s", "at91rm9200", "ixp425"] {
+        let ends = [None, Some(Vec::new()), Some((0..64).map(|word| START + 4 * word).collect())];
+        let [alone, stepped, stopped] = ends.map(|breakpoints: Option<Vec<u32>>| {
+            let mut system = mmulab_arm::system::<VirtualCaches>(&machine(name, &[])).unwrap();
+            system.load(&code.image());
+            if let Some(breakpoints) = breakpoints {
+                system.debugging.step = breakpoints.is_empty().then_some(0);
+                system.debugging.breakpoints = breakpoints;
+            }
+            let (mut host, mut stops) = (Transcript::default(), 0);
+            let stop = loop {
+                match system.run(&mut host, 1_000_000) {
+                    Stop::Debugger => stops += 1,
+                    other => break other,
+                }
+            };
+            assert_eq!(stop, Stop::Exit(0), "{name}");
+            (system.instructions(), system.causes(), stops)
+        });
+        assert_eq!(alone.2, 0);
+        assert!(stepped.2 > 800 && stopped.2 > 700, "{name}: {} {}", stepped.2, stopped.2);
+        assert_eq!((&stepped.0, &stepped.1), (&alone.0, &alone.1), "{name}, step by step");
+        assert_eq!((&stopped.0, &stopped.1), (&alone.0, &alone.1), "{name}, by breakpoints");
+    }
+}
+
+/// A step onto an address that cannot be fetched from, and one from there to the vector.
+#[test]
+fn a_fetch_that_is_refused_is_a_step() {
+    const NOWHERE: u32 = 0x30_0000;
+    let mut code = Code::new();
+    code.put(0xc, 0xe1a0_f004); // MOV PC, R4
+    code.section(0, cached(0)).section(0x101, uncached(0x101)).enable().set(5, NOWHERE);
+    let jump = code.here();
+    code.asm("add r4, pc, #0").asm("bx r5");
+    let handler = code.here();
+    code.set(0, 0).exit_with(0);
+    let mut system = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &[])).unwrap();
+    system.load(&code.image());
+    system.debugging.step = Some(0);
+    let mut stood = Vec::new();
+    while system.run(&mut Transcript::default(), 1_000_000) == Stop::Debugger {
+        stood.push(system.core(0).pc());
+    }
+    let jumped = stood.iter().position(|&pc| pc == jump).unwrap();
+    assert_eq!(stood[jumped..jumped + 5], [jump, jump + 4, NOWHERE, 0xc, handler]);
 }
 
 /// Each core is a thread: it is found where it stands, stops by itself and steps alone.

@@ -26,12 +26,21 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
     while !core.memory().clock.is_due() {
         let memory = core.memory_mut();
         let waits = memory.has_late_registers();
-        if LOOK == LOOK_AT_ALL && memory.clock.pending_instructions() >= left {
-            return;
+        if LOOK == LOOK_AT_ALL {
+            if memory.clock.pending_instructions() >= left {
+                return;
+            }
+            // Before the fetch, since one past the cache would be made and paid for again when the run goes on.
+            let pc = memory.pc;
+            if stops_before(core, pc, debugging, *first) {
+                return;
+            }
         }
+        let memory = core.memory_mut();
         let slot = match memory.fetch_slot(bus, memory.pc) {
             Ok(slot) => slot,
             Err(fault) => {
+                *first = false;
                 core.abort_fetch(fault);
                 continue;
             }
@@ -57,6 +66,18 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
             }
         }
     }
+}
+
+/// Whether the debugger is to look before the instruction at `pc` executes; the run then ends. Where it goes on, that
+/// instruction is the first.
+fn stops_before<C: Core>(core: &mut C, pc: u32, debugging: &Debugging, first: bool) -> bool {
+    let step = debugging.step == Some(core.memory().number);
+    let stops = !first && (step || debugging.breakpoints.contains(&pc));
+    if stops {
+        core.memory_mut().request_exit();
+        core.requests().stop = Some(Stop::Debugger);
+    }
+    stops
 }
 
 /// Executes instructions of one line, until one leaves it. With `WAITS` each waits for the registers that it reads;
@@ -114,13 +135,11 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
             if memory.clock.pending_instructions() >= left {
                 return;
             }
-            let step = debugging.step == Some(memory.number);
-            if !*first && (step || debugging.breakpoints.contains(&pc)) {
-                memory.request_exit();
-                core.requests().stop = Some(Stop::Debugger);
+            if stops_before(core, pc, debugging, *first) {
                 return;
             }
             was_first = std::mem::take(first);
+            let memory = core.memory_mut();
             memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, unit));
             if is_long {
                 memory.observe_fetch_at(bus, pc.wrapping_add(unit), slot);
