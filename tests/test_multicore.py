@@ -20,6 +20,11 @@ def test_cores_count_together_as_on_qemu(cores: int) -> None:
     assert multicore.compare_counter(cores) is None
 
 
+def test_the_table_has_every_program_that_leaves_something_out() -> None:
+    readme = (ROOT / "guests" / "multicore" / "README.md").read_text()
+    assert [bug.name for bug in multicore.BUGS if f"`{bug.name}`" not in readme] == []
+
+
 def test_use_of_an_old_entry_before_its_invalidation_is_permitted_and_counted() -> None:
     image = multicore.build("page_reused-correct", "bugs/page_reused.c", ["-DCORRECT"])
     run = multicore.mmulab.boot(
