@@ -3,7 +3,6 @@
 use mmulab_hardware::{Recency, prefetch};
 
 use crate::address_space::SMALL_SHIFT;
-use crate::caches::l0_filter::UNKNOWN;
 use crate::program::{Program, StaticBlock};
 
 /// What the TLB and the cache of one side's first level hold of what the program referenced lately.
@@ -14,16 +13,12 @@ use crate::program::{Program, StaticBlock};
 /// the cache still has many lines of.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownHits {
-    /// Numbers of lines (virtual addresses without their lowest bits), by their low bits; a power of two.
-    known_lines: Box<[u64]>,
-    /// For each of them, its slot in the cache.
-    line_slots: Box<[u16]>,
+    /// By numbers of lines: virtual addresses without their lowest bits.
+    known_lines: KnownSlots<LINE_PLACES>,
     /// The line in each slot of the cache.
     lines: Box<[u64]>,
-    /// Numbers of pages of `1 << SMALL_SHIFT` bytes, likewise; a larger page is here by its parts.
-    known_pages: Box<[u64; PAGE_PLACES]>,
-    /// For each of them, its slot in the TLB.
-    page_slots: Box<[u16; PAGE_PLACES]>,
+    /// By numbers of pages of `1 << SMALL_SHIFT` bytes; a larger page is here by its parts.
+    known_pages: KnownSlots<PAGE_PLACES>,
     /// The page in each slot of the TLB.
     pages: Box<[PageRange]>,
     line_shift: u32,
@@ -38,18 +33,49 @@ pub(crate) struct Slots {
     pub(crate) page: u16,
 }
 
-/// What is known at the place of a reference.
-struct Place {
-    /// The line that is referenced.
-    line: u64,
-    /// 0 if that line is known.
-    line_differs: u64,
-    /// 0 if its page is, too.
-    differs: u64,
-    /// Of the first-level cache.
-    line_slot: u16,
-    /// Of the first-level TLB.
-    page_slot: u16,
+/// Slots by the numbers of what they hold. `PLACES` is a power of two.
+#[derive(Clone, Debug)]
+struct KnownSlots<const PLACES: usize> {
+    /// By the lowest bits of a number: its other bits, and below them the slot in [`SLOT_BITS`].
+    words: Box<[u64; PLACES]>,
+}
+
+const SLOT_BITS: u32 = 16;
+/// What [`KnownSlots::find`] gives is below this if the slot is known.
+const SLOTS: u64 = 1 << SLOT_BITS;
+/// The word where no slot is known. No number that fits has so many bits set.
+const UNKNOWN: u64 = u64::MAX;
+
+impl<const PLACES: usize> KnownSlots<PLACES> {
+    const PLACE_BITS: u32 = PLACES.trailing_zeros();
+    /// Numbers have at most so many bits.
+    const NUMBER_BITS: u32 = 63 - SLOT_BITS + Self::PLACE_BITS;
+
+    fn new() -> Self {
+        Self { words: Box::new([UNKNOWN; PLACES]) }
+    }
+
+    /// The slot of a number if it is known, else [`SLOTS`] or more.
+    #[inline(always)]
+    fn find(&self, number: u64) -> u64 {
+        self.words[number as usize % PLACES] ^ number >> Self::PLACE_BITS << SLOT_BITS
+    }
+
+    fn learn(&mut self, number: u64, slot: u16) {
+        debug_assert!(number >> Self::NUMBER_BITS == 0);
+        self.words[number as usize % PLACES] =
+            number >> Self::PLACE_BITS << SLOT_BITS | u64::from(slot);
+    }
+
+    /// The number that is known in the place of `number`.
+    fn in_place_of(&self, number: u64) -> u64 {
+        let place = number as usize % PLACES;
+        self.words[place] >> SLOT_BITS << Self::PLACE_BITS | place as u64
+    }
+
+    fn forget_place_of(&mut self, number: u64) {
+        self.words[number as usize % PLACES] = UNKNOWN;
+    }
 }
 
 /// What was passed over.
@@ -87,17 +113,20 @@ struct PageRange {
     size_bytes: u64,
 }
 
+/// No line is there.
+const NO_LINE: u64 = u64::MAX;
 /// No page is there.
 const NO_PAGE: PageRange = PageRange { first: u64::MAX, size_bytes: 0 };
 /// Known pages at most.
 const PAGE_PLACES: usize = 1024;
-/// Known lines for each slot of the cache: enough that two live lines seldom share a place.
-const PLACES_PER_LINE: usize = 8;
-/// More than these would no longer fit the first-level cache of the host.
-const MAXIMUM_PLACES: usize = 4096;
+/// Known lines at most: enough that two live lines seldom share a place; more would no longer fit the first-level cache
+/// of the host.
+const LINE_PLACES: usize = 4096;
+/// log2 of the bytes of a line on nearly all machines of today.
+const USUAL_LINE_SHIFT: u32 = 6;
 
 /// How many blocks before its turn a block is fetched into the host's cache.
-const BLOCKS_AHEAD: usize = 8;
+const BLOCKS_AHEAD: usize = 32;
 
 /// Records uses for replacement, with its clock in a register. `IS_USED` is whether uses change anything.
 struct Touches<'a, const IS_USED: bool> {
@@ -128,29 +157,34 @@ impl<'a, const IS_USED: bool> Touches<'a, IS_USED> {
     }
 }
 
-/// Calls a method with whether uses of pages and lines change anything, and with what they change.
+/// Calls a method for the kind of first level that is known: whether uses of pages and lines change anything, and whether lines
+/// are of the usual size. It is given what they change.
 macro_rules! with_kinds {
     ($known:ident . $method:ident ( $state:ident, $($rest:expr),* )) => {{
         let HitState { pages, lines, dirty } = $state;
         assert!(pages.as_ref().is_none_or(|pages| pages.last_use.len() == $known.pages.len()));
         assert!(lines.as_ref().is_none_or(|lines| lines.last_use.len() == $known.lines.len()));
         assert_eq!(dirty.len(), $known.lines.len());
-        let kinds = (pages.is_some(), lines.is_some());
+        let kinds = (pages.is_some(), lines.is_some(), $known.line_shift == USUAL_LINE_SHIFT);
         let (mut no_pages, mut no_lines) = (0, 0);
         let pages = pages.unwrap_or(Recency { clock: &mut no_pages, last_use: &mut [] });
         let lines = lines.unwrap_or(Recency { clock: &mut no_lines, last_use: &mut [] });
+        macro_rules! of_kind {
+            ($pages:literal, $lines:literal, $usual:literal) => {
+                $known.$method::<$pages, $lines, $usual>(pages, lines, dirty, $($rest),*)
+            };
+        }
         match kinds {
-            (false, false) => $known.$method::<false, false>(pages, lines, dirty, $($rest),*),
-            (false, true) => $known.$method::<false, true>(pages, lines, dirty, $($rest),*),
-            (true, false) => $known.$method::<true, false>(pages, lines, dirty, $($rest),*),
-            (true, true) => $known.$method::<true, true>(pages, lines, dirty, $($rest),*),
+            (false, false, false) => of_kind!(false, false, false),
+            (false, false, true) => of_kind!(false, false, true),
+            (false, true, false) => of_kind!(false, true, false),
+            (false, true, true) => of_kind!(false, true, true),
+            (true, false, false) => of_kind!(true, false, false),
+            (true, false, true) => of_kind!(true, false, true),
+            (true, true, false) => of_kind!(true, true, false),
+            (true, true, true) => of_kind!(true, true, true),
         }
     }};
-}
-
-#[inline(always)]
-fn page_place(page: u64) -> usize {
-    page as usize % PAGE_PLACES
 }
 
 impl KnownHits {
@@ -163,70 +197,46 @@ impl KnownHits {
         line_shift: u32,
         page_shift: u32,
     ) -> Option<Self> {
-        if page_shift < SMALL_SHIFT || line_shift > SMALL_SHIFT {
+        let fits_number = 64 - line_shift <= KnownSlots::<LINE_PLACES>::NUMBER_BITS;
+        if page_shift < SMALL_SHIFT || line_shift > SMALL_SHIFT || !fits_number {
             return None;
         }
         let fits = |slots: u32| (1..=1 << 16).contains(&slots).then_some(slots as usize);
         let (lines, pages) = (fits(cache_slots)?, fits(tlb_slots)?);
-        let places = (lines * PLACES_PER_LINE).next_power_of_two().min(MAXIMUM_PLACES);
         Some(Self {
-            known_lines: vec![UNKNOWN; places].into(),
-            line_slots: vec![0; places].into(),
-            lines: vec![UNKNOWN; lines].into(),
-            known_pages: Box::new([UNKNOWN; PAGE_PLACES]),
-            page_slots: Box::new([0; PAGE_PLACES]),
+            known_lines: KnownSlots::new(),
+            lines: vec![NO_LINE; lines].into(),
+            known_pages: KnownSlots::new(),
             pages: vec![NO_PAGE; pages].into(),
             line_shift,
         })
     }
 
-    /// Where a reference to `address` is known if it is.
+    /// The slots of the cache and of the TLB that a reference to `address` touches, each [`SLOTS`] or more if it is not known.
     #[inline(always)]
-    fn place_of(&self, address: u64) -> Place {
-        let (page, line) = (address >> SMALL_SHIFT, address >> self.line_shift);
-        let (page_place, line_place) = (page_place(page), self.line_place(line));
-        // SAFETY: `line_place` keeps below the length of both.
-        let (known_line, line_slot) = unsafe {
-            (
-                *self.known_lines.get_unchecked(line_place),
-                *self.line_slots.get_unchecked(line_place),
-            )
-        };
-        Place {
-            line,
-            line_differs: known_line ^ line,
-            differs: known_line ^ line | self.known_pages[page_place] ^ page,
-            line_slot,
-            page_slot: self.page_slots[page_place],
-        }
+    fn slots_of<const USUAL: bool>(&self, address: u64) -> (u64, u64) {
+        let line = address >> self.shift::<USUAL>();
+        (self.known_lines.find(line), self.known_pages.find(address >> SMALL_SHIFT))
+    }
+
+    /// log2 of the size of a line; with `USUAL` the compiler knows it.
+    #[inline(always)]
+    fn shift<const USUAL: bool>(&self) -> u32 {
+        if USUAL { USUAL_LINE_SHIFT } else { self.line_shift }
     }
 
     /// What a reference to `address` touches, if it is known to hit.
     #[inline(always)]
     pub(crate) fn find(&self, address: u64) -> Option<Slots> {
-        let Place { differs, line_slot: line, page_slot: page, .. } = self.place_of(address);
-        (differs == 0).then_some(Slots { line, page })
-    }
-
-    #[inline(always)]
-    fn find_line(&self, line: u64) -> Option<u16> {
-        let place = self.line_place(line);
-        // SAFETY: `line_place` keeps below the length of both.
-        let (known, slot) = unsafe {
-            (*self.known_lines.get_unchecked(place), *self.line_slots.get_unchecked(place))
-        };
-        (known == line).then_some(slot)
+        let (line, page) = self.slots_of::<false>(address);
+        (line | page < SLOTS).then_some(Slots { line: line as u16, page: page as u16 })
     }
 
     /// The slot of the cache that holds the line of `address`, if it is known, whatever is known of its page.
     #[inline]
     pub(crate) fn find_in_cache(&self, address: u64) -> Option<u32> {
-        self.find_line(address >> self.line_shift).map(u32::from)
-    }
-
-    #[inline(always)]
-    fn line_place(&self, line: u64) -> usize {
-        line as usize & (self.known_lines.len() - 1)
+        let slot = self.known_lines.find(address >> self.line_shift);
+        (slot < SLOTS).then_some(slot as u32)
     }
 
     /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
@@ -243,7 +253,7 @@ impl KnownHits {
     }
 
     #[inline]
-    fn fetch_of_kind<const PAGES: bool, const LINES: bool>(
+    fn fetch_of_kind<const PAGES: bool, const LINES: bool, const USUAL: bool>(
         &self,
         mut pages: Recency<'_>,
         mut lines: Recency<'_>,
@@ -256,7 +266,8 @@ impl KnownHits {
         loop {
             let (ahead, room) = (&blocks[passed.blocks..], &mut stores[passed.accesses..]);
             let (page_uses, line_uses) = (pages.reborrow(), lines.reborrow());
-            passed += self.fetch_short::<PAGES, LINES>(page_uses, line_uses, program, ahead, room);
+            passed +=
+                self.fetch_short::<PAGES, LINES, USUAL>(page_uses, line_uses, program, ahead, room);
             // Few are longer, and of these most are known.
             let Some(&number) = blocks.get(passed.blocks) else { break };
             if !self.is_long(&program.blocks[number as usize]) {
@@ -275,7 +286,7 @@ impl KnownHits {
 
     /// Fetches blocks up to the first whose lines are more than two, or in two pages, or not all known to hit.
     #[inline(never)]
-    fn fetch_short<const PAGES: bool, const LINES: bool>(
+    fn fetch_short<const PAGES: bool, const LINES: bool, const USUAL: bool>(
         &self,
         pages: Recency<'_>,
         lines: Recency<'_>,
@@ -291,18 +302,18 @@ impl KnownHits {
                 prefetch(&program.blocks, later as usize);
             }
             let block = &program.blocks[number as usize];
-            let (first, last) = (self.place_of(block.first), self.place_of(block.last));
-            let lines_between = last.line.wrapping_sub(first.line) >> 1;
-            let pages_between = (block.first ^ block.last) >> SMALL_SHIFT;
+            let (first_line, page) = self.slots_of::<USUAL>(block.first);
+            let last_line = self.known_lines.find(block.last >> self.shift::<USUAL>());
+            let is_long = if USUAL { block.spans_more } else { self.is_long(block).into() };
             // One jump for all that may be otherwise.
-            if first.differs | last.line_differs | lines_between | pages_between != 0 {
+            if first_line | last_line | page | u64::from(is_long) << SLOT_BITS >= SLOTS {
                 break;
             }
             // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses.
             unsafe {
-                pages.touch(first.page_slot);
-                lines.touch(first.line_slot);
-                lines.touch(last.line_slot);
+                pages.touch(page as u16);
+                lines.touch(first_line as u16);
+                lines.touch(last_line as u16);
             }
             program.copy_stores(block, &mut stores[passed.accesses..]);
             passed.blocks += 1;
@@ -326,18 +337,19 @@ impl KnownHits {
     ) -> Passed {
         let block = &program.blocks[number as usize];
         let all = block.first >> self.line_shift..=block.last >> self.line_shift;
-        let places = all.map(|line| self.place_of(block.first.max(line << self.line_shift)));
+        let slots =
+            all.map(|line| self.slots_of::<false>(block.first.max(line << self.line_shift)));
         // One at the end of the address space may have no lines.
-        if places.clone().any(|place| place.differs != 0) || block.last < block.first {
+        if slots.clone().any(|(line, page)| line | page >= SLOTS) || block.last < block.first {
             return Passed::default();
         }
         let mut pages = Touches::<PAGES>::new(pages);
         let mut lines = Touches::<LINES>::new(lines);
-        for place in places {
+        for (line, page) in slots {
             // SAFETY: as for short ones.
             unsafe {
-                pages.touch(place.page_slot);
-                lines.touch(place.line_slot);
+                pages.touch(page as u16);
+                lines.touch(line as u16);
             }
         }
         lines.finish();
@@ -370,7 +382,7 @@ impl KnownHits {
     }
 
     #[inline(never)]
-    fn load_and_store_of_kind<const PAGES: bool, const LINES: bool>(
+    fn load_and_store_of_kind<const PAGES: bool, const LINES: bool, const USUAL: bool>(
         &self,
         pages: Recency<'_>,
         lines: Recency<'_>,
@@ -382,17 +394,17 @@ impl KnownHits {
         let mut lines = Touches::<LINES>::new(lines);
         let mut made = 0;
         for (&address, &is_store) in addresses.iter().zip(stores) {
-            let place = self.place_of(address);
-            if place.differs != 0 {
+            let (line, page) = self.slots_of::<USUAL>(address);
+            if line | page >= SLOTS {
                 break;
             }
             // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses
             // and dirty bits.
             unsafe {
-                lines.touch(place.line_slot);
-                pages.touch(place.page_slot);
+                lines.touch(line as u16);
+                pages.touch(page as u16);
                 // Most stores find the line dirty: to look first keeps loads from waiting for stores.
-                let dirty = dirty.get_unchecked_mut(usize::from(place.line_slot));
+                let dirty = dirty.get_unchecked_mut(usize::from(line as u16));
                 if *dirty < is_store {
                     *dirty = is_store;
                 }
@@ -409,9 +421,8 @@ impl KnownHits {
     pub(crate) fn note_line(&mut self, slot: u32, address: u64) {
         let line = address >> self.line_shift;
         let old = std::mem::replace(&mut self.lines[slot as usize], line);
-        let place = self.line_place(old);
-        if old != line && self.known_lines[place] == old {
-            self.known_lines[place] = UNKNOWN;
+        if old != line && self.known_lines.find(old) < SLOTS {
+            self.known_lines.forget_place_of(old);
         }
     }
 
@@ -427,9 +438,8 @@ impl KnownHits {
         let (first, parts) = (old.first >> SMALL_SHIFT, old.size_bytes >> SMALL_SHIFT);
         // So many parts in a row have a place each.
         for part in first..first + parts.min(PAGE_PLACES as u64) {
-            let known = &mut self.known_pages[page_place(part)];
-            if known.wrapping_sub(first) < parts {
-                *known = UNKNOWN;
+            if self.known_pages.in_place_of(part).wrapping_sub(first) < parts {
+                self.known_pages.forget_place_of(part);
             }
         }
     }
@@ -440,35 +450,28 @@ impl KnownHits {
         for page in self.pages.iter_mut().filter(|page| within(page.first)) {
             *page = NO_PAGE;
         }
-        self.known_pages.fill(UNKNOWN);
-        self.known_lines.fill(UNKNOWN);
+        self.known_pages.words.fill(UNKNOWN);
+        self.known_lines.words.fill(UNKNOWN);
     }
 
     /// The slot of the TLB and log2 of the size in bytes of the page of `address`, if it is known.
     #[inline(always)]
     pub(crate) fn find_page(&self, address: u64) -> Option<(u32, u32)> {
-        let page = address >> SMALL_SHIFT;
-        let slot = self.page_slots[page_place(page)];
-        (self.known_pages[page_place(page)] == page)
-            .then(|| (slot.into(), self.pages[usize::from(slot)].size_bytes.trailing_zeros()))
+        let slot = self.known_pages.find(address >> SMALL_SHIFT);
+        (slot < SLOTS).then(|| (slot as u32, self.pages[slot as usize].size_bytes.trailing_zeros()))
     }
 
     /// The page of `address` is in a slot of the TLB, which has been noted.
     #[inline]
     pub(crate) fn learn_page(&mut self, slot: u32, address: u64) {
         assert!((slot as usize) < self.pages.len());
-        let page = address >> SMALL_SHIFT;
-        self.known_pages[page_place(page)] = page;
-        self.page_slots[page_place(page)] = slot as u16;
+        self.known_pages.learn(address >> SMALL_SHIFT, slot as u16);
     }
 
     /// The line of `address` is in a slot of the cache, which has been noted.
     #[inline]
     pub(crate) fn learn_line(&mut self, slot: u32, address: u64) {
         assert!((slot as usize) < self.lines.len());
-        let line = address >> self.line_shift;
-        let place = self.line_place(line);
-        self.known_lines[place] = line;
-        self.line_slots[place] = slot as u16;
+        self.known_lines.learn(address >> self.line_shift, slot as u16);
     }
 }

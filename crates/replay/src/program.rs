@@ -22,6 +22,8 @@ pub struct StaticBlock<A> {
     pub accesses: u16,
     /// Which of the first [`STORES_AT_ONCE`] of these write, one bit each.
     first_stores: u8,
+    /// 1 if it has more than two lines of 64 bytes, or is in two pages of 4 KB.
+    pub(crate) spans_more: u8,
 }
 
 /// The static part of a data access.
@@ -128,15 +130,20 @@ impl<A> Program<A> {
         BatchSlice { program: self, blocks, addresses, crossings, events }
     }
 
-    fn push(&mut self, block: &Block, first: A, further_on: impl Fn(u64) -> A) {
+    fn push(&mut self, block: &Block, first: A, further_on: impl Fn(u64) -> A)
+    where
+        A: Copy + Into<u64>,
+    {
         let sizes = &block.instruction_sizes_bytes;
         let length: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
         let first_access = self.accesses.len();
         self.stores.truncate(first_access);
         self.stores.extend(block.accesses.iter().map(|access| u8::from(writes(access))));
+        let last = further_on(length.saturating_sub(1));
         self.blocks.push(StaticBlock {
             first,
-            last: further_on(length.saturating_sub(1)),
+            last,
+            spans_more: spans_more(first.into(), last.into()),
             first_instruction: self.instruction_sizes.len() as u32,
             instructions: sizes.len() as u32,
             first_access: first_access as u32,
@@ -156,7 +163,7 @@ impl<A> Program<A> {
     /// instructions begin at its [`StaticBlock::first_instruction`].
     pub(crate) fn learn_instructions(&mut self, program: &Self, after: impl Fn(A, u64) -> A)
     where
-        A: Copy,
+        A: Copy + Into<u64>,
     {
         let known = self.instruction_sizes.len();
         let first_new =
@@ -174,9 +181,12 @@ impl<A> Program<A> {
                     .take_while(is_own)
                     .count();
                 let writes = &program.stores[first_access as usize..][..accesses];
+                let first = after(block.first, offset);
+                let last = after(block.first, (offset + size_bytes).saturating_sub(1));
                 self.blocks.push(StaticBlock {
-                    first: after(block.first, offset),
-                    last: after(block.first, (offset + size_bytes).saturating_sub(1)),
+                    first,
+                    last,
+                    spans_more: spans_more(first.into(), last.into()),
                     first_instruction: at,
                     instructions: 1,
                     first_access,
@@ -239,6 +249,12 @@ impl<A> Program<A> {
             stores[place..][..STORES_AT_ONCE].copy_from_slice(some);
         }
     }
+}
+
+/// 1 if code from `first` to `last` has more than two lines of 64 bytes, or is in two pages of 4 KB.
+fn spans_more(first: u64, last: u64) -> u8 {
+    let lines = (last >> 6).wrapping_sub(first >> 6);
+    (lines > 1 || first >> 12 != last >> 12).into()
 }
 
 /// Whether an access is a reference that writes, as a modify is.

@@ -318,3 +318,20 @@ fn alternatives_to(machine: &ReplayMachine) -> Vec<ReplayMachine> {
 fn warm_up() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 2 => 1u64..1200]
 }
+
+/// Five large pages take turns in a TLB of four entries, each by a small part of its own and then by its first.
+#[test]
+fn a_large_page_that_leaves_the_tlb_is_not_known_by_any_part() {
+    let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![load] };
+    let pages = (0..5u64).cycle().take(50);
+    let first = |page: u64| 0x1000_0000 + (page << 21);
+    let executed = pages
+        .flat_map(|page| [first(page) + ((page + 1) << 12), first(page)].map(|at| (0, vec![at])))
+        .collect();
+    let program = Random { blocks: vec![block], executed, events: vec![] };
+    let changes = [("organisation.pages", "2M"), ("dtlb_large.entries", "4")];
+    let changes = changes.map(|(path, value)| (path.to_owned(), value.to_owned()));
+    compare(&machine("x86-64", &changes), &program, 1, 0).unwrap();
+}
