@@ -3,7 +3,7 @@
 use mmulab_hardware::{Recency, prefetch};
 
 use crate::address_space::SMALL_SHIFT;
-use crate::program::{Program, StaticBlock};
+use crate::program::{Program, StaticBlock, USUAL_LINE_SHIFT, is_long};
 
 /// What the TLB and the cache of one side's first level hold of what the program referenced lately.
 ///
@@ -113,7 +113,7 @@ struct PageRange {
     size_bytes: u64,
 }
 
-/// No line is there.
+/// No line is there. It is known nowhere, so that to forget it changes nothing.
 const NO_LINE: u64 = u64::MAX;
 /// No page is there.
 const NO_PAGE: PageRange = PageRange { first: u64::MAX, size_bytes: 0 };
@@ -122,8 +122,6 @@ const PAGE_PLACES: usize = 1024;
 /// Known lines at most: enough that two live lines seldom share a place; more would no longer fit the first-level cache
 /// of the host.
 const LINE_PLACES: usize = 4096;
-/// log2 of the bytes of a line on nearly all machines of today.
-const USUAL_LINE_SHIFT: u32 = 6;
 
 /// How many blocks before its turn a block is fetched into the host's cache.
 const BLOCKS_AHEAD: usize = 32;
@@ -189,8 +187,8 @@ macro_rules! with_kinds {
 
 impl KnownHits {
     /// Knows nothing of a first level of so many slots, whose TLB takes pages of `1 << page_shift` bytes and larger
-    /// ones; `None` if the slots are too many to be numbered, pages are smaller than `1 << SMALL_SHIFT` bytes or lines
-    /// larger.
+    /// ones; `None` if the slots are too many to be numbered, pages are smaller than `1 << SMALL_SHIFT` bytes, lines
+    /// larger, or lines so small that their numbers have too many bits.
     pub(crate) fn new(
         cache_slots: u32,
         tlb_slots: u32,
@@ -270,7 +268,7 @@ impl KnownHits {
                 self.fetch_short::<PAGES, LINES, USUAL>(page_uses, line_uses, program, ahead, room);
             // Few are longer, and of these most are known.
             let Some(&number) = blocks.get(passed.blocks) else { break };
-            if !self.is_long(&program.blocks[number as usize]) {
+            if !self.is_long::<USUAL>(&program.blocks[number as usize]) {
                 break;
             }
             let room = &mut stores[passed.accesses..];
@@ -304,9 +302,9 @@ impl KnownHits {
             let block = &program.blocks[number as usize];
             let (first_line, page) = self.slots_of::<USUAL>(block.first);
             let last_line = self.known_lines.find(block.last >> self.shift::<USUAL>());
-            let is_long = if USUAL { block.spans_more } else { self.is_long(block).into() };
+            let is_long = u64::from(self.is_long::<USUAL>(block));
             // One jump for all that may be otherwise.
-            if first_line | last_line | page | u64::from(is_long) << SLOT_BITS >= SLOTS {
+            if first_line | last_line | page | is_long << SLOT_BITS >= SLOTS {
                 break;
             }
             // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses.
@@ -364,9 +362,8 @@ impl KnownHits {
 
     /// Whether a block has more than two lines, or is in two pages.
     #[inline(always)]
-    fn is_long(&self, block: &StaticBlock<u64>) -> bool {
-        let lines = (block.last >> self.line_shift).wrapping_sub(block.first >> self.line_shift);
-        lines >> 1 | (block.first ^ block.last) >> SMALL_SHIFT != 0
+    fn is_long<const USUAL: bool>(&self, block: &StaticBlock<u64>) -> bool {
+        if USUAL { block.is_long } else { is_long(block.first, block.last, self.line_shift) }
     }
 
     /// Makes data references, of which none spans lines, up to the first that is not known to hit; how

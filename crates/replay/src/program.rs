@@ -2,6 +2,7 @@
 
 use mmulab_trace::{Access, AccessKind, Batch, Block, CROSSING_BYTES, Event, LineCrossing};
 
+use crate::address_space::SMALL_SHIFT;
 use crate::read_ahead::Stretch;
 use crate::remap::{DoesNotFit, SharedRemapping};
 
@@ -22,8 +23,8 @@ pub struct StaticBlock<A> {
     pub accesses: u16,
     /// Which of the first [`STORES_AT_ONCE`] of these write, one bit each.
     first_stores: u8,
-    /// 1 if it has more than two lines of 64 bytes, or is in two pages of 4 KB.
-    pub(crate) spans_more: u8,
+    /// [`is_long`] for lines of the usual size.
+    pub(crate) is_long: bool,
 }
 
 /// The static part of a data access.
@@ -34,6 +35,9 @@ pub struct StaticAccess {
     /// Its width less one: what to add for its last byte.
     pub last_byte: u16,
 }
+
+/// log2 of the bytes of a line on nearly all machines of today.
+pub(crate) const USUAL_LINE_SHIFT: u32 = 6;
 
 /// Of so many accesses of a block it says itself whether they write. [`Program::stores`] has so many beyond its last
 /// access, so that as many can be read from any.
@@ -143,7 +147,7 @@ impl<A> Program<A> {
         self.blocks.push(StaticBlock {
             first,
             last,
-            spans_more: spans_more(first.into(), last.into()),
+            is_long: is_long(first.into(), last.into(), USUAL_LINE_SHIFT),
             first_instruction: self.instruction_sizes.len() as u32,
             instructions: sizes.len() as u32,
             first_access: first_access as u32,
@@ -186,7 +190,7 @@ impl<A> Program<A> {
                 self.blocks.push(StaticBlock {
                     first,
                     last,
-                    spans_more: spans_more(first.into(), last.into()),
+                    is_long: is_long(first.into(), last.into(), USUAL_LINE_SHIFT),
                     first_instruction: at,
                     instructions: 1,
                     first_access,
@@ -251,10 +255,11 @@ impl<A> Program<A> {
     }
 }
 
-/// 1 if code from `first` to `last` has more than two lines of 64 bytes, or is in two pages of 4 KB.
-fn spans_more(first: u64, last: u64) -> u8 {
-    let lines = (last >> 6).wrapping_sub(first >> 6);
-    (lines > 1 || first >> 12 != last >> 12).into()
+/// Whether code from `first` to `last` has more than two lines of `1 << line_shift` bytes, or is in two pages.
+#[inline(always)]
+pub(crate) fn is_long(first: u64, last: u64, line_shift: u32) -> bool {
+    let lines_between = (last >> line_shift).wrapping_sub(first >> line_shift);
+    lines_between >> 1 | (first ^ last) >> SMALL_SHIFT != 0
 }
 
 /// Whether an access is a reference that writes, as a modify is.
