@@ -171,16 +171,14 @@ impl Cache {
     /// One reference that allocates: find and touch, or evict and fill.
     #[inline]
     pub fn access(&mut self, address: u64) -> Access {
-        match self.find(address) {
-            Some(slot) => {
-                self.touch(slot);
-                Access::Hit(slot)
-            }
-            None => {
-                let slot = self.victim(address);
-                Access::Miss { slot, evicted: self.replace(slot, address) }
-            }
+        let line = address >> self.line_shift;
+        let set = self.set_index.of(line);
+        if let Some(slot) = self.tags.find(set, line) {
+            self.touch(slot);
+            return Access::Hit(slot);
         }
+        let slot = self.victim_in_set(set);
+        Access::Miss { slot, evicted: self.replace(slot, address) }
     }
 
     /// The address of the line in `slot`, if it holds one.

@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 
 use mmulab_hardware::{Ledger, Slot};
 
+use super::hierarchy::Referenced;
 use super::{Hierarchy, Location, Side};
 use crate::cause::{Cause, Role};
 
@@ -55,33 +56,25 @@ impl Hierarchy {
         is_store: bool,
         ledger: &mut Ledger<Cause>,
     ) -> Option<Slot> {
-        let side = role.side() as usize;
-        let slot = if let Some(slot) = self.hit_first_level(side, at) {
-            slot
-        } else {
-            self.miss_first_level(role, is_store, ledger);
-            self.deferred.requests.push(Request::Reference { role, at, is_store });
-            let here = &mut self.caches[self.path[side][0]];
-            if is_store && !here.allocates_on_store {
-                self.deferred.requests.push(Request::Write(at));
-                return None;
-            }
-            let (slot, dirty) = here.fill(at);
-            self.deferred.requests.extend(dirty.map(Request::Write));
-            slot
-        };
+        let levels = self.levels();
+        let here = &mut self.caches[self.path[role.side() as usize][0]];
+        let requests = &mut self.deferred.requests;
+        let Referenced { slot, is_hit, dirty } = here.reference(at, is_store);
+        if !is_hit {
+            ledger.charge(role.miss(0, levels), self.miss_cycles[0]);
+            requests.push(Request::Reference { role, at, is_store });
+            requests.extend(dirty.map(Request::Write));
+        }
         if is_store {
-            let here = &mut self.caches[self.path[side][0]];
-            if here.is_write_back {
-                here.cache.mark_dirty(slot, 1);
-            } else {
-                self.deferred.requests.push(Request::Write(at));
+            match slot.filter(|_| here.is_write_back) {
+                Some(slot) => here.cache.mark_dirty(slot, 1),
+                None => requests.push(Request::Write(at)),
             }
         }
-        if self.deferred.requests.len() >= BATCH {
+        if requests.len() >= BATCH {
             self.settle(ledger);
         }
-        Some(slot)
+        slot
     }
 
     /// A fetch of block `number` that is made ahead of data references that come before it, as many as `references` says, of
@@ -94,13 +87,15 @@ impl Hierarchy {
         number: u32,
         references: RangeInclusive<usize>,
         ledger: &mut Ledger<Cause>,
-    ) -> Slot {
-        let side = Side::Instruction as usize;
-        self.hit_first_level(side, at).unwrap_or_else(|| {
-            self.miss_first_level(Role::Fetch, false, ledger);
+    ) -> Option<Slot> {
+        let levels = self.levels();
+        let here = &mut self.caches[self.path[Side::Instruction as usize][0]];
+        let Referenced { slot, is_hit, .. } = here.reference(at, false);
+        if !is_hit {
+            ledger.charge(Role::Fetch.miss(0, levels), self.miss_cycles[0]);
             self.deferred.fetches.push_back(FetchAhead { number, at, references });
-            self.caches[self.path[side][0]].fill(at).0
-        })
+        }
+        slot
     }
 
     /// Of the data references of which fetches were made ahead, `made` have been made. `own_before` is how many of a block come
@@ -121,24 +116,6 @@ impl Hierarchy {
                 is_store: false,
             });
         }
-    }
-
-    #[inline(always)]
-    fn hit_first_level(&mut self, side: usize, at: Location) -> Option<Slot> {
-        let here = &mut self.caches[self.path[side][0]];
-        let slot = here.cache.find(here.address(at))?;
-        here.cache.touch(slot);
-        here.hits += 1;
-        Some(slot)
-    }
-
-    #[inline(always)]
-    fn miss_first_level(&mut self, role: Role, is_store: bool, ledger: &mut Ledger<Cause>) {
-        let (side, levels) = (role.side() as usize, self.levels());
-        let here = &mut self.caches[self.path[side][0]];
-        here.misses += 1;
-        here.store_misses += u64::from(is_store);
-        ledger.charge(role.miss(0, levels), self.miss_cycles[0]);
     }
 
     /// Tells the levels below the first what they have not been told yet.
@@ -180,17 +157,11 @@ impl Hierarchy {
             Request::Reference { role, at, is_store } => {
                 let levels = self.levels();
                 let here = &mut self.caches[self.path[role.side() as usize][level]];
-                if let Some(slot) = here.cache.find(here.address(at)) {
-                    here.cache.touch(slot);
-                    here.hits += 1;
-                    return;
-                }
-                here.misses += 1;
-                here.store_misses += u64::from(is_store);
-                ledger.charge(role.miss(level, levels), self.miss_cycles[level]);
-                below.push(request);
-                if !is_store || here.allocates_on_store {
-                    below.extend(here.fill(at).1.map(Request::Write));
+                let Referenced { is_hit, dirty, .. } = here.reference(at, is_store);
+                if !is_hit {
+                    ledger.charge(role.miss(level, levels), self.miss_cycles[level]);
+                    below.push(request);
+                    below.extend(dirty.map(Request::Write));
                 }
             }
             Request::Write(at) => {

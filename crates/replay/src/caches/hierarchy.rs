@@ -1,6 +1,8 @@
 //! Any hierarchy that a machine file can describe.
 
-use mmulab_hardware::{Cache, CacheGeometry, GeometryError, Ledger, Random, Replacement, Slot};
+use mmulab_hardware::{
+    Access, Cache, CacheGeometry, Evicted, GeometryError, Ledger, Random, Replacement, Slot,
+};
 use mmulab_machine as machine;
 use mmulab_machine::{CacheLevel, ReplayMachine};
 
@@ -42,10 +44,10 @@ pub(super) struct Level {
     /// caches go by the same address.
     locations: Box<[Location]>,
     pub(super) is_write_back: bool,
-    pub(super) allocates_on_store: bool,
-    pub(super) hits: u64,
-    pub(super) misses: u64,
-    pub(super) store_misses: u64,
+    allocates_on_store: bool,
+    hits: u64,
+    misses: u64,
+    store_misses: u64,
     write_backs: u64,
 }
 
@@ -89,13 +91,44 @@ impl Level {
         if self.is_physical { at.physical_address } else { at.virtual_address }
     }
 
-    /// Fills with the line of a byte. Gives its slot, and the line that has to be written below: a dirty one that was
-    /// there.
+    /// References the line of a byte, and fills with it if it is not here, unless that is for stores that do not allocate.
     #[inline(always)]
-    pub(super) fn fill(&mut self, at: Location) -> (Slot, Option<Location>) {
+    pub(super) fn reference(&mut self, at: Location, is_store: bool) -> Referenced {
+        let address = self.address(at);
+        let stays_out = is_store && !self.allocates_on_store && self.cache.find(address).is_none();
+        let (slot, evicted) = if stays_out {
+            (None, None)
+        } else {
+            match self.cache.access(address) {
+                Access::Hit(slot) => {
+                    self.hits += 1;
+                    return Referenced { slot: Some(slot), is_hit: true, dirty: None };
+                }
+                Access::Miss { slot, evicted } => (Some(slot), evicted),
+            }
+        };
+        self.misses += 1;
+        self.store_misses += u64::from(is_store);
+        let dirty = slot.and_then(|slot| self.note_fill(slot, evicted, at));
+        Referenced { slot, is_hit: false, dirty }
+    }
+
+    /// Fills with the line of a byte. Gives its slot, and the line that has to be written below.
+    fn fill(&mut self, at: Location) -> (Slot, Option<Location>) {
         let address = self.address(at);
         let slot = self.cache.victim(address);
         let evicted = self.cache.replace(slot, address);
+        (slot, self.note_fill(slot, evicted, at))
+    }
+
+    /// The line of a byte is in `slot` in place of what was `evicted`; what has to be written below: that, if it is dirty.
+    #[inline(always)]
+    fn note_fill(
+        &mut self,
+        slot: Slot,
+        evicted: Option<Evicted>,
+        at: Location,
+    ) -> Option<Location> {
         let line = !0 << self.cache.line_shift();
         let first = Location {
             virtual_address: at.virtual_address & line,
@@ -107,8 +140,17 @@ impl Level {
         };
         let dirty = old.filter(|_| evicted.is_some_and(|evicted| evicted.dirty != 0));
         self.write_backs += u64::from(dirty.is_some());
-        (slot, dirty)
+        dirty
     }
+}
+
+/// What a reference found in a cache.
+pub(super) struct Referenced {
+    /// Where the line is now, if it is.
+    pub(super) slot: Option<Slot>,
+    pub(super) is_hit: bool,
+    /// The line that has to be written below.
+    pub(super) dirty: Option<Location>,
 }
 
 impl Hierarchy {

@@ -334,9 +334,10 @@ impl RadixEngine {
             let own = if address == block.first { 0 } else { usize::from(block.accesses) };
             let references = references_before..=references_before + own;
             let at = page.location(address);
-            let slot = caches.fetch_ahead(at, number, references, &mut self.ledger);
-            known.note_line(slot, address);
-            known.learn_line(slot, address);
+            if let Some(slot) = caches.fetch_ahead(at, number, references, &mut self.ledger) {
+                known.note_line(slot, address);
+                known.learn_line(slot, address);
+            }
         }
         *fetched_line = None;
         self.instructions += u64::from(block.instructions);
