@@ -368,6 +368,8 @@ def test_ctrl_c_on_a_terminal_ends_the_waiting_for_gdb(tmp_path):
     forever = endless(tmp_path / "image")
     process, terminal_side = pty.fork()
     if process == 0:
+        # It is ignored where the tests run in the background of a script.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execv(MMULAB, [MMULAB, "boot", os.fspath(forever), "--gdb", free_port()])
     with os.fdopen(terminal_side, "rb+", buffering=0) as screen:
         said = b""
