@@ -141,8 +141,8 @@ lint: setup ## Check form and style of Rust and Python, and the types of Python.
 	@$(WITH_RUST) { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1 || { $(WITH_RUST) rustup component add clippy rustfmt; }
 	$(WITH_RUST) cargo fmt --check
 	$(WITH_RUST) cargo clippy --quiet --release --workspace --all-targets -- -D warnings
-	$(BIN)/ruff check python tests examples guests crates
-	$(BIN)/ruff format --check python tests examples guests crates
+	$(BIN)/ruff check python tests examples guests benches crates
+	$(BIN)/ruff format --check python tests examples guests benches crates
 	$(BIN)/mypy
 
 bench: setup ## Measure speed beside the peers; results of record are in benches/README.md.

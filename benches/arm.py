@@ -1,5 +1,7 @@
 """Linux boot and `hackbench -p -g 1 -l 100` on our ARM926EJ-S and on QEMU, in one run.
 
+    arm.py --quick
+
 Prints a Markdown table: seconds to the same point, the end of the command, and the instructions that
 each executed on its own way there. These differ: a guest that waits for its timer executes as many as
 fit into the wait, and QEMU's time passes in another way than ours. Seconds are processor time, since the
@@ -8,7 +10,6 @@ clock says more about what else the computer did. QEMU's instructions are counte
 once, without it three times, of which the fastest counts.
 """
 
-import argparse
 import re
 import resource
 import subprocess
@@ -22,7 +23,7 @@ sys.path.insert(0, str(ROOT / "guests" / "linux"))
 
 import run  # noqa: E402
 
-from mmulab.command import run_script  # noqa: E402
+from mmulab.command import run_script, script_options  # noqa: E402
 
 COMMAND = "hackbench -p -g 1 -l 100"
 MACHINE = "arm926ej-s"
@@ -70,7 +71,7 @@ def build_plugin(folder):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = script_options(__doc__)
     options.add_argument("--quick", action="store_true", help="time each once")
     rounds = 1 if options.parse_args().quick else 3
     packed = run.kernel(MACHINE) / "zImage"  # what QEMU boots

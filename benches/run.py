@@ -10,7 +10,6 @@ computer disturbs that least; what takes several threads says both.
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import re
@@ -25,7 +24,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -199,7 +198,7 @@ def memory(report: Report, trace: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = script_options(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer runs of shorter traces")
     quick = parser.parse_args().quick
     if not shutil.which("valgrind"):

@@ -13,7 +13,6 @@ the second level costs nothing, and all of the core's walkers are at work. Page 
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import json
 import mmap
@@ -28,7 +27,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import mmulab
-from mmulab.command import directory, run_script
+from mmulab.command import directory, run_script, script_options
 from mmulab.output import note, progress
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -516,9 +515,7 @@ def calibrated(folder: Path) -> Path:
 
 def main() -> None:
     """Compares all programs, or those that are named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = script_options(__doc__)
     names = ", ".join(map(repr, PROGRAMS))
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=names)
     parser.add_argument(

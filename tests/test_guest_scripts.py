@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import signal
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 from conftest import start_interruptible
 
-GUESTS = Path(__file__).resolve().parents[1] / "guests"
+from mmulab.command import script_options
+
+ROOT = Path(__file__).resolve().parents[1]
+GUESTS = ROOT / "guests"
 
 MISTAKES = [
     ("linux/run.py -m sa110", "sa110: choose from arm926ej-s"),
@@ -141,3 +145,40 @@ def test_a_reader_that_has_seen_enough_ends_a_script_silently():
 def test_an_output_that_is_full_is_told_in_one_line():
     with Path("/dev/full").open("w") as full:
         assert leave_out_list(full) == (1, "leave_out.py: no space left on device\n")
+
+
+SCRIPTS = sorted(
+    path
+    for folder in (GUESTS, ROOT / "benches")
+    for path in folder.rglob("*.py")
+    if "add_argument(" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=[str(path.relative_to(ROOT)) for path in SCRIPTS])
+def test_the_help_of_a_script_has_an_example_and_tells_of_each_option(path):
+    tree = ast.parse(path.read_text())
+    documentation = ast.get_docstring(tree) or ""
+    assert any(line.startswith("    ") and path.name in line for line in documentation.splitlines())
+    options = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "add_argument"
+    ]
+    silent = [
+        ast.unparse(option.args[0])
+        for option in options
+        if "help" not in {keyword.arg for keyword in option.keywords}
+    ]
+    assert not silent
+
+
+def test_the_help_of_a_script_is_its_docstring(capsys):
+    documentation = "What it does.\n\n    x.py --one \\\n      two\n\nAnd how: " + "word " * 30
+    with pytest.raises(SystemExit):
+        script_options(documentation).parse_args(["--help"])
+    shown = capsys.readouterr().out
+    assert "\n    x.py --one \\\n      two\n\nAnd how: word" in shown
+    assert all(len(line) < 100 for line in shown.splitlines())

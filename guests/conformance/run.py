@@ -7,7 +7,6 @@
 Exit status 1 if anything differs. See README.md beside this file.
 """
 
-import argparse
 import re
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from generate_v7 import Generator7
 from instructions import V4, V4T, V5TE, V7
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 
 ARCHITECTURE = {
@@ -280,10 +279,17 @@ def show(machine, seed, number, theirs, ours):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--machine", action="append", choices=list(ARCHITECTURE))
+    options = script_options(__doc__)
+    options.add_argument(
+        "--machine",
+        action="append",
+        choices=list(ARCHITECTURE),
+        help="this machine; may be repeated (default: all that are described here)",
+    )
     options.add_argument("--cases", type=int, default=120_000, help="in all")
-    options.add_argument("--seed", type=int, default=1)
+    options.add_argument(
+        "--seed", type=int, default=1, help="of the random choices (default: %(default)s)"
+    )
     options.add_argument("--show", type=int, default=3, help="differing cases to print")
     chosen = options.parse_args()
     whole_number("--cases", chosen.cases, 1)

@@ -1,6 +1,6 @@
 """Runs Linux under the checker, on all machines with all schemes, and adds up how long it ran.
 
-    checked.py [-m MACHINE]... [--spaces SCHEME]... [--load LOAD]...
+    checked.py -m sa1100 --spaces fass --load stress
     checked.py --sum
 
 Each run is a row of checked.csv, in place of an older one of the same machine, scheme and load. `--sum` adds
@@ -9,7 +9,6 @@ wait for an interrupt. Needs `make linux-spaces`, and for the load `swap`
 `make -C guests/linux OUT=$PWD/build/linux swap`.
 """
 
-import argparse
 import csv
 import fcntl
 import hashlib
@@ -22,7 +21,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 TABLE = HERE / "checked.csv"
 COLUMNS = (
@@ -143,11 +142,29 @@ def add_up():
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", action="append", choices=list(run.WITH_SPACES))
-    options.add_argument("--spaces", action="append", choices=run.SCHEMES)
-    options.add_argument("--load", action="append", choices=list(LOADS))
-    options.add_argument("--sum", action="store_true")
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        action="append",
+        choices=list(run.WITH_SPACES),
+        help="this machine; may be repeated (default: all)",
+    )
+    options.add_argument(
+        "--spaces",
+        action="append",
+        choices=run.SCHEMES,
+        help="this scheme; may be repeated (default: all)",
+    )
+    options.add_argument(
+        "--load",
+        action="append",
+        choices=list(LOADS),
+        help="this load; may be repeated (default: all)",
+    )
+    options.add_argument(
+        "--sum", action="store_true", help="add up what checked.csv holds, without a boot"
+    )
     chosen = options.parse_args()
     if chosen.sum:
         add_up()

@@ -1,6 +1,7 @@
 """Linux with one flush left out at a time: what does the checker say?
 
-    flushes.py [-m MACHINE] [NAME...]
+    flushes.py
+    flushes.py -m cortex-a7
 
 Patches the built kernel image: a function's first instruction becomes a return, or single
 maintenance instructions inside a function become no-ops. Boots each with the checker and runs
@@ -8,7 +9,6 @@ hackbench, or on several cores nothing but its shell; prints a Markdown table. N
 for `-m cortex-a7`.
 """
 
-import argparse
 import re
 import struct
 import sys
@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 TEXT = 0xC0008000  # where the first byte of Image runs
 RETURN = 0xE1A0F00E  # mov pc, lr
@@ -185,10 +185,21 @@ def experiment(name, machine, limit):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("name", nargs="*")
-    options.add_argument("-m", "--machine", default="arm926ej-s", choices=list(run.KERNEL))
-    options.add_argument("--max-instructions", type=int, default=250_000_000)
+    options = script_options(__doc__)
+    options.add_argument("name", nargs="*", help="only these flushes (default: all)")
+    options.add_argument(
+        "-m",
+        "--machine",
+        default="arm926ej-s",
+        choices=list(run.KERNEL),
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--max-instructions",
+        type=int,
+        default=250_000_000,
+        help="end a run there (default: %(default)s)",
+    )
     chosen = options.parse_args()
     known = experiments(chosen.machine)
     if unknown := [name for name in chosen.name if name not in known]:

@@ -1,6 +1,6 @@
 """Linux with TLB migration: what each single migration gains.
 
-    gains_migration.py [-m MACHINE] [--starts N] [--way WAY...] [LOAD...]
+    gains_migration.py --starts 1 --way safe SQLite
 
 Runs a load whose processes are given another core every millisecond, from a saved state, once as it is and once for each migration
 that brings entries, where this one brings none: all of the run before is the same, cycle by cycle. What the timelines differ in
@@ -10,7 +10,6 @@ instruction. Beside it the same difference for what the other cores execute at t
 is chance. Prints a Markdown table: the share that gains, and quantiles in nanoseconds.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import run
 from loads_migration import INITRD, LOADS
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
@@ -249,13 +248,30 @@ def row(title, found, at, nanoseconds):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("loads", nargs="*", default=PROCESSES, metavar="LOAD")
-    options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
+    options = script_options(__doc__)
+    options.add_argument(
+        "loads",
+        nargs="*",
+        default=PROCESSES,
+        metavar="LOAD",
+        help="only these loads (default: all)",
+    )
+    options.add_argument(
+        "-m",
+        "--machine",
+        choices=linux.MACHINES,
+        default=linux.MACHINES[0],
+        help="the machine (default: %(default)s)",
+    )
     options.add_argument(
         "--starts", type=int, default=2, help="runs of a load, each after one more run"
     )
-    options.add_argument("--way", choices=WAYS, action="append")
+    options.add_argument(
+        "--way",
+        choices=WAYS,
+        action="append",
+        help="how the kernel is booted; may be repeated (default: all)",
+    )
     chosen = options.parse_args()
     if unknown := set(chosen.loads) - set(PROCESSES):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(PROCESSES)}")

@@ -1,6 +1,6 @@
 """Linux with TLB migration: wake-up times of cyclictest whose threads migrate.
 
-    jitter_migration.py [-m MACHINE] [--boots 5|20] [--loops LOOPS] [--way WAY...]
+    jitter_migration.py --boots 20 --way off --way safe
 
 Debian's cyclictest with four threads that wake up every 500 us by a timer, real-time before all else: first each is given another
 core every 500 us while nothing else runs, then they go where the scheduler has them, beside hackbench. Boots differ by how
@@ -9,7 +9,6 @@ the mean of the boots with its interval of 95%; the most of all; how many wake-u
 migrations in each, and how many of these brought entries.
 """
 
-import argparse
 import math
 import re
 import sys
@@ -23,7 +22,7 @@ import run
 from loads_migration import INITRD
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
@@ -78,10 +77,27 @@ def interval(values):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
-    options.add_argument("--boots", type=int, choices=linux.STUDENT, default=5)
-    options.add_argument("--way", choices=WAYS, action="append")
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        choices=linux.MACHINES,
+        default=linux.MACHINES[0],
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--boots",
+        type=int,
+        choices=linux.STUDENT,
+        default=5,
+        help="boots for each way (default: %(default)s)",
+    )
+    options.add_argument(
+        "--way",
+        choices=WAYS,
+        action="append",
+        help="how the kernel is booted; may be repeated (default: all)",
+    )
     options.add_argument("--loops", type=int, default=250, help="wake-ups of each thread")
     chosen = options.parse_args()
     whole_number("--loops", chosen.loops, 1)

@@ -1,6 +1,6 @@
 """What benchmarks take with each scheme whatever the layout of the kernel: means over many layouts.
 
-    layouts.py [-m MACHINE] [--layouts N] [--first N] [--rounds N] [-b BENCHMARK]... [--jobs N] [--samples FILE]
+    layouts.py -m arm926ej-s --layouts 7 --rounds 5 -b "lat fork" -b "lat exec"
 
 Where a path just does not fit in a cache, what it takes depends on which lines its functions share. So each
 kernel is linked N times from the objects that are built, with gaps of random size between them, and runs with an
@@ -13,7 +13,6 @@ fork"`, and without what sharing gains. `--samples` keeps each result in a CSV f
 `make linux-spaces` and `make -C guests/linux OUT=$PWD/build/linux plain`.
 """
 
-import argparse
 import csv
 import math
 import random
@@ -33,7 +32,7 @@ sys.path.insert(0, str(HERE))
 import measure
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 
 CROSS = "arm-linux-gnueabi-"
@@ -232,14 +231,33 @@ def tell(machine, samples):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", default="sa1100", choices=MACHINES)
-    options.add_argument("--layouts", type=int, default=10)
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        default="sa1100",
+        choices=MACHINES,
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--layouts", type=int, default=10, help="how many layouts (default: %(default)s)"
+    )
     options.add_argument("--first", type=int, default=0, help="number of the first layout")
-    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        help="how many times each benchmark runs, in turns (default: %(default)s)",
+    )
     options.add_argument("-b", "--benchmark", action="append", help='as in "lat fork"')
-    options.add_argument("--jobs", type=int, default=1)
-    options.add_argument("--samples", type=Path)
+    options.add_argument(
+        "--jobs", type=int, default=1, help="how many boots at a time (default: %(default)s)"
+    )
+    options.add_argument(
+        "--samples",
+        type=Path,
+        help="a CSV file that keeps each result; what is in it is not measured again",
+    )
     chosen = options.parse_args()
     if chosen.layouts < 2:
         options.error("an interval needs two layouts")

@@ -1,6 +1,7 @@
 """Linux with address spaces and one of the things that they do left out: what notices?
 
-    leave_out.py [--list] [--jobs N] [NAME...]
+    leave_out.py --list
+    leave_out.py --jobs 2
 
 Boots the kernel of `make linux-spaces-test` once for each name and each scheme that it concerns, with
 the checker, and runs `meet`, `stress` and `attack`; prints a Markdown table. "Noticed by" is the checker (the kinds
@@ -10,7 +11,6 @@ cyclictest while two processes make each other's switches flush, a tenth more of
 kernel: a change of the kernel changes them by as much (docs/linux-address-spaces.md).
 """
 
-import argparse
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import MAX_THREADS, whole_number
 
 FCSE = ("fcse-guaranteed", "fcse-best-effort")
@@ -136,12 +136,14 @@ def try_without(name, scheme, usual):
     return f"wake-up: average {here[0]} us instead of {there[0]}, at most {here[1]} instead of {there[1]}"
 
 
-def chosen_of(description, names):
+def chosen_of(docstring, names):
     """The names to leave out that the command line asks for, none if it asks for the list, and how many runs at a time."""
-    options = argparse.ArgumentParser(description=description)
+    options = script_options(docstring)
     options.add_argument("name", nargs="*", help="only these; --list shows all")
-    options.add_argument("--list", action="store_true")
-    options.add_argument("--jobs", type=int, default=1)
+    options.add_argument("--list", action="store_true", help="print the names and end")
+    options.add_argument(
+        "--jobs", type=int, default=1, help="how many boots at a time (default: %(default)s)"
+    )
     chosen = options.parse_args()
     whole_number("--jobs", chosen.jobs, 1, MAX_THREADS)
     if chosen.list:
@@ -153,7 +155,7 @@ def chosen_of(description, names):
 
 
 def main():
-    names, jobs = chosen_of(__doc__.splitlines()[0], NAMES)
+    names, jobs = chosen_of(__doc__, NAMES)
     if not names:
         return
     for machine in (MACHINE, *ELSEWHERE.values()):

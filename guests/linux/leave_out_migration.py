@@ -1,6 +1,7 @@
 """Linux with TLB migration and one of the things that keep it safe left out: what notices?
 
-    leave_out_migration.py [--list] [--jobs N] [NAME...]
+    leave_out_migration.py --list
+    leave_out_migration.py count_range rollover
 
 Boots the kernel of `make linux-migration-test` once for each name, with the checker, and runs the attacks and the stresses of
 `wander`, and hackbench; prints a Markdown table. "Noticed by" is as in `leave_out.py`: the checker, the program, the kernel's own
@@ -65,7 +66,7 @@ def boot(name, length):
 
 
 def main():
-    names, jobs = leave_out.chosen_of(__doc__.splitlines()[0], NAMES)
+    names, jobs = leave_out.chosen_of(__doc__, NAMES)
     if not names:
         return
     run.need("kernel-migration-test", INITRD, "virt.dtb")

@@ -1,13 +1,12 @@
 """Debian's lmbench on Linux with address spaces, beside our programs with its protocols.
 
-    lmbench.py [-m MACHINE] [--spaces SCHEME]...
+    lmbench.py --spaces fcse-best-effort --spaces fass
 
 Prints a Markdown table with lmbench's result in the unmodified kernel and with each scheme, and that of `lat` in
 brackets. lmbench's programs are dynamically linked, so that fork and exec cost them more; they are ARMv5TE. Needs
 `make linux-spaces`, and of guests/linux the targets `plain` and `lmbench`.
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ sys.path.insert(0, str(HERE))
 import measure
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 PROCESSES = (2, 8, 24)
 # The least time of a measurement, in microseconds, and no measurement of the clock, which has no noise here.
@@ -71,9 +70,20 @@ def lmbench(machine, kernel):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", default="ixp425", choices=["arm926ej-s", "ixp425"])
-    options.add_argument("--spaces", action="append", choices=run.SCHEMES)
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        default="ixp425",
+        choices=["arm926ej-s", "ixp425"],
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--spaces",
+        action="append",
+        choices=run.SCHEMES,
+        help="this scheme beside the unmodified kernel; may be repeated (default: all)",
+    )
     chosen = options.parse_args()
     kernels = [measure.UNMODIFIED, *(chosen.spaces or run.SCHEMES)]
     measure.need_kernels(chosen.machine)

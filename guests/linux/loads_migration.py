@@ -1,13 +1,12 @@
 """Linux with TLB migration: programs that migrate by themselves, and as often as they are made to.
 
-    loads_migration.py [-m MACHINE] [--runs 5|20] [--forced MICROSECONDS] [--predictors] [LOAD...]
+    loads_migration.py "hackbench, threads"
 
 Runs each load several times in a boot of each way, first as the scheduler has it, then with each of its threads given another core
 after so many microseconds, again and again. Prints a Markdown table: mean time with its interval of 95%, and what the kernel counted in a run.
 With --predictors the ways differ in which entries go along, and it is counted how many of these were used before the next migration, which takes time.
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ sys.path.insert(0, str(HERE))
 import run
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
@@ -76,12 +75,40 @@ def measure(machine, parameters, commands, runs):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("loads", nargs="*", default=list(LOADS), metavar="LOAD")
-    options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
-    options.add_argument("--runs", type=int, choices=linux.STUDENT, default=5)
-    options.add_argument("--forced", type=int, default=1000, metavar="MICROSECONDS")
-    options.add_argument("--predictors", action="store_true")
+    options = script_options(__doc__)
+    options.add_argument(
+        "loads",
+        nargs="*",
+        default=list(LOADS),
+        metavar="LOAD",
+        help="only these loads (default: all)",
+    )
+    options.add_argument(
+        "-m",
+        "--machine",
+        choices=linux.MACHINES,
+        default=linux.MACHINES[0],
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--runs",
+        type=int,
+        choices=linux.STUDENT,
+        default=5,
+        help="runs of a load in each boot (default: %(default)s)",
+    )
+    options.add_argument(
+        "--forced",
+        type=int,
+        default=1000,
+        metavar="MICROSECONDS",
+        help="how long a thread stays on a core where it is made to migrate (default: %(default)s)",
+    )
+    options.add_argument(
+        "--predictors",
+        action="store_true",
+        help="compare which entries go along, and count those that were used",
+    )
     chosen = options.parse_args()
     ways = PREDICTORS if chosen.predictors else MODES
     if unknown := set(chosen.loads) - set(LOADS):

@@ -1,13 +1,12 @@
 """What the papers' benchmarks take on Linux, unmodified and with each scheme of address spaces.
 
-    measure.py [-m MACHINE] [--set KEY=VALUE] [--repeat N] [BENCHMARK...]
+    measure.py -m sa1100 "ctx 0 2 8" fork
 
 BENCHMARK is what `lat` is told, such as "ctx 0 2 8" or "fork"; without one it is the whole set. Prints a
 Markdown table: medians of N runs, in one boot for each kernel. Needs `make linux-spaces` and, for the
 unmodified kernels, `make -C guests/linux OUT=$PWD/build/linux plain`.
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import changes_of, run_script
+from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import whole_number
 
 UNMODIFIED = "unmodified"
@@ -62,11 +61,33 @@ def measure(machine, kernel, benchmarks, repeat=1, settings=()):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", default="ixp425", choices=list(run.WITH_SPACES))
-    options.add_argument("--repeat", type=int, default=1)
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    options.add_argument("benchmark", nargs="*", default=SET)
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        default="ixp425",
+        choices=list(run.WITH_SPACES),
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        help="runs of each benchmark, whose median counts (default: %(default)s)",
+    )
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
+    )
+    options.add_argument(
+        "benchmark",
+        nargs="*",
+        default=SET,
+        help='as in "ctx 0 2 8" or fork (default: the whole set)',
+    )
     chosen = options.parse_args()
     whole_number("--repeat", chosen.repeat, 1)
     settings = changes_of(chosen.set)

@@ -1,6 +1,8 @@
 """Boots the Linux guest on one of our machines, or on QEMU, and runs a command in it.
 
-    run.py [-m MACHINE] [--set KEY=VALUE] [--spaces SCHEME | --migration MODE] [--qemu | --compare] [--check] [COMMAND]
+    run.py --check "hackbench -p -g 1 -l 100"
+    run.py --spaces fass --compare "stress 4 20 && attack 4"
+    run.py --migration "safe tlb_migration_least=24" "hop stay 60 48 48; cat /proc/tlb_migration"
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
 on both and fails where they print something different other than times. `--spaces` takes the kernel
@@ -24,7 +26,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
-from mmulab.command import changes_of, run_script
+from mmulab.command import changes_of, run_script, script_options
 from mmulab.errors import Interrupted
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux
@@ -283,18 +285,39 @@ def migration_mode(text):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("command", nargs="?", default="true")
-    options.add_argument("-m", "--machine")
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    options.add_argument("--spaces", choices=SCHEMES)
+    options = script_options(__doc__)
+    options.add_argument("command", nargs="?", default="true", help="what the guest's shell runs")
     options.add_argument(
-        "--migration", type=migration_mode, metavar="|".join(tlb_migration_linux.MODES)
+        "-m", "--machine", help="the machine (default: one that the kernel is built for)"
     )
-    options.add_argument("--qemu", action="store_true")
-    options.add_argument("--compare", action="store_true")
-    options.add_argument("--check", action="store_true")
-    options.add_argument("--max-instructions", type=int)
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
+    )
+    options.add_argument(
+        "--spaces", choices=SCHEMES, help="the kernel with address spaces, and its scheme"
+    )
+    options.add_argument(
+        "--migration",
+        type=migration_mode,
+        metavar="|".join(tlb_migration_linux.MODES),
+        help="the kernel whose tasks take TLB entries along, and how; parameters may follow in the same word",
+    )
+    options.add_argument("--qemu", action="store_true", help="on QEMU in place of our machine")
+    options.add_argument(
+        "--compare",
+        action="store_true",
+        help="on both, and fail where they print something different",
+    )
+    options.add_argument(
+        "--check",
+        action="store_true",
+        help="report uses of old translations and of incoherent lines",
+    )
+    options.add_argument("--max-instructions", type=int, help="end the run there")
     chosen = options.parse_args()
     if chosen.migration and (chosen.spaces or chosen.qemu or chosen.compare):
         options.error("--migration goes with none of --spaces, --qemu and --compare")

@@ -1,12 +1,11 @@
 """Runs the kernel's own tests of memory and processes on the unmodified kernel and with address spaces.
 
-    selftests.py [-m MACHINE] [--spaces SCHEME]... [TEST...]
+    selftests.py -m ixp425 --spaces fass
 
 Prints each test that says something else than on the unmodified kernel, less numbers and addresses, and the
 counts of all. Needs `make linux-spaces`, and of guests/linux the targets `plain` and `selftests`.
 """
 
-import argparse
 import difflib
 import re
 import sys
@@ -18,7 +17,7 @@ sys.path.insert(0, str(HERE))
 import measure
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 TIMEOUT_SECONDS = 20
 # Also of each thread: those of glibc, 8 MB, are too many for 32 MB.
@@ -70,10 +69,21 @@ def counts(tests):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", default="arm926ej-s", choices=["arm926ej-s", "ixp425"])
-    options.add_argument("--spaces", action="append", choices=run.SCHEMES)
-    options.add_argument("test", nargs="*")
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        default="arm926ej-s",
+        choices=["arm926ej-s", "ixp425"],
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--spaces",
+        action="append",
+        choices=run.SCHEMES,
+        help="the scheme of address spaces; may be repeated (default: all)",
+    )
+    options.add_argument("test", nargs="*", help="only these tests (default: all)")
     chosen = options.parse_args()
     measure.need_kernels(chosen.machine)
     run.need("initrd-selftests.cpio")

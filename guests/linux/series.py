@@ -9,7 +9,6 @@ has goes into the last one. Where `series` changed, export brings `leave-out` up
 leave-out.patch do not apply any more; edit these files and export once more. Needs `make linux`, for the source.
 """
 
-import argparse
 import difflib
 import filecmp
 import re
@@ -18,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 HERE = Path(__file__).resolve().parent
 BUILT = HERE.parent.parent / "build" / "linux"
@@ -147,9 +146,9 @@ class Series:
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("series", choices=ALL)
-    options.add_argument("what", choices=("begin", "export"))
+    options = script_options(__doc__)
+    options.add_argument("series", choices=ALL, help="which series")
+    options.add_argument("what", choices=("begin", "export"), help="see above")
     chosen = options.parse_args()
     if not SOURCE.exists():
         raise SystemExit(f"{SOURCE} is not there. Type: make linux")

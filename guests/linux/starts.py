@@ -1,13 +1,12 @@
 """What several starts of one guest differ by, on several cores.
 
-    starts.py [-m MACHINE] [--starts N] [--set KEY=VALUE]... [--check] [COMMAND]
+    starts.py --starts 3 --check "hackbench -p -g 1 -l 20"
 
 Boots Linux with a word more on its command line each time, which moves the kernel's first microseconds, and with
 them who meets whom later. Prints a row a start and the medians; with --check the uses of old TLB entries that the
 checker permits as well, and a start that it reports anything of is an error. Needs `make linux-smp`.
 """
 
-import argparse
 import statistics
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import run
 
 import mmulab
-from mmulab.command import changes_of, run_script
+from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import whole_number
 
 LOAD = "hackbench -p -g 1 -l 100"
@@ -41,12 +40,35 @@ def start(machine, settings, command, check, number):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("command", nargs="?", default=LOAD)
-    options.add_argument("-m", "--machine", default=run.SMP, choices=[run.SMP])
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    options.add_argument("--starts", type=int, default=9)
-    options.add_argument("--check", action="store_true")
+    options = script_options(__doc__)
+    options.add_argument(
+        "command",
+        nargs="?",
+        default=LOAD,
+        help="what the guest's shell runs (default: %(default)s)",
+    )
+    options.add_argument(
+        "-m",
+        "--machine",
+        default=run.SMP,
+        choices=[run.SMP],
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
+    )
+    options.add_argument(
+        "--starts", type=int, default=9, help="how many starts (default: %(default)s)"
+    )
+    options.add_argument(
+        "--check",
+        action="store_true",
+        help="report uses of old translations and of incoherent lines",
+    )
     chosen = options.parse_args()
     whole_number("--starts", chosen.starts, 1)
     settings = changes_of(chosen.set)

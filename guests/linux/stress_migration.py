@@ -1,12 +1,11 @@
 """Linux with TLB migration: the stress of `wander`, with the checker, once for each seed.
 
-    stress_migration.py [-m MACHINE] [--migration MODE] [--rounds N] [SEED...]
+    stress_migration.py --rounds 100 2
 
 Without arguments it makes the million migrations of docs/tlb-migration.md: some minutes for each of four seeds. Prints a Markdown table as
 it goes on; ends with status 1 if a value was wrong or the checker has a report, which it prints.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ sys.path.insert(0, str(HERE))
 import run
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux as linux
 
@@ -26,11 +25,32 @@ COUNTS = ("migrations", "restored", "expired", "expired_meanwhile", "under_way",
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("seeds", nargs="*", type=int, default=SEEDS, metavar="SEED")
-    options.add_argument("-m", "--machine", choices=linux.MACHINES, default=linux.MACHINES[0])
-    options.add_argument("--migration", type=run.migration_mode, default="safe", metavar="MODE")
-    options.add_argument("--rounds", type=int, default=ROUNDS)
+    options = script_options(__doc__)
+    options.add_argument(
+        "seeds",
+        nargs="*",
+        type=int,
+        default=SEEDS,
+        metavar="SEED",
+        help="of the stress, a boot for each (default: %(default)s)",
+    )
+    options.add_argument(
+        "-m",
+        "--machine",
+        choices=linux.MACHINES,
+        default=linux.MACHINES[0],
+        help="the machine (default: %(default)s)",
+    )
+    options.add_argument(
+        "--migration",
+        type=run.migration_mode,
+        default="safe",
+        metavar="MODE",
+        help="how tasks take TLB entries along (default: %(default)s)",
+    )
+    options.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="of a boot (default: %(default)s)"
+    )
     chosen = options.parse_args()
     # Both are an int of the guest's.
     whole_number("--rounds", chosen.rounds, 1, 2**31 - 1)

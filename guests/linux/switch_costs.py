@@ -1,6 +1,6 @@
 """What a switch of Linux consists of: cycles by cause, for each scheme.
 
-    switch_costs.py [-m MACHINE]... [-n PROCESSES]... [--layouts N] [--set KEY=VALUE]
+    switch_costs.py -m ixp425 -m sa1100 -n 2 -n 16 -n 24
 
 Runs `lat ctx 0` and prints a Markdown table, in microseconds a switch: what passing the token costs
 in a ring, less what one process needs for the same calls. "Direct" are the instructions of the switch and
@@ -9,7 +9,6 @@ the switch, here or in the calls that follow. The last row is of the same progra
 shared. `--layouts` gives means over N layouts of the kernel (layouts.py). Needs `make linux-spaces`.
 """
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +20,7 @@ sys.path.insert(0, str(HERE))
 import layouts
 import run
 
-from mmulab.command import changes_of, run_script
+from mmulab.command import changes_of, run_script, script_options
 
 HOPS, REPETITIONS = 400, 5
 ALONE, RING = "3", "4"
@@ -69,11 +68,29 @@ def costs(machine, scheme, program, processes, settings=(), image=None):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("-m", "--machine", action="append", choices=list(run.WITH_SPACES))
-    options.add_argument("-n", "--processes", action="append", type=int)
+    options = script_options(__doc__)
+    options.add_argument(
+        "-m",
+        "--machine",
+        action="append",
+        choices=list(run.WITH_SPACES),
+        help="this machine; may be repeated (default: ixp425)",
+    )
+    options.add_argument(
+        "-n",
+        "--processes",
+        action="append",
+        type=int,
+        help="processes in the ring; may be repeated (default: 2 and 16)",
+    )
     options.add_argument("--layouts", type=int, default=0, help="as the build has it, if not given")
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
+    )
     chosen = options.parse_args()
     settings = changes_of(chosen.set)
     for machine in chosen.machine or ["ixp425"]:

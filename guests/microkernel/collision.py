@@ -6,7 +6,6 @@ timeline that `mmulab boot --timeline` writes.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ import vl_convert
 
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACKS = ["address space", "mode", "flushes"]
@@ -50,9 +49,7 @@ def joined(rows: list[dict]) -> list[dict]:
 
 def main() -> None:
     """Boots the event program, cuts the collision out of its timeline, draws it."""
-    argparse.ArgumentParser(
-        description=" ".join((__doc__ or "").split(".\n")[0].split())
-    ).parse_args()
+    script_options(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         timeline = Path(folder) / "timeline.json"
         image = guests.image("microkernel-armv4")

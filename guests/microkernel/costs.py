@@ -5,13 +5,12 @@ python guests/microkernel/costs.py      prints the tables of docs/microkernel.md
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
 
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.papers.microkernel import Guest, boot
 
 MACHINE = "sa1100"
@@ -85,7 +84,7 @@ def working_set(guest: Guest) -> list[str]:
 
 def main() -> None:
     """All of it."""
-    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
+    script_options(__doc__).parse_args()
     sizes()
     rows = []
     for said, options in PATHS.items():

@@ -1,6 +1,6 @@
 """Every program of guests/bench under every scheme, on the four machines and on QEMU.
 
-    python guests/microkernel/everywhere.py [PROGRAM ...]
+    everywhere.py events
 
 On ours each runs twice, the first time under the checker: no report, and the second run must print the
 same, measurements included. Then the same ELF on QEMU must print the same, measurements aside. Prints
@@ -9,13 +9,12 @@ a line for each program and scheme; the status is 1 if anything differed.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
 
 QEMU = {"armv4": "sa1110", "armv5te": "arm926"}
@@ -86,7 +85,7 @@ def compare(program: str, scheme: str) -> bool:
 
 def main() -> None:
     """Everything, or the programs named."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options = script_options(__doc__)
     options.add_argument("program", nargs="*", help="only these")
     names = options.parse_args().program
     known = {program.split()[0] for program in PROGRAMS}

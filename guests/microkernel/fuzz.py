@@ -1,6 +1,6 @@
 """Random system calls at length, on the kernel that checks its records after each of them.
 
-    python guests/microkernel/fuzz.py [--calls N] [--seed N] [MACHINE/SCHEME ...]
+    fuzz.py --calls 10000 --seed 7 sa1100/fass
 
 Runs `guests/bench/fuzz.c` under the checker, and prints one line for each run. The status is 1 if a run
 did not end well: an invariant did not hold, the checker reported something, a program saw a foreign word,
@@ -9,14 +9,13 @@ a frame was lost, or the end was never reached.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import re
 import sys
 
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
 
@@ -58,15 +57,22 @@ def fuzz(machine: str, scheme: str, calls: int, seed: int) -> Fuzzed:
 
 def main() -> None:
     """Runs what was asked for, else every scheme on two cores."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = script_options(__doc__)
+    parser.add_argument(
+        "--calls", type=int, default=500_000, help="system calls of each run (default: %(default)s)"
     )
-    parser.add_argument("--calls", type=int, default=500_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the random choices (default: %(default)s)"
+    )
     everything = [
         f"{machine}/{scheme}" for scheme in SCHEMES for machine in ("sa1100", "arm926ej-s")
     ]
-    parser.add_argument("runs", nargs="*", default=everything)
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        default=everything,
+        help="as in sa1100/fass (default: every scheme on two machines)",
+    )
     asked = parser.parse_args()
     runs = [machine_and_scheme(words) for words in asked.runs]
     whole_number("--calls", asked.calls, 1)

@@ -1,6 +1,6 @@
 """Disables every maintenance operation of the kernel in turn, and says what notices.
 
-    python guests/microkernel/mutants.py [NAME ...]      writes docs/microkernel-mutants.md
+    mutants.py                    writes docs/microkernel-mutants.md
 
 A mutant is the same kernel with `mutant=NAME`, a name of kernel/maintenance.h. It runs programs that compare
 memory with a model, under the checker. It is caught by the checker, by the guest (wrong contents, a
@@ -9,14 +9,13 @@ stolen secret, a crash, no end), or by nobody: then it must be in ONLY_SAVES, an
 
 from __future__ import annotations
 
-import argparse
 import functools
 import re
 from pathlib import Path
 
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.papers.microkernel import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +162,7 @@ def verdict(name: str) -> tuple[str, str]:
 
 def main() -> None:
     """Writes the table."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options = script_options(__doc__)
     options.add_argument("name", nargs="*", help="only these, without writing the page")
     wanted = set(options.parse_args().name)
     for name in wanted - {name for name, _ in mutants()}:

@@ -1,6 +1,7 @@
 """Changes lines of the kernel's source, one at a time, and asks whether the tests notice.
 
-    python guests/microkernel/mutate.py [--share N/M] [--file NAME ...] [--out FILE]
+    mutate.py --file space/flush.c
+    mutate.py --share 1/8 --out mutants.txt
 
 An operator is swapped, a constant changed, a condition turned round or a statement left out. Each mutant
 that compiles to other code runs a bounded list of programs under the checker, those that kill most first,
@@ -14,7 +15,6 @@ that only count events are left alone.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import hashlib
 import re
@@ -28,7 +28,7 @@ from pathlib import Path
 
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.errors import InputError
 from mmulab.output import progress
 from mmulab.papers import microkernel
@@ -439,12 +439,18 @@ class Judge:
 
 def main() -> None:
     """Judges the share asked for; the status is 1 if fewer than 95% of them are killed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = script_options(__doc__)
+    parser.add_argument(
+        "--share", default="1/1", help="which part of all mutants, as in 1/8 (default: %(default)s)"
     )
-    parser.add_argument("--share", default="1/1")
-    parser.add_argument("--file", action="append", choices=FILES)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--file", action="append", choices=FILES, help="only mutants of this file; may be repeated"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="a file that keeps what is judged; what is in it is not judged again",
+    )
     asked = parser.parse_args()
     every = [mutant for file in asked.file or FILES for mutant in mutants_of(file)]
     share = chosen(every, asked.share)

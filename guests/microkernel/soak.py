@@ -1,6 +1,6 @@
 """Random operations at length: every scheme on every core, under the checker.
 
-    python guests/microkernel/soak.py [--operations N] [--options "spaces=40"] [MACHINE/SCHEME ...]
+    soak.py --operations 100000 sa1100/flush
 
 Prints one line for each run, as in the table of docs/microkernel.md. The guest itself compares every
 page with what it should hold; one error or one report of the checker and the status is 1.
@@ -8,13 +8,12 @@ page with what it should hold; one error or one report of the checker and the st
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
 
@@ -43,13 +42,18 @@ def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
 
 def main() -> None:
     """Runs what was asked for, else everything."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = script_options(__doc__)
+    parser.add_argument(
+        "--operations", type=int, default=1_000_000, help="of each run (default: %(default)s)"
     )
-    parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--options", default="spaces=40", help="of guests/bench/random.c")
     everything = [f"{machine}/{scheme}" for scheme in SCHEMES for machine in ARCHITECTURES]
-    parser.add_argument("runs", nargs="*", default=everything)
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        default=everything,
+        help="as in sa1100/fass (default: every scheme on all machines)",
+    )
     asked = parser.parse_args()
     runs = [machine_and_scheme(words) for words in asked.runs]
     whole_number("--operations", asked.operations, 1)

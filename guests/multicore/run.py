@@ -7,7 +7,6 @@ Each program must print on our machine what it prints on QEMU; each bug must be 
 place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
 """
 
-import argparse
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 MACHINE = "cortex-a7"
 FLAGS = ["-mcpu=cortex-a7", "-marm", "-O1", "-Wno-parentheses"]
@@ -250,7 +249,7 @@ def judge(bug):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = script_options(__doc__)
     options.add_argument("name", nargs="*", help="only these; or: measure [MACHINE]")
     wanted = options.parse_args().name
     if wanted[:1] == ["measure"]:

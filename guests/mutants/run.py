@@ -5,7 +5,6 @@
 Exit status 1 if any does not come out as expected.
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 # Our machine: the number of CORE in machine.h, and the compiler's name of the core.
 CORES = {
@@ -162,7 +161,7 @@ def judge(mutant, machine):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = script_options(__doc__)
     options.add_argument("name", nargs="*", help="only these")
     names = options.parse_args().name
     known = [mutant.name for mutant in MUTANTS]

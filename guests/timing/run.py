@@ -3,11 +3,9 @@
 run.py            Markdown tables, as in docs/timing.md
 """
 
-import argparse
-
 import mmulab
 from mmulab import guests
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 
 MACHINES = ["sa1100", "at91rm9200", "arm926ej-s", "ixp425"]
 
@@ -27,9 +25,7 @@ def measure(machine):
 
 
 def main():
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
+    script_options(__doc__).parse_args()
     measured = {machine: measure(machine) for machine in MACHINES}
     names = list(measured["arm926ej-s"])
     print("| cycles for one | " + " | ".join(measured) + " |")

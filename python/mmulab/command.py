@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
 import inspect
@@ -338,6 +339,23 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
 def _is_text(word: str) -> bool:
     """Whether an argument can be written down; Python keeps bytes that it cannot decode as halves of surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in word)
+
+
+class _DocstringHelp(argparse.HelpFormatter):
+    """Fills the paragraphs of a docstring, and leaves its indented lines as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(
+            paragraph if paragraph.startswith(" ") else fill(paragraph, width, indent)
+            for paragraph in paragraphs
+        )
+
+
+def script_options(docstring: str | None) -> argparse.ArgumentParser:
+    """What reads the options of a script. Its help is the script's docstring, examples included."""
+    return argparse.ArgumentParser(description=docstring, formatter_class=_DocstringHelp)
 
 
 def run_script(main: Callable[[], None]) -> NoReturn:

@@ -1,13 +1,14 @@
 """Boots Debian's own kernel and programs on our four Cortex-A7, or on QEMU, and runs a command there.
 
-    run.py [--busybox | --systemd] [--own-kernel] [--set KEY=VALUE] [--qemu | --compare] [--check] [COMMAND]
+    run.py "python3 -c 'print(2 ** 100)'"
+    run.py --systemd "systemctl --failed"
+    run.py --busybox --compare "uname -a"
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
 on both, on one core, and fails where they print something different other than times. `--own-kernel` boots the
 programs with the Linux of `make linux-smp` in place of Debian's. Needs `make linux-debian`.
 """
 
-import argparse
 import difflib
 import importlib.util
 import re
@@ -24,7 +25,7 @@ sys.path.insert(0, str(HERE.parent.parent))
 import oracle
 
 import mmulab
-from mmulab.command import changes_of, run_script
+from mmulab.command import changes_of, run_script, script_options
 
 # By its path, since several folders have a module of this name.
 _spec = importlib.util.spec_from_file_location("linux_run", HERE.parent / "run.py")
@@ -153,17 +154,41 @@ def compare(command="true", first_process="busybox"):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("command", nargs="?", default="true")
+    options = script_options(__doc__)
+    options.add_argument("command", nargs="?", default="true", help="what the guest's shell runs")
     first = options.add_mutually_exclusive_group()
-    first.add_argument("--busybox", action="store_const", const="busybox", dest="first")
-    first.add_argument("--systemd", action="store_const", const="systemd", dest="first")
-    options.add_argument("--own-kernel", action="store_true")
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    options.add_argument("--qemu", action="store_true")
-    options.add_argument("--compare", action="store_true")
-    options.add_argument("--check", action="store_true")
-    options.add_argument("--max-instructions", type=int)
+    first.add_argument(
+        "--busybox",
+        action="store_const",
+        const="busybox",
+        dest="first",
+        help="begin with Debian's initial RAM disk alone",
+    )
+    first.add_argument(
+        "--systemd", action="store_const", const="systemd", dest="first", help="begin with systemd"
+    )
+    options.add_argument(
+        "--own-kernel", action="store_true", help="boot the kernel of make linux-smp"
+    )
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
+    )
+    options.add_argument("--qemu", action="store_true", help="on QEMU in place of our machine")
+    options.add_argument(
+        "--compare",
+        action="store_true",
+        help="on both, and fail where they print something different",
+    )
+    options.add_argument(
+        "--check",
+        action="store_true",
+        help="report uses of old translations and of incoherent lines",
+    )
+    options.add_argument("--max-instructions", type=int, help="end the run there")
     chosen = options.parse_args()
     if chosen.own_kernel and (chosen.qemu or chosen.compare):
         options.error("--own-kernel is for our machine: neither --qemu nor --compare")
