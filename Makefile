@@ -49,7 +49,8 @@ define debian
 	  echo "Missing Debian packages for $(2). Type: sudo apt-get install$$missing" >&2; exit 1; fi; \
 	echo "Installing$$missing for $(2)"; \
 	export DEBIAN_FRONTEND=noninteractive; \
-	$$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends $$missing >/dev/null
+	$$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends $$missing >/dev/null || { \
+	  echo "apt-get could not install$$missing. Does /etc/apt name Debian's archives, that of security updates among them?" >&2; exit 1; }
 endef
 
 # $(call pip-install,PACKAGE): into the virtual environment; what pip says of an index that it cannot reach misleads.
