@@ -1,13 +1,16 @@
 """Where a recorded program's memory lies, beside where the kernel puts it."""
 
 import errno
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import mmulab
 
+import mmulab as api
 from mmulab import Machine, replay
+from mmulab.recording import tool_directory
 
 # Prints the address of each request and what the system call left in its first argument's register.
 SOURCE = r"""
@@ -78,3 +81,24 @@ def test_the_trace_has_the_mapping_where_the_program_has_it(placed):
     [result] = replay(trace, Machine.load("zen5").with_changes({"organisation.pages": "on-fault"}))
     # One each for block, blocks, behind-it, whose first bytes were stored to, and the stack.
     assert result.data["causes"]["large-page-fault"]["count"] == 4
+
+
+def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeypatch):
+    """With that of the caller it lies elsewhere whenever that, or the recorder's folder, has another length."""
+
+    def accesses(length: int, environment: dict[str, str] | None) -> list[str]:
+        folder = tmp_path / ("x" * length)
+        shutil.copytree(tool_directory(), folder)
+        with monkeypatch.context() as patch:
+            patch.setenv("MMULAB_RECORDER", str(folder))
+            patch.setenv("ANOTHER", "y" * 10 * length)
+            trace = folder / f"{environment is None}.mmt"
+            api.record(["/bin/true"], trace, environment=environment)
+        dump = mmulab("trace", "dump", trace).output.splitlines()
+        # The name of the folder itself is read byte by byte until it differs from another.
+        shutil.rmtree(folder)
+        return [line for line in dump if line.startswith((" L", " S", " M")) and line[-2:] != ",1"]
+
+    fixed = {"PATH": "/usr/bin:/bin"}
+    assert accesses(3, fixed) == accesses(200, fixed)
+    assert accesses(3, None) != accesses(200, None)

@@ -63,6 +63,7 @@ def record(
     max_instructions: int | None,
     follow_children: bool,
     qemu: bool,
+    environment: list[tuple[str, str]] | None,
     progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...
 def replay(

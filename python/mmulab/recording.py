@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mmulab import _engine
@@ -87,6 +87,7 @@ def record(
     max_instructions: int | None = None,
     follow_children: bool = False,
     qemu: bool = False,
+    environment: Mapping[str, str] | None = None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> TraceInformation:
     """Runs a program and records what it executes into the `.mmt` file `output`.
@@ -99,6 +100,9 @@ def record(
     says `was_interrupted`. `max_instructions` stops recording (the program is
     ended); `follow_children` records child processes too, in files beside `output`; those that an
     earlier recording left there are removed.
+
+    `environment` is the program's in place of ours. A stack begins below its program's environment, so that with the
+    same one, and the same words, the program's memory lies in the same place in whatever folder mmulab is installed.
 
     Raises `RecordError` where Valgrind or QEMU is missing or cannot run the program, and `InputError` where
     there is no such program, or text in place of a list.
@@ -118,6 +122,7 @@ def record(
             max_instructions=max_instructions,
             follow_children=follow_children,
             qemu=qemu,
+            environment=None if environment is None else list(environment.items()),
             progress=progress,
         )
     first, *others = map(Path, raw["files"])

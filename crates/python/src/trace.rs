@@ -191,7 +191,7 @@ pub(crate) fn slice_trace(
 /// Records a program; gives the files written and what the first one says of itself.
 #[pyfunction]
 #[pyo3(signature = (
-    program, output, *, tool_directory, max_instructions, follow_children, qemu, progress
+    program, output, *, tool_directory, max_instructions, follow_children, qemu, environment, progress
 ))]
 #[expect(clippy::too_many_arguments, reason = "named in Python")]
 pub(crate) fn record(
@@ -202,6 +202,7 @@ pub(crate) fn record(
     max_instructions: Option<u64>,
     follow_children: bool,
     qemu: bool,
+    environment: Option<Vec<(String, String)>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyDict>> {
     let mut words = program.into_iter();
@@ -213,6 +214,7 @@ pub(crate) fn record(
         max_instructions,
         tool_directory,
         qemu,
+        environment,
     };
     let mut watch = Watch::new(progress);
     let summary = python

@@ -33,7 +33,12 @@ from pathlib import Path
 
 import mmulab
 from mmulab.papers import install
-from mmulab.papers.study_programs import CANDIDATES, Candidate, missing_packages
+from mmulab.papers.study_programs import (
+    CANDIDATES,
+    ENVIRONMENT,
+    Candidate,
+    missing_packages,
+)
 
 MAX_INSTRUCTIONS = 200_000_000
 MAX_PAGES = 2048
@@ -152,7 +157,12 @@ def _choose_in(folder: Path) -> int:
             trace = folder / f"{name}-{position}.mmt"
             if not trace.exists():
                 print(f"recording {program.label}", file=sys.stderr)
-                mmulab.record(program.command, trace, max_instructions=MAX_INSTRUCTIONS)
+                mmulab.record(
+                    program.command,
+                    trace,
+                    max_instructions=MAX_INSTRUCTIONS,
+                    environment=ENVIRONMENT,
+                )
             found.append(candidacy(program.label, trace))
         print("\n".join(table(name, found)))
         same &= choose(name, found) == CHOSEN[name]

@@ -7,6 +7,7 @@ mod program;
 mod stream;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
@@ -49,6 +50,9 @@ pub struct RecordOptions {
     pub tool_directory: PathBuf,
     /// Let QEMU run the program though Valgrind could.
     pub qemu: bool,
+    /// The program's environment in place of ours. Its memory then lies in the same place wherever this runs: the
+    /// stack begins below the environment, in which Valgrind names the folder of its tools.
+    pub environment: Option<Vec<(String, String)>>,
 }
 
 /// What a recording gave.
@@ -420,8 +424,13 @@ fn valgrind(
     let open = open.map_err(|error| TraceError::io(&tools, error))?;
     let follow = if options.follow_children { "yes" } else { "no" };
     let mut command = Command::new(valgrind);
+    let mut tools = open.as_ref().map_or(tools, |folder| channel::path_of(folder).into());
+    if let Some(environment) = &options.environment {
+        command.env_clear().envs(environment.iter().cloned());
+        tools = of_one_length(&tools);
+    }
     command
-        .env("VALGRIND_LIB", open.as_ref().map_or(tools, |folder| channel::path_of(folder).into()))
+        .env("VALGRIND_LIB", tools)
         // Neither the user's settings nor a debugger's door, which costs time and leaves files.
         .args(["--command-line-only=yes", "--tool=mmulab", "--quiet", "--vgdb=no"])
         // Which instruction it does not know is worth telling.
@@ -431,6 +440,14 @@ fn valgrind(
         .arg(format!("--trace-children={follow}"))
         .arg(format!("--follow-children={follow}"));
     Ok((command, open))
+}
+
+/// The same path, which begins at the root, with as many slashes before it as make all such paths equally long.
+fn of_one_length(path: &Path) -> PathBuf {
+    let length_bytes = path.as_os_str().len().next_multiple_of(512);
+    let mut padded = OsString::from("/".repeat(length_bytes - path.as_os_str().len()));
+    padded.push(path);
+    padded.into()
 }
 
 /// QEMU's user mode with the plugin, before the program.
@@ -449,6 +466,9 @@ fn qemu(
     // In an option's value QEMU takes two commas for one; without `file=` an equals sign in it would end a name.
     let plugin = plugin.to_string_lossy().replace(',', ",,");
     let mut command = Command::new(qemu);
+    if let Some(environment) = &options.environment {
+        command.env_clear().envs(environment.iter().cloned());
+    }
     command.arg("-plugin").arg(format!("file={plugin},channel={channel}"));
     if let Some(libraries) = libraries {
         command.arg("-L").arg(libraries);
