@@ -383,6 +383,15 @@ def test_ctrl_c_on_a_terminal_ends_the_waiting_for_gdb(tmp_path):
     assert os.waitstatus_to_exitcode(status) == 130
 
 
+def test_a_run_that_gdb_kills_has_ended_as_it_was_asked_to(tmp_path):
+    port = free_port()
+    with start_interruptible(MMULAB, "boot", endless(tmp_path / "image"), "--gdb", port) as process:
+        assert "waiting for gdb" in process.stderr.readline()
+        with socket.create_connection(("127.0.0.1", int(port))) as gdb:
+            gdb.sendall(b"$k#6b")
+            assert process.wait(timeout=60) == 0
+
+
 def test_nobody_waits_for_gdb_before_the_files_and_the_port_are_known_to_be_good(tmp_path):
     missing = run_mmulab("boot", tmp_path / "missing", "--gdb", free_port())
     assert missing.status == 2 and "waiting" not in missing.errors
