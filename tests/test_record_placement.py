@@ -84,7 +84,7 @@ def test_the_trace_has_the_mapping_where_the_program_has_it(placed):
 
 
 def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeypatch):
-    """With that of the caller it lies elsewhere whenever that, or the recorder's folder, has another length."""
+    """With that of the caller it lies elsewhere whenever that, or a folder that it names, has another length."""
 
     def accesses(length: int, environment: dict[str, str] | None) -> list[str]:
         folder = tmp_path / ("x" * length)
@@ -92,6 +92,7 @@ def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeyp
         with monkeypatch.context() as patch:
             patch.setenv("MMULAB_RECORDER", str(folder))
             patch.setenv("ANOTHER", "y" * 10 * length)
+            patch.chdir(folder)
             trace = folder / f"{environment is None}.mmt"
             api.record(["/bin/true"], trace, environment=environment)
         dump = mmulab("trace", "dump", trace).output.splitlines()

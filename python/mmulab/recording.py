@@ -102,7 +102,7 @@ def record(
     earlier recording left there are removed.
 
     `environment` is the program's in place of ours. A stack begins below its program's environment, so that with the
-    same one, and the same words, the program's memory lies in the same place in whatever folder mmulab is installed.
+    same one, and the same words, the program's memory lies in the same place in whatever folder mmulab is, and runs.
 
     Raises `RecordError` where Valgrind or QEMU is missing or cannot run the program, and `InputError` where
     there is no such program, or text in place of a list.

@@ -50,8 +50,8 @@ pub struct RecordOptions {
     pub tool_directory: PathBuf,
     /// Let QEMU run the program though Valgrind could.
     pub qemu: bool,
-    /// The program's environment in place of ours. Its memory then lies in the same place wherever this runs: the
-    /// stack begins below the environment, in which Valgrind names the folder of its tools.
+    /// The program's environment in place of ours. Its memory then lies in the same place in whatever folder this runs: the
+    /// stack begins below the environment, in which Valgrind names the folder of its tools, and a shell its own.
     pub environment: Option<Vec<(String, String)>>,
 }
 
@@ -428,6 +428,9 @@ fn valgrind(
     if let Some(environment) = &options.environment {
         command.env_clear().envs(environment.iter().cloned());
         tools = of_one_length(&tools);
+        // Debian's valgrind is a script, whose shell says where it is; another variable makes up for the length.
+        let here = std::env::current_dir().unwrap_or_default();
+        command.env("MMULAB_PADDING", slashes_up_to_length(&here)).env("PWD", here);
     }
     command
         .env("VALGRIND_LIB", tools)
@@ -444,10 +447,15 @@ fn valgrind(
 
 /// The same path, which begins at the root, with as many slashes before it as make all such paths equally long.
 fn of_one_length(path: &Path) -> PathBuf {
-    let length_bytes = path.as_os_str().len().next_multiple_of(512);
-    let mut padded = OsString::from("/".repeat(length_bytes - path.as_os_str().len()));
+    let mut padded = OsString::from(slashes_up_to_length(path));
     padded.push(path);
     padded.into()
+}
+
+/// As many slashes as make all such paths equally long, but for very long ones.
+fn slashes_up_to_length(path: &Path) -> String {
+    let length_bytes = path.as_os_str().len();
+    "/".repeat(length_bytes.next_multiple_of(512) - length_bytes)
 }
 
 /// QEMU's user mode with the plugin, before the program.
