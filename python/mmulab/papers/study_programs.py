@@ -14,7 +14,6 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 """Of all programs that are recorded: in direct-mapped caches it matters where a stack begins, which depends on it."""
 
