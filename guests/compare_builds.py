@@ -216,7 +216,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("baseline", type=Path, help="checkout of the build to compare with")
-    options.add_argument("build", type=Path, nargs="?", default=ROOT, help="checkout under test")
+    options.add_argument(
+        "build", type=Path, nargs="?", default=ROOT, help="checkout under test (default: this one)"
+    )
     options.add_argument("--quick", action="store_true", help="a portion of each kind")
     options.add_argument(
         "--only", action="append", choices=KINDS, help="this kind; may be repeated"

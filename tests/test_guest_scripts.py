@@ -167,12 +167,17 @@ def test_the_help_of_a_script_has_an_example_and_tells_of_each_option(path):
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "add_argument"
     ]
-    silent = [
-        ast.unparse(option.args[0])
+    told = {
+        ast.unparse(option.args[0]): {keyword.arg: keyword.value for keyword in option.keywords}
         for option in options
-        if "help" not in {keyword.arg for keyword in option.keywords}
+    }
+    assert not [name for name, given in told.items() if "help" not in given]
+    assert not [
+        name
+        for name, given in told.items()
+        if ast.unparse(given.get("default", ast.Constant(None))) not in ("None", "[]")
+        and "default: " not in ast.unparse(given["help"])
     ]
-    assert not silent
 
 
 def test_the_help_of_a_script_is_its_docstring(capsys):

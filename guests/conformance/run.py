@@ -286,11 +286,15 @@ def main():
         choices=list(ARCHITECTURE),
         help="this machine; may be repeated (default: all that are described here)",
     )
-    options.add_argument("--cases", type=int, default=120_000, help="in all")
+    options.add_argument(
+        "--cases", type=int, default=120_000, help="how many, in all (default: %(default)s)"
+    )
     options.add_argument(
         "--seed", type=int, default=1, help="of the random choices (default: %(default)s)"
     )
-    options.add_argument("--show", type=int, default=3, help="differing cases to print")
+    options.add_argument(
+        "--show", type=int, default=3, help="differing cases to print (default: %(default)s)"
+    )
     chosen = options.parse_args()
     whole_number("--cases", chosen.cases, 1)
     whole_number("--seed", chosen.seed)

@@ -264,7 +264,10 @@ def main():
         help="the machine (default: %(default)s)",
     )
     options.add_argument(
-        "--starts", type=int, default=2, help="runs of a load, each after one more run"
+        "--starts",
+        type=int,
+        default=2,
+        help="runs of a load, each after one more run (default: %(default)s)",
     )
     options.add_argument(
         "--way",

@@ -98,7 +98,9 @@ def main():
         action="append",
         help="how the kernel is booted; may be repeated (default: all)",
     )
-    options.add_argument("--loops", type=int, default=250, help="wake-ups of each thread")
+    options.add_argument(
+        "--loops", type=int, default=250, help="wake-ups of each thread (default: %(default)s)"
+    )
     chosen = options.parse_args()
     whole_number("--loops", chosen.loops, 1)
     run.need("kernel-migration", INITRD)

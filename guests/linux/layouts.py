@@ -242,7 +242,9 @@ def main():
     options.add_argument(
         "--layouts", type=int, default=10, help="how many layouts (default: %(default)s)"
     )
-    options.add_argument("--first", type=int, default=0, help="number of the first layout")
+    options.add_argument(
+        "--first", type=int, default=0, help="number of the first layout (default: %(default)s)"
+    )
     options.add_argument(
         "--rounds",
         type=int,

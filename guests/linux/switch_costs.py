@@ -83,7 +83,12 @@ def main():
         type=int,
         help="processes in the ring; may be repeated (default: 2 and 16)",
     )
-    options.add_argument("--layouts", type=int, default=0, help="as the build has it, if not given")
+    options.add_argument(
+        "--layouts",
+        type=int,
+        default=0,
+        help="mean over so many layouts of the kernel (default: the layout that was built)",
+    )
     options.add_argument(
         "--set",
         action="append",

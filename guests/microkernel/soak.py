@@ -46,7 +46,9 @@ def main() -> None:
     parser.add_argument(
         "--operations", type=int, default=1_000_000, help="of each run (default: %(default)s)"
     )
-    parser.add_argument("--options", default="spaces=40", help="of guests/bench/random.c")
+    parser.add_argument(
+        "--options", default="spaces=40", help="of guests/bench/random.c (default: %(default)s)"
+    )
     everything = [f"{machine}/{scheme}" for scheme in SCHEMES for machine in ARCHITECTURES]
     parser.add_argument(
         "runs",

@@ -5,7 +5,8 @@
     run.py --busybox --compare "uname -a"
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
-on both, on one core, and fails where they print something different other than times. `--own-kernel` boots the
+on both, on one core, and fails where they print something different other than times. `--check` marks reports that docs/bugs-found.md explains as
+known; the exit status is 1 if there is any report. `--own-kernel` boots the
 programs with the Linux of `make linux-smp` in place of Debian's. Needs `make linux-debian`.
 """
 
@@ -155,7 +156,12 @@ def compare(command="true", first_process="busybox"):
 
 def main():
     options = script_options(__doc__)
-    options.add_argument("command", nargs="?", default="true", help="what the guest's shell runs")
+    options.add_argument(
+        "command",
+        nargs="?",
+        default="true",
+        help="what the guest's shell runs (default: %(default)s)",
+    )
     first = options.add_mutually_exclusive_group()
     first.add_argument(
         "--busybox",
