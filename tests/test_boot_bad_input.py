@@ -151,6 +151,17 @@ def test_a_write_to_nothing_is_listed(tmp_path: Path) -> None:
     # mov r0, #0x80000000; str r0, [r0]; b .
     file.write_bytes(elf([0xE3A00102, 0xE5800000, BRANCH_TO_ITSELF]))
     run = mmulab.boot(file, SMALL, max_instructions=1000)
-    notes = " ".join(run.data["notes"])
-    assert "0x80000000" in notes
-    assert "0x00010004" in notes
+    [note] = run.data["notes"]
+    assert note.startswith("nothing is at physical 0x80000000: ") and "0x00010004" in note
+
+
+def test_writes_of_one_instruction_to_many_pages_of_nothing_are_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "image"
+    # mov r0, #0x80000000; str r0, [r0]; add r0, r0, #0x1000; b the store
+    file.write_bytes(elf([0xE3A00102, 0xE5800000, 0xE2800A01, 0xEAFFFFFC]))
+    three = mmulab.boot(file, SMALL, max_instructions=10)
+    [note] = three.data["notes"]
+    assert "physical 0x80000000 and 2 other pages, up to 0x80002000: " in note
+    many, ending = mmulab.boot(file, SMALL, max_instructions=1000).data["notes"]
+    assert "0x80000000 and 63 other pages, up to 0x8003f000: " in many
+    assert "only those of the first 64 pages are listed" in ending

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
+use crate::board::LISTED_PAGES;
 use crate::core::{Core, Decode, Space, Taken};
 use crate::system::{CauseRow, Stop, System};
 
@@ -309,10 +310,23 @@ impl<C: Core> System<C> {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for &(page, pc) in &self.bus.board.unassigned {
+        let unassigned = &self.bus.board.unassigned;
+        for pages in unassigned.chunk_by(|(_, one_pc), (_, next_pc)| one_pc == next_pc) {
+            let (first, pc) = pages[0];
+            let others = match pages.iter().map(|&(page, _)| page).max() {
+                Some(last) if pages.len() > 1 => {
+                    format!(" and {} other pages, up to {last:#010x}", pages.len() - 1)
+                }
+                _ => String::new(),
+            };
             notes.push(format!(
-                "nothing is at physical {page:#010x}: reads gave 0, writes were lost (first at {})",
+                "nothing is at physical {first:#010x}{others}: reads gave 0, writes were lost (first at {})",
                 self.location(pc)
+            ));
+        }
+        if unassigned.len() == LISTED_PAGES {
+            notes.push(format!(
+                "of accesses to nothing only those of the first {LISTED_PAGES} pages are listed"
             ));
         }
         for (placed, further) in self.cores().map(Core::notes) {

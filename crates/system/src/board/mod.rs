@@ -72,6 +72,9 @@ impl State for Devices {
     }
 }
 
+/// Of how many pages where nothing is accesses are listed, since a guest may try all.
+pub const LISTED_PAGES: usize = 64;
+
 /// The board.
 pub struct Board {
     /// Core clock, which all device time derives from.
@@ -87,7 +90,7 @@ pub struct Board {
     pub output: Vec<u8>,
     /// Characters for the guest.
     pub input: VecDeque<u8>,
-    /// Accesses to addresses where nothing is: page, and the first PC.
+    /// Accesses to addresses where nothing is: page, and the first PC; of [`LISTED_PAGES`] pages.
     pub unassigned: Vec<(u32, u32)>,
     /// What SYS_GET_CMDLINE gives.
     pub command_line: String,
@@ -142,7 +145,9 @@ impl Board {
 
     fn note_unassigned(&mut self, physical: u32, pc: u32) {
         let page = physical & !0xfff;
-        if self.unassigned.len() < 64 && !self.unassigned.iter().any(|&(known, _)| known == page) {
+        if self.unassigned.len() < LISTED_PAGES
+            && !self.unassigned.iter().any(|&(known, _)| known == page)
+        {
             self.unassigned.push((page, pc));
         }
     }
