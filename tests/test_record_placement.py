@@ -103,3 +103,19 @@ def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeyp
     fixed = {"PATH": "/usr/bin:/bin"}
     assert accesses(3, fixed) == accesses(200, fixed)
     assert accesses(3, None) != accesses(200, None)
+
+
+def test_the_command_gives_a_program_the_named_variables_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("OURS", "1")
+    words = ["--environment", "PATH=/usr/bin:/bin", "--environment", "A=b=c", "--environment", "E="]
+    ran = mmulab("record", "--quiet", *words, "-o", tmp_path / "t.mmt", "--", "/usr/bin/env")
+    shown = {line for line in ran.output.splitlines() if not line.startswith("MMULAB_PADDING=")}
+    assert {"PATH=/usr/bin:/bin", "A=b=c", "E="} <= shown
+    assert not [line for line in shown if line.startswith("OURS=")]
+
+
+@pytest.mark.parametrize("variable", ["A", "=b"])
+def test_a_variable_without_a_name_or_a_value_is_refused(tmp_path, variable):
+    ran = mmulab("record", "--environment", variable, "-o", tmp_path / "t.mmt", "--", "/bin/true")
+    assert ran.status == 2 and f"{variable}: write NAME=VALUE" in ran.error_line
+    assert not (tmp_path / "t.mmt").exists()

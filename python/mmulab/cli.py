@@ -49,6 +49,7 @@ from mmulab.command import (
     command,
     complete_machine,
     directory,
+    environment_of,
     folder_path,
     machine_of,
     machines_of,
@@ -177,6 +178,15 @@ def record(
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
     qemu: QemuOption = False,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--environment",
+            metavar="NAME=VALUE",
+            help="A variable of the program, which gets none of yours then; may be repeated. "
+            "With the same ones its memory lies at the same place, whoever records it.",
+        ),
+    ] = None,
     format: Annotated[
         out.Format | None,
         typer.Option(
@@ -194,7 +204,15 @@ def record(
     recording that is killed leaves a trace that says that it is incomplete; --partial of other
     commands reads it as far as it goes. Programs for AArch64, ARM and RISC-V run under QEMU.
     """
-    recorded = _record(program, output, max_instructions, follow_children, qemu, kept_as=output)
+    recorded = _record(
+        program,
+        output,
+        max_instructions,
+        follow_children,
+        qemu,
+        output,
+        environment_of(environment),
+    )
     if format is not None:
         _trace_result(recorded).emit(format, None)
     raise typer.Exit(recorded.exit_status or 0)
@@ -207,6 +225,7 @@ def _record(
     follow_children: bool,
     qemu: bool,
     kept_as: Path | None,
+    environment: dict[str, str] | None = None,
 ) -> mmulab.TraceInformation:
     """Records, and tells what Valgrind said, how it went, and as what the trace will be kept, if at all."""
     with beside_a_program(f"recording {program[0]}") as report:
@@ -216,6 +235,7 @@ def _record(
             max_instructions=max_instructions,
             follow_children=follow_children,
             qemu=qemu,
+            environment=environment,
             progress=report,
         )
     for line in views.valgrind_lines(recorded.messages):

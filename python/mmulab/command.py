@@ -418,6 +418,19 @@ def changes_of(settings: list[str] | None) -> dict[str, str]:
     return changes
 
 
+def environment_of(variables: list[str] | None) -> dict[str, str] | None:
+    """The environment that --environment asks for, or None where a program shall have ours."""
+    if variables is None:
+        return None
+    environment = {}
+    for variable in variables:
+        name, equals, value = variable.partition("=")
+        if not (name and equals):
+            raise InputError(f"--environment {variable}: write NAME=VALUE, as in LC_ALL=C")
+        environment[name] = value
+    return environment
+
+
 def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
     """The machines that were named, several in a word or not, with the changes of --set."""
     changes = changes_of(settings)
