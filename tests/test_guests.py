@@ -1,6 +1,8 @@
 """The guests as an installed package has them: sources that are built when first asked for."""
 
+import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -31,6 +33,23 @@ def test_an_installed_package_builds_its_guests_into_the_users_cache(installed):
         assert path.is_relative_to(installed / "cache" / "mmulab")
     checkout = guests.Path(__file__).parents[1] / "build" / "guests" / "timing-sa1100.elf"
     assert not checkout.exists() or checkout not in built
+
+
+def test_no_guest_names_a_temporary_file(installed):
+    """What is built twice has the same bytes, and a state that was saved of one can be restored into the other."""
+    elves = list(guests.image("microkernel-armv5te").parent.glob("*.elf"))
+    assert len(elves) > 5
+    for elf in elves:
+        symbols = subprocess.run(
+            ["arm-none-eabi-readelf", "--wide", "--symbols", elf],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        files = re.findall(r" FILE +LOCAL .* (\S+)$", symbols, re.M)
+        assert files and not [
+            name for name in files if name.startswith("cc") and name.endswith(".o")
+        ]
 
 
 def test_other_sources_have_another_folder(installed):

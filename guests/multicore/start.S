@@ -1,5 +1,6 @@
 @ Entry of every core: the first from the loader, the others from PSCI with their number in R0. Each gets
 @ a stack and its own exception vectors; the first clears what C expects to be zero.
+	.file	"start.S"	@ or the ELF names a temporary object, another one each time
 	.syntax unified
 	.cpu cortex-a7
 	.arch_extension virt

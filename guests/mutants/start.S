@@ -1,6 +1,7 @@
 @ Start-up of the mutants: vectors, a stack, aborts that are counted and passed over, the end.
 #include "end_machine.inc"
 
+        .file   "start.S"      @ or the ELF names a temporary object, another one each time
         .arch   armv4
         .syntax unified
         .arm

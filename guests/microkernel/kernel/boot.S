@@ -5,6 +5,7 @@
 // Where the entry of an address is in a page directory.
 #define ENTRY(address) ((address) >> SECTION_SHIFT << 2)
 
+	.file	"boot.S"	@ or the ELF names a temporary object, another one each time
 	.section .boot, "ax"
 	.global	start
 start:

@@ -6,6 +6,7 @@
 #include "descriptors.h"
 #include "layout.h"
 
+	.file	"entry.S"	@ or the ELF names a temporary object, another one each time
 	.section .vectors, "ax"
 	.global	vectors, vector_supervisor_call
 vectors:
