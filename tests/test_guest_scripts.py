@@ -43,6 +43,7 @@ MISTAKES = [
     ("microkernel/fuzz.py --calls 0 sa1100/fass", "--calls: 0 is no whole number from 1"),
     ("microkernel/soak.py sa1100/fas", "sa1100/fas: name a run as sa1100/fass; machines: sa1100"),
     ("microkernel/mutate.py --share 3", "--share 3: write a part and how many there are"),
+    ("microkernel/mutate.py --share 9/8", "--share 9/8: there are 8 parts, from 1/8 to 8/8"),
     ("multicore/run.py measure cortex-a8", "'cortex-a8'"),
     ("../benches/arm.py --slow", "unrecognized arguments: --slow"),
     ("conformance/run.py --cases 0", "--cases: 0 is no whole number from 1"),

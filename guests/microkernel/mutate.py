@@ -220,6 +220,10 @@ def chosen(mutants: list[Mutant], share: str) -> list[Mutant]:
     if not numbers:
         raise InputError(f"--share {share}: write a part and how many there are, as in 1/20")
     part, parts = map(int, numbers.groups())
+    if not 1 <= part <= parts:
+        raise InputError(
+            f"--share {share}: there are {parts} parts, from 1/{parts} to {parts}/{parts}"
+        )
     order = sorted(mutants, key=lambda m: hashlib.sha256(repr(m).encode()).digest())
     return [m for i, m in enumerate(order) if i % parts == part % parts]
 
