@@ -19,6 +19,7 @@ from conftest import MMULAB, VERSATILEPB, start_interruptible
 from conftest import mmulab as run_mmulab
 
 import mmulab
+from mmulab import guests
 from mmulab.boot import terminal
 from mmulab.cli import app
 from mmulab.command import status_of
@@ -344,24 +345,39 @@ def test_an_interrupt_that_comes_as_the_guest_ends_is_not_lost(tmp_path):
     assert mmulab.boot(image, "arm926ej-s", console=Interrupting()).reason == "interrupted"
 
 
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
-def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options):
+def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options, sent):
     forever = endless(tmp_path / "image")
     port = free_port()
-    output = tmp_path / "result.json"
+    output, timeline = tmp_path / "result.json", tmp_path / "timeline"
     arguments = [port if option == "PORT" else option for option in options]
+    arguments += ["-o", output, "--timeline", timeline]
     with start_interruptible(
-        MMULAB, "boot", forever, "-o", output, *arguments, stdin=subprocess.DEVNULL
+        MMULAB, "boot", forever, *arguments, stdin=subprocess.DEVNULL
     ) as process:
         assert process.stdout and process.stderr
         if options:
             assert "waiting for gdb" in process.stderr.readline()
         else:
             assert process.stdout.readline() == "on\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         assert process.wait(timeout=60) == 130
         assert process.stderr.read().startswith("interrupted at 0x0001")
     assert json.loads(output.read_text())["reason"] == "interrupted"
+    assert json.loads(timeline.read_text())
+    assert sorted(os.listdir(tmp_path)) == ["image", "result.json", "timeline"]
+
+
+def test_what_is_said_of_an_image_is_said_before_it_runs_and_once(tmp_path):
+    """A kernel for a later architecture may neither print nor end."""
+    image = guests.image("microkernel-armv5te")
+    line = [MMULAB, "boot", image, "-m", "sa1100", "--append", "scheme=fass run=pingpong"]
+    with start_interruptible(*line, stdin=subprocess.DEVNULL) as process:
+        assert "compiled for ARMv5TEJ" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert "compiled for" not in errors
 
 
 def test_ctrl_c_on_a_terminal_ends_the_waiting_for_gdb(tmp_path):

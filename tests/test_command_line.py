@@ -509,28 +509,30 @@ def test_quiet_leaves_the_terminal_to_the_program(tmp_path):
     assert (finished.status, finished.output, finished.errors) == (0, "out\n", "err\n")
 
 
-def interrupted(arguments: list[str], cwd: Path) -> tuple[int, str]:
-    """Sends SIGINT once the recorded program has begun to write; status and stderr."""
+def interrupted(arguments: list[str], cwd: Path, sent: signal.Signals) -> tuple[int, str]:
+    """Sends a signal once the recorded program has begun to write; status and stderr."""
     program = ["sh", "-c", "echo begun; while :; do :; done"]
     process = start_interruptible(MMULAB, *arguments, "--", *program, cwd=cwd)
     assert process.stdout.readline() == "begun\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     output, errors = process.communicate(timeout=60)
     assert output == ""
     return process.returncode, errors
 
 
 @needs_recorder
-def test_an_interrupted_recording_is_whole_and_says_so(tmp_path):
-    status, _ = interrupted(["record", "-o", "t.mmt"], tmp_path)
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_recording_is_whole_and_says_so(tmp_path, sent):
+    status, _ = interrupted(["record", "-o", "t.mmt"], tmp_path, sent)
     assert status == 130
     information = api.trace_information(tmp_path / "t.mmt")
     assert information.was_interrupted and information.instructions > 0
 
 
 @needs_recorder
-def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path):
-    status, errors = interrupted(["run", "-m", "base", "--dir", "results"], tmp_path)
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path, sent):
+    status, errors = interrupted(["run", "-m", "base", "--dir", "results"], tmp_path, sent)
     assert status == 130
     assert errors.splitlines()[-1] == (
         "mmulab: interrupted; results/unfinished/sh.mmt holds what was recorded until then, nothing was replayed"

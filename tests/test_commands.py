@@ -303,6 +303,40 @@ def test_two_results_do_not_go_to_one_file(trace, tmp_path):
     assert finished.status == 0
 
 
+def test_no_result_takes_the_place_of_what_the_command_reads(trace, tmp_path):
+    """Whatever names it: another name, a link, a machine's file, the program that is to be recorded."""
+    for name in ("trace.mmt", "machine.toml", "study.toml", "program"):
+        (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "link").symlink_to("trace.mmt")
+    os.link(tmp_path / "trace.mmt", tmp_path / "other")
+    for line in (
+        "replay trace.mmt -m ultrix --format json -o trace.mmt",
+        "replay trace.mmt -m ultrix --format json -o ./link",
+        "replay other -m ultrix --format json -o trace.mmt",
+        "replay trace.mmt -m machine.toml --format json -o machine.toml",
+        "replay trace.mmt machine.toml --format json -o machine.toml",
+        "replay trace.mmt other -m x86-64 --schedule round-robin --format json -o other",
+        "profile trace.mmt -m ultrix --stacks trace.mmt",
+        "miss-curves trace.mmt --format csv -o trace.mmt",
+        "trace slice trace.mmt -o trace.mmt",
+        "sweep study.toml --format csv -o study.toml",
+        "sweep study.toml trace.mmt --format csv -o trace.mmt",
+        "machines machine.toml -o machine.toml",
+        "record -o program ./program",
+        "boot program --timeline program",
+        "boot program --save program",
+        "boot program --format json -o program",
+        "boot program --dtb other --save other",
+        "boot program --initrd other --timeline other",
+        "boot program --symbols other --timeline other",
+    ):
+        finished = mmulab(*line.split(), cwd=tmp_path)
+        assert finished.status == 2, line
+        assert "the command reads this file; name another" in finished.error_line, line
+    for name in ("trace.mmt", "machine.toml", "study.toml", "program"):
+        assert (tmp_path / name).read_bytes() == name.encode()
+
+
 def test_machines_passes_nothing_over():
     finished = mmulab("machines", "--set", "dtlb.entries=1")
     assert finished.status == 2 and "--set: of which machine?" in finished.error_line
@@ -350,13 +384,14 @@ def wait_until_open(process, path):
         time.sleep(0.01)
 
 
-def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path, sent):
     machines = [argument for _ in range(400) for argument in ("-m", "notlb")]
     output = tmp_path / "out.json"
     arguments = [trace, *machines, "--threads", "1", "-o", output]
     process = start_interruptible(MMULAB, "replay", *arguments, cwd=ROOT, stdout=None)
     wait_until_open(process, trace)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     errors = process.stderr.read()
     process.stderr.close()
     assert process.wait(timeout=60) == 130

@@ -48,6 +48,9 @@ class Console(Protocol):
     def real_time(self) -> bool:
         """Whether a guest that waits for its timer waits by this computer's clock."""
 
+    def remark(self, text: str) -> None:
+        """Said of the image before it runs; it is among the result's notes, too."""
+
     def waits_for_gdb(self, port: int) -> None:
         """gdb can connect to the port from now on, and the guest waits for it."""
 
@@ -75,6 +78,9 @@ class Transcript:
         typed, self._typed = self._typed, b""
         return typed
 
+    def remark(self, text: str) -> None:
+        """Who boots without a terminal reads the result's notes."""
+
     def waits_for_gdb(self, port: int) -> None:
         """Who boots without a terminal knows the port."""
 
@@ -92,6 +98,8 @@ class Terminal:
         self._silent_since = time.monotonic()
         self._has_printed = False
         self._noted: set[bool] = set()
+        self.remarks: list[str] = []
+        """What was told of the image."""
 
     def write(self, data: bytes) -> None:
         """Shows output."""
@@ -135,6 +143,11 @@ class Terminal:
             f"{key} ends it; --max-instructions limits a run"
         )
 
+    def remark(self, text: str) -> None:
+        """Told at once, since a guest that cannot run here may never end."""
+        self.remarks.append(text)
+        self._tell(text)
+
     def waits_for_gdb(self, port: int) -> None:
         """Told, as nothing else is to be seen."""
         self._tell(f"waiting for gdb on port {port} of this computer; Ctrl-C ends it")
@@ -147,7 +160,7 @@ class Terminal:
 @contextmanager
 def terminal(
     output: BinaryIO, note: Callable[[str], None], *, gdb: bool = False
-) -> Iterator[Console]:
+) -> Iterator[Terminal]:
     """The standard input as the guest's keyboard: raw while it is a terminal, then as it was. `note` is told
     what the user should know meanwhile. With gdb Ctrl-C stays a signal: no key is read while the guest
     stands still."""

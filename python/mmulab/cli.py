@@ -45,6 +45,7 @@ from mmulab.command import (
     ThreadsOption,
     TraceArgument,
     WarmUpOption,
+    begin_process,
     changes_of,
     command,
     complete_machine,
@@ -833,7 +834,8 @@ def boot(
             restore=restore,
         )
     interrupted = result.reason == "interrupted"
-    notes = [*result.data["notes"], result.end]
+    notes = [text for text in result.data["notes"] if text not in console.remarks]
+    notes.append(result.end)
     if restored := result.data["restored"]:
         notes.append(
             f"restored at {restored['instructions']:,} instructions and {restored['cycles']:,} cycles, "
@@ -934,7 +936,7 @@ def report_(
 
 def main() -> None:
     """The entry point of `mmulab`; ends the process with the documented exit status."""
-    out.open_closed_streams()
+    begin_process()
     sys.exit(status_of(app, sys.argv[1:]))
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,8 @@ BROKEN_PIPE_STATUS = 128 + 13
 
 WRITTEN_FILES = ("output", "callgrind", "speedscope", "stacks", "timeline", "save")
 """The parameters of commands that name files to write."""
+NAMED_FILES = ("machine", "more", "name")
+"""Those that name machines or traces, which may be files."""
 
 # What stands after PROGRAM is the program's, options included.
 TAKES_A_PROGRAM = {"allow_interspersed_args": False}
@@ -268,7 +271,8 @@ def command(
         @functools.wraps(function)
         def run(*, quiet: bool, **arguments: Any) -> None:
             _refuse_the_separator(arguments)
-            files.check_outputs([arguments.get(option) for option in WRITTEN_FILES])
+            written = [arguments.get(option) for option in WRITTEN_FILES]
+            files.check_outputs(written, _read_files(arguments))
             chosen = {option: arguments.pop(option) for option in added}
             if gives_result:
                 output.format_of(chosen["format"], chosen["output"])  # before the work
@@ -300,6 +304,20 @@ def _refuse_the_separator(arguments: dict[str, Any]) -> None:
         if "--" in (value[:1] if isinstance(value, list) else [str(value)]):
             option = name.strip("_").replace("_", "-")
             raise InputError(f"--{option}: its value is missing, -- stands there")
+
+
+def _read_files(arguments: dict[str, Any]) -> list[Path]:
+    """What a command may read, as it was typed. A state may be saved where it was restored from."""
+    read: list[Any] = []
+    for name, value in arguments.items():
+        values = value if isinstance(value, list) else [value]
+        if name == "program":
+            read += values[:1]  # the rest is the program's business
+        elif name in NAMED_FILES:
+            read += values
+        elif name not in (*WRITTEN_FILES, "restore"):
+            read += [one for one in values if isinstance(one, Path)]
+    return [Path(one) for one in read if one]
 
 
 def _paragraphs(function: Callable[..., Any]) -> str:
@@ -358,6 +376,13 @@ def script_options(docstring: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=docstring, formatter_class=_DocstringHelp)
 
 
+def begin_process() -> None:
+    """What a command or script does first: its streams are open, and SIGTERM ends it as Ctrl-C does."""
+    output.open_closed_streams()
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def run_script(main: Callable[[], None]) -> NoReturn:
     """Runs the main function of a script beside a guest, and ends the process as the commands end."""
 
@@ -369,7 +394,7 @@ def run_script(main: Callable[[], None]) -> NoReturn:
             return BROKEN_PIPE_STATUS
         return 0
 
-    output.open_closed_streams()
+    begin_process()
     sys.exit(_ended(job, Path(sys.argv[0]).name))
 
 

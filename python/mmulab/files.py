@@ -40,14 +40,25 @@ def check_writable(path: Path | None) -> None:
                 tempfile.TemporaryFile(dir=path.parent).close()
 
 
-def check_outputs(paths: Sequence[Path | None]) -> None:
-    """`check_writable` for all files that a command is to write; raises `OutputError` where two are one."""
+def check_outputs(paths: Sequence[Path | None], read: Sequence[Path] = ()) -> None:
+    """`check_writable` for all files that a command is to write; raises `OutputError` where two are one, or where
+    one is among those that it reads."""
     files = [path for path in paths if path is not None]
     for place, path in enumerate(files):
         check_writable(path)
         is_file = path.is_file() or not path.exists()  # others, as /dev/null, take what comes
         if is_file and os.path.realpath(path) in map(os.path.realpath, files[:place]):
             raise OutputError(f"{path}: two results cannot go to one file; give two names")
+        if is_file and any(_is_one_file(path, other) for other in read):
+            raise OutputError(f"{path}: the command reads this file; name another for the result")
+
+
+def _is_one_file(path: Path, other: Path) -> bool:
+    """Whether both names are there and lead to one file."""
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # a name that the system does not take is no file
+        return False
 
 
 def behind_links(path: Path) -> Path:

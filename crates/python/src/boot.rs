@@ -17,7 +17,7 @@ use crate::errors::{
 use crate::machine::Machine;
 
 /// The console: an object of Python's with `write(bytes)`, `read(wait_seconds) -> bytes | None`,
-/// `real_time` and `waits_for_gdb(port)`.
+/// `real_time`, `remark(text)` and `waits_for_gdb(port)`.
 struct Console {
     object: Option<Py<PyAny>>,
     /// What stopped the run: an interrupt, or an exception of the console.
@@ -244,6 +244,10 @@ fn run<'py, K: CacheKind>(
     }
     let mut console =
         Console { object: console, stopped: None, ended: false, kept: Vec::new(), real_time };
+    if let Some(note) = &note {
+        // It may be why the guest never prints nor ends.
+        console.call(|_, object| object.call_method1("remark", (note,)).map(drop));
+    }
     let limit = max_instructions.unwrap_or(u64::MAX);
     let (stop, seconds) = python.detach(|| {
         let started = Instant::now();

@@ -496,13 +496,16 @@ fn an_interrupted_recording_is_complete() {
     if tool_directory().is_none() {
         return;
     }
-    let mut process = recording_process(&folder, &program);
-    wait_for_bytes(&folder.path("t.mmt"), 1_000_000);
-    // SAFETY: no memory is involved.
-    assert_eq!(unsafe { libc::kill(process.id() as i32, libc::SIGINT) }, 0);
-    assert!(process.wait().unwrap().success());
-    let reader = MmtReader::open(&folder.path("t.mmt"), &OpenOptions::default()).unwrap();
-    assert_eq!(reader.information().termination, Some(Termination::Interrupted));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let _ = std::fs::remove_file(folder.path("t.mmt"));
+        let mut process = recording_process(&folder, &program);
+        wait_for_bytes(&folder.path("t.mmt"), 1_000_000);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::kill(process.id() as i32, signal) }, 0);
+        assert!(process.wait().unwrap().success());
+        let reader = MmtReader::open(&folder.path("t.mmt"), &OpenOptions::default()).unwrap();
+        assert_eq!(reader.information().termination, Some(Termination::Interrupted));
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use channel::{Channel, Listener, Newcomer};
-use interrupt::InterruptGuard;
+use interrupt::{Interrupt, InterruptGuard};
 use program::{InstructionSet, QEMU_PLUGIN, Runner, VALGRIND_TOOL};
 use stream::{Progress, RunStream};
 
@@ -74,7 +74,7 @@ pub struct Summary {
 /// Records a program into a file (or several, where children are followed).
 ///
 /// `progress` is called a few times a second with the instructions written so far; it returns
-/// whether to continue. An interrupt (SIGINT) likewise ends the recording cleanly: the file is complete
+/// whether to continue. An interrupt (SIGINT or SIGTERM) likewise ends the recording cleanly: the file is complete
 /// up to that point.
 ///
 /// # Errors
@@ -310,15 +310,13 @@ impl Shared {
             channel::signal(stream.process(), libc::SIGKILL);
             return Ok(Progress::Ended);
         }
-        match interrupt::received() {
-            Some(from_terminal) if self.stop_requested.load(Ordering::Relaxed) == 0 => {
-                self.stop();
-                // A terminal has told the program itself.
-                if !from_terminal {
-                    channel::signal(stream.process(), libc::SIGINT);
-                }
+        if let Some(interrupt) = interrupt::received()
+            && self.stop_requested.load(Ordering::Relaxed) == 0
+        {
+            self.stop();
+            if let Interrupt::Signal(signal) = interrupt {
+                channel::signal(stream.process(), signal);
             }
-            _ => {}
         }
         let stop = self.stop_requested.load(Ordering::Relaxed);
         if stop > 0 && self.start.elapsed() >= Duration::from_millis(stop) + GRACE {
