@@ -1,4 +1,4 @@
-"""Every program of guests/bench under every scheme, on the four machines and on QEMU.
+"""Every program of guests/bench but attack and fuzz under every scheme, on the four machines and on QEMU.
 
     everywhere.py events
 
