@@ -472,6 +472,15 @@ def test_a_reader_of_a_dump_that_goes_away_is_no_error(trace):
     assert output.startswith(b"-- map") and errors == b""
 
 
+@pytest.mark.parametrize("words", [["--help"], ["replay", "--help"], ["machines"], ["--version"]])
+def test_a_reader_that_is_gone_is_no_error(words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    finished = subprocess.run([MMULAB, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (finished.returncode, finished.stderr) == (0, b"")
+
+
 # ---- recording ---------------------------------------------------------------------------------
 
 

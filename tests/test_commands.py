@@ -12,8 +12,10 @@ import resource
 import signal
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pyarrow.parquet as parquet
 import pytest
 from conftest import MMULAB, ROOT, mmulab, start_interruptible
@@ -188,8 +190,16 @@ def test_a_machine_goes_into_a_file_as_its_suffix_says(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.toml"]
 
 
-def test_the_schema_is_json():
-    assert json.loads(mmulab("machines", "--schema").output)["title"] == "mmulab machine"
+def test_the_schema_is_that_of_every_machine_that_ships():
+    schema = json.loads(mmulab("machines", "--schema").output)
+    assert schema["title"] == "mmulab machine"
+    validator = jsonschema.Draft202012Validator(schema)
+    for file in (ROOT / "machines").glob("*.toml"):
+        text = file.read_text()
+        assert text.startswith("#:schema machine.schema.json\n"), file
+        validator.validate(tomllib.loads(text))
+        wrong = tomllib.loads(text) | {"nonsense": 1}
+        assert not validator.is_valid(wrong), file
 
 
 BAD_USAGE = {
@@ -397,6 +407,12 @@ def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path,
     assert process.wait(timeout=60) == 130
     assert errors == "mmulab: interrupted; nothing was written\n"
     assert os.listdir(tmp_path) == []
+
+
+def test_a_run_of_no_program_leaves_nothing_in_its_folder(tmp_path):
+    finished = mmulab("run", "--dir", "results", "--", "no-such-program", cwd=tmp_path)
+    assert finished.status == 2 and "there is no program" in finished.error_line
+    assert os.listdir(tmp_path / "results") == []
 
 
 @pytest.mark.parametrize(

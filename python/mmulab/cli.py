@@ -129,6 +129,7 @@ def run(
             refusal = f"{dir}: another run writes there; wait for its end, or name another folder"
             stack.enter_context(files.alone(directory(dir), refusal))
             folder = run_folder.begin(dir)
+            stack.callback(run_folder.forget_if_empty, dir)
         trace = folder / f"{Path(program[0]).name}.mmt"
         kept_as = dir / trace.name if dir else None
         recorded = _record(program, trace, max_instructions, follow_children, qemu, kept_as)

@@ -334,6 +334,9 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
         try:
             with suppress(BrokenPipeError), _with_stdout_written():
                 return app(args=arguments or ["--help"], prog_name="mmulab", standalone_mode=False)
+        except SystemExit as ended:  # so Rich, which writes the help, takes a closed pipe
+            if not isinstance(ended.__context__, BrokenPipeError):
+                raise
         except UnicodeEncodeError as error:
             words = [ascii(word) for word in arguments if not _is_text(word)]
             if not words:

@@ -34,6 +34,12 @@ def begin(folder: Path) -> Path:
     return unfinished
 
 
+def forget_if_empty(folder: Path) -> None:
+    """Takes away the place of a run that ended before it came to anything."""
+    with suppress(OSError):  # it holds something, or is published
+        (folder / UNFINISHED).rmdir()
+
+
 def publish(folder: Path) -> None:
     """Puts the finished run in the place of the one that `folder` holds.
 
