@@ -294,7 +294,7 @@ def test_a_full_disk_is_a_failure_of_the_job():
                 [MMULAB, what], stdout=full, stderr=subprocess.PIPE, text=True
             )
         assert finished.returncode == 1
-        assert finished.stderr == "mmulab: no space left on device\n"
+        assert finished.stderr == "mmulab: stdout: no space left on device\n"
 
 
 def test_two_results_do_not_go_to_one_file(trace, tmp_path):

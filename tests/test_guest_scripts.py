@@ -145,7 +145,7 @@ def test_a_reader_that_has_seen_enough_ends_a_script_silently():
 
 def test_an_output_that_is_full_is_told_in_one_line():
     with Path("/dev/full").open("w") as full:
-        assert leave_out_list(full) == (1, "leave_out.py: no space left on device\n")
+        assert leave_out_list(full) == (1, "leave_out.py: stdout: no space left on device\n")
 
 
 SCRIPTS = sorted(

@@ -424,7 +424,9 @@ def _ended(job: Callable[[], object], name: str) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", Interrupted.exit_status, name)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        # What is opened by name tells it; what is full without one is where we print.
+        where = error.filename or ("stdout" if error.errno in files.NOT_THE_USERS_FAULT else "")
+        where = f"{where}: " if where else ""
         return _fail(f"{where}{(error.strerror or str(error)).lower()}", 1, name)
 
 

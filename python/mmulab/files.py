@@ -14,7 +14,7 @@ from typing import IO
 from mmulab.errors import InputError, MmulabError, OutputError
 
 # The job is in order and the machine is not: exit status 1 rather than 2.
-_NOT_THE_USERS_FAULT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+NOT_THE_USERS_FAULT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def telling_where(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"{path}: {(error.strerror or str(error)).lower()}; nothing was written"
-        kind = MmulabError if error.errno in _NOT_THE_USERS_FAULT else OutputError
+        kind = MmulabError if error.errno in NOT_THE_USERS_FAULT else OutputError
         raise kind(message) from error
 
 
