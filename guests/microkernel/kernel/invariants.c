@@ -326,6 +326,8 @@ static void check_named(u32 id, u32 address)
 	}
 }
 
+u32 invariants_named;
+
 void invariants_check(const u32 *call)
 {
 	static u32 calls, turn;
@@ -339,7 +341,7 @@ void invariants_check(const u32 *call)
 	else
 		must(cpu.active->pid == cpu.current->space->pid, "another space is active", cpu.active->id);
 	if (call[12] != CALL_IPC && calls % NAMED_EVERY == 0) { // r1 and r4 have been counted on
-		check_named(call[0], call[1] - PAGE_BYTES);
+		check_named(invariants_named, call[1] - PAGE_BYTES);
 		if (call[12] == CALL_SHARE || call[12] == CALL_COPY)
 			check_named(call[2], call[4] - PAGE_BYTES);
 	}

@@ -143,6 +143,7 @@ void ipc_withdraw(struct thread *sender);
 void ipc_gone(struct thread *dead, u32 id);
 
 // invariants.c
+extern u32 invariants_named; // the space that a call names: its result takes the register
 void invariants_check(const u32 *call); // the caller's registers
 
 // entry.S

@@ -286,6 +286,9 @@ void system_call(void)
 	struct thread *self = cpu.current;
 	enter();
 	counters[COUNT_CALLS]++;
+#ifdef INVARIANTS
+	invariants_named = self->r[0];
+#endif
 	if (self->r[12] == CALL_IPC) {
 		ipc(self, self->r[0], self->r[1]);
 	} else {
