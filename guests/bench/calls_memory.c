@@ -31,6 +31,7 @@ static void ranges(void)
 	check(copy(space, LOW_AT, second.space, LOW_AT + 4, 1) == ERROR_INVALID, "copied to within a page");
 	check(map_device(space, LOW_AT, 0x00200000) == ERROR_INVALID, "memory as a device");
 	check(map_device(space, LOW_AT, 0x101ff004) == ERROR_INVALID, "a device within a page");
+	check(map_device(space, LOW_AT, 0x101ff001) == ERROR_INVALID, "a device within a word");
 	u32 gone = space_create();
 	space_destroy(gone);
 	u32 next = space_create();
