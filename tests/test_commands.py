@@ -343,6 +343,9 @@ def test_no_result_takes_the_place_of_what_the_command_reads(trace, tmp_path):
         finished = mmulab(*line.split(), cwd=tmp_path)
         assert finished.status == 2, line
         assert "the command reads this file; name another" in finished.error_line, line
+    # But a state may be saved where it was restored from; this one is none.
+    finished = mmulab(*["boot", "program", "--restore", "other", "--save", "other"], cwd=tmp_path)
+    assert finished.status == 2 and "the command reads" not in finished.error_line
     for name in ("trace.mmt", "machine.toml", "study.toml", "program"):
         assert (tmp_path / name).read_bytes() == name.encode()
 

@@ -180,12 +180,11 @@ def run(command: list[str], folder: Path) -> None:
 
 
 def said_by(notebook: nbformat.NotebookNode) -> list[str]:
-    """The texts that a notebook's cells show; plots are of the plotting library's version."""
+    """The texts that a notebook's cells show. Plots are not among them: they follow the plotting library's version."""
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     return [
         out["text"] if out["output_type"] == "stream" else out["data"]["text/plain"]
         for out in outputs
-        if "image/png" not in out.get("data", {})
     ]
 
 
