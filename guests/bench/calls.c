@@ -220,6 +220,7 @@ static void messages(void)
 	thread(sends_elsewhere, 2, 0, PRIORITY);
 	thread(waits_for, 3, sent_to, PRIORITY);
 	let_others_run();
+	fresh_slice();
 	thread_destroy(sent_to);
 	check(ipc_receive(sent_to, &m) == (u32)ERROR_NO_THREAD, "its own message is gone");
 	let_others_run();
@@ -264,12 +265,20 @@ static void touches(u32 address)
 	thread_destroy(self());
 }
 
+static void quick(u32 name)
+{
+	happened(name);
+	thread_destroy(self());
+}
+
 // Faults that wait, as the pager does something else.
 static void waiting_faults(void)
 {
 	struct message m = { { 0 } };
 	u32 it = thread(touches, 0, OTHER_AT, PRIORITY);
-	let_others_run();
+	thread(quick, 1, 'w', PRIORITY - 1);
+	sleep_until(clock_microseconds() + 20000);
+	check(happened_exactly("w"), "a worse thread runs while a fault waits");
 	check(ipc_receive(ANY, &m) == it && m.word[0] == FAULT_DATA && m.word[1] == OTHER_AT, "a fault that waited");
 	map(0, OTHER_AT, 1, READ_WRITE);
 	ipc_send(it, &m);
@@ -324,9 +333,11 @@ static void sleeper(u32 name)
 	thread_destroy(self());
 }
 
-static void quick(u32 name)
+// They sleep until times that follow each other by a microsecond.
+static void early_riser(u32 later)
 {
-	happened(name);
+	u32 time = wake_at + later;
+	happened(sleep_until(time) >= time ? '.' : '?');
 	thread_destroy(self());
 }
 
@@ -366,19 +377,24 @@ static void many_threads(void)
 		count++;
 	// 128 or 512, of which the root has one and the processor's record is another.
 	check(count == 126 || count == MOST_THREADS - 2, "how many threads there can be");
-	u32 gone = ids[count / 2];
-	thread_destroy(gone);
-	ids[count / 2] = thread(quick, 0, 'a', 0); // there is only that record
-	check(!is_error(ids[count / 2]) && ids[count / 2] != gone, "a destroyed thread's id is another's");
-	thread_destroy(ids[count / 2]);
-	gone = thread(registers_fill, 1, 0, PRIORITY);
+	u32 *last = &ids[count / 2], earlier[4];
+	for (u32 i = 0; i < 4; i++) {
+		earlier[i] = *last;
+		thread_destroy(*last);
+		*last = thread(quick, 0, 'a', 0); // there is only that record
+		check(!is_error(*last), "a thread in a destroyed one's place");
+		for (u32 j = 0; j <= i; j++)
+			check(*last != earlier[j], "a destroyed thread's id is another's");
+	}
+	thread_destroy(*last);
+	u32 gone = thread(registers_fill, 1, 0, PRIORITY);
 	let_others_run();
 	thread_destroy(gone);
 	thread(registers_store, 0, 0, PRIORITY);
 	let_others_run();
 	for (u32 i = 0; i < 12; i++)
 		check(!first_registers[i], "a register of a new thread");
-	ids[count / 2] = thread(quick, 0, 'a', 0);
+	*last = thread(quick, 0, 'a', 0);
 	for (u32 i = 0; i < count; i++)
 		check(thread_destroy(ids[i]) == 0, "one of many threads");
 }
@@ -405,6 +421,11 @@ static void threads_and_time(void)
 	thread_destroy(gone);
 	check(sleep_until(wake_at + 6000) >= wake_at + 6000, "the time of waking");
 	check(happened_exactly("abcd"), "sleepers wake in the order of their times");
+	wake_at = clock_microseconds() + 10000;
+	for (u32 i = 0; i < 7; i++)
+		thread(early_riser, i, i, PRIORITY + 1);
+	sleep_until(wake_at + 1000);
+	check(happened_exactly("......."), "nobody wakes before the time");
 	check(sleep_until(clock_microseconds()) != 0, "a time that has come");
 	// Whoever gets a message goes first among equals.
 	fresh_slice();
@@ -429,6 +450,7 @@ u32 calls(void)
 	faults();
 	threads_and_time();
 	memory_calls(root_thread);
+	work_of_calls();
 	print("calls: %u errors\n", errors);
 	return errors;
 }

@@ -1,4 +1,4 @@
-// Between calls.c and calls_memory.c.
+// Between the files of the program `calls`.
 #ifndef CALLS_H
 #define CALLS_H
 
@@ -25,5 +25,10 @@ bool writes(struct process *process, u32 address, u32 value);
 
 // calls_memory.c
 void memory_calls(u32 root_thread);
+// Enough other spaces run for all domains to change hands.
+void crowd(void);
+
+// calls_work.c
+void work_of_calls(void);
 
 #endif

@@ -17,6 +17,7 @@ static void ranges(void)
 {
 	u32 space = first.space;
 	check(map(space, LOW_AT + 4, 1, READ_WRITE) == ERROR_INVALID, "an address within a page");
+	check(map(space, LOW_AT + 1, 1, READ_WRITE) == ERROR_INVALID, "an address within a word");
 	check(map(space, USER_LIMIT, 1, READ_WRITE) == ERROR_INVALID, "an address of the kernel");
 	check(map(space, USER_LIMIT - PAGE_BYTES, 2, READ_WRITE) == ERROR_INVALID, "pages up to the kernel");
 	check(map(space, LOW_AT, 0x100000, READ_WRITE) == ERROR_INVALID, "more pages than there are");
@@ -85,6 +86,7 @@ static void written_code(void)
 	volatile u32 *code = (volatile u32 *)OTHER_AT;
 	map(0, OTHER_AT, 1, READ_WRITE);
 	for (u32 number = 1; number < 4; number++) {
+		code[0]; // a dirty line: most cores fetch a line only to read it
 		code[0] = 0xe3a00000 | number; // mov r0, #number
 		code[1] = 0xe1a0f00e;          // mov pc, lr
 		synchronise(OTHER_AT);
@@ -119,6 +121,10 @@ static void copies(void)
 	map(a, OTHER_AT, 1, RIGHT_READ);
 	copy(a, OTHER_AT, b, OTHER_AT, 1);
 	check(reads(&second, OTHER_AT, 0) && !writes(&second, OTHER_AT, 1), "a copy has no more rights than its source");
+	check(share(a, OTHER_AT, c, OTHER_AT + PAGE_BYTES, 1, RIGHT_READ) == 0, "a page for reading is shared for reading");
+	u32 frames = free_frames();
+	check(copy(a, OTHER_AT, b, OTHER_AT, 1) == 0 && free_frames() == frames, "and its copy takes no frame");
+	unmap(c, OTHER_AT + PAGE_BYTES, 1);
 	// Fresh pages in place of all that.
 	map(a, LOW_AT, 1, READ_WRITE);
 	check(reads(&first, LOW_AT, 0) && reads(&third, OTHER_AT, 5), "a page in place of another");
@@ -146,12 +152,21 @@ static void devices(void)
 
 // A whole section at one address in three spaces, which may be one table: each of them changes it in another way.
 #define SECTION 0x100000
+#define RELOCATED_AT (16 * SECTION)
 #define HALVES_AT (FIXED_AT + 4 * SECTION)
 #define KINDS_AT (FIXED_AT + 8 * SECTION)
 #define PAIR_AT (FIXED_AT + 20 * SECTION)
 static void sections(void)
 {
 	u32 a = first.space, b = second.space, c = third.space;
+	// Where each space has a slot of its own, the same address is not the same section.
+	map(a, RELOCATED_AT, SECTION / PAGE_BYTES, READ_WRITE);
+	check(share(a, RELOCATED_AT, b, RELOCATED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section below 32 MB is shared");
+	check(writes(&first, RELOCATED_AT, 1) && reads(&second, RELOCATED_AT, 1), "and written, and read");
+	check(writes(&second, RELOCATED_AT + SECTION - PAGE_BYTES, 2) && reads(&first, RELOCATED_AT + SECTION - PAGE_BYTES, 2),
+	      "the other way round");
+	unmap(a, RELOCATED_AT, SECTION / PAGE_BYTES);
+	unmap(b, RELOCATED_AT, SECTION / PAGE_BYTES);
 	if (map(a, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
 	map(a, HALVES_AT, 2 * SECTION / PAGE_BYTES, READ_WRITE);
@@ -170,6 +185,14 @@ static void sections(void)
 	check(share(a, KINDS_AT, b, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ) == 0,
 	      "a section with pages of two kinds is shared for reading");
 	check(!writes(&second, KINDS_AT, 1) && reads(&second, KINDS_AT, 0), "and not for writing");
+	// And the other way round: all but the last.
+	map(a, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ);
+	map(a, KINDS_AT + SECTION - PAGE_BYTES, 1, READ_WRITE);
+	unmap(b, KINDS_AT, SECTION / PAGE_BYTES);
+	agent_start(&fourth, agent);
+	check(share(a, KINDS_AT, fourth.space, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ) == 0, "and one whose last page differs");
+	check(!writes(&fourth, KINDS_AT + SECTION - PAGE_BYTES, 1) && reads(&fourth, KINDS_AT, 0), "is not for writing either");
+	process_end(&fourth);
 	unmap(a, KINDS_AT, SECTION / PAGE_BYTES);
 	unmap(b, KINDS_AT, SECTION / PAGE_BYTES);
 	// Two sharers, of whom one puts a page of its own in the place of a shared one.
@@ -197,8 +220,10 @@ static void sections(void)
 	map(b, FIXED_AT, 1, READ_WRITE);
 	check(writes(&second, FIXED_AT, 5) && reads(&first, FIXED_AT, 3), "its own page in that place");
 	free_frames();
-	check(copy(a, FIXED_AT, c, LOW_AT, 1) == 0 && reads(&third, LOW_AT, 3), "a copy out of the section");
-	check(writes(&first, FIXED_AT, 6) && reads(&third, FIXED_AT, 6) && reads(&third, LOW_AT, 3), "is its own page");
+	u32 page = FIXED_AT + 3 * PAGE_BYTES; // which nobody has at another address, so that it is cached
+	check(writes(&first, page, 4) && copy(a, page, c, LOW_AT, 1) == 0 && reads(&third, LOW_AT, 4),
+	      "a copy out of the section has what was just written");
+	check(writes(&first, page, 6) && reads(&third, page, 6) && reads(&third, LOW_AT, 4), "is its own page");
 	agent_start(&fourth, agent);
 	check(share(c, FIXED_AT, fourth.space, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a sharer gives it on");
 	check(writes(&fourth, FIXED_AT, 7) && reads(&first, FIXED_AT, 7), "to a fourth");
@@ -213,8 +238,7 @@ static void sections(void)
 	unmap(b, FIXED_AT, SECTION / PAGE_BYTES);
 }
 
-// Enough other spaces run for all domains to change hands.
-static void crowd(void)
+void crowd(void)
 {
 	for (u32 i = 0; i < 16; i++) {
 		agent_start(&processes[i], agent);
@@ -225,18 +249,22 @@ static void crowd(void)
 		process_end(&processes[i]);
 }
 
-// Two pairs of spaces that each share a section: nobody sees the other pair's.
+// Two pairs of spaces that share sections, the second pair one and the first one before and after: nobody sees the other
+// pair's.
 static void two_pairs(void)
 {
-	u32 pages = SECTION / PAGE_BYTES, other = FIXED_AT + SECTION;
+	u32 pages = SECTION / PAGE_BYTES, other = FIXED_AT + SECTION, last = other + SECTION;
 	if (map(first.space, FIXED_AT, pages, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
 	agent_start(&fourth, agent);
+	map(first.space, last, pages, READ_WRITE);
 	map(third.space, other, pages, READ_WRITE);
 	check(share(first.space, FIXED_AT, second.space, FIXED_AT, pages, READ_WRITE) == 0, "a pair's section");
 	check(share(third.space, other, fourth.space, other, pages, READ_WRITE) == 0, "the other pair's");
+	check(share(first.space, last, second.space, last, pages, READ_WRITE) == 0, "the first pair's other one");
 	for (u32 round = 1; round < 4; round++) {
 		check(writes(&first, FIXED_AT, round) && reads(&second, FIXED_AT, round), "what a pair shares");
+		check(writes(&second, last, round) && reads(&first, last, round), "and in its other section");
 		check(writes(&third, other, 9) && reads(&fourth, other, 9), "what the other pair shares");
 		check(!reads(&third, FIXED_AT, round) && !reads(&fourth, FIXED_AT, round), "another pair's section");
 		check(!reads(&first, other, 9) && !reads(&second, other, 9), "the other way round");
@@ -244,6 +272,8 @@ static void two_pairs(void)
 	}
 	unmap(first.space, FIXED_AT, pages);
 	unmap(second.space, FIXED_AT, pages);
+	unmap(first.space, last, pages);
+	unmap(second.space, last, pages);
 	unmap(third.space, other, pages);
 	process_end(&fourth);
 }
@@ -361,6 +391,7 @@ static void many_sections(void)
 // moves to another slot, and the pages have two addresses.
 static void moved_sharer(u32 root_thread)
 {
+	static const u32 moved_at[] = { LOW_AT, 0x00200000, 0x002ff000 }; // the first and the last page of a section
 	struct message m = { { 0 } };
 	u32 count = 0;
 	agent_start(&first, agent);
@@ -369,18 +400,20 @@ static void moved_sharer(u32 root_thread)
 	for (u32 i = 0; count >= MOST_PIDS && i < count; i++) {
 		struct process *other = &processes[i];
 		ipc_receive(other->thread, &m);
-		check(map(other->space, LOW_AT, 2, READ_WRITE) == 0 && writes(other, LOW_AT, 1), "a page of one of many");
+		check(map(other->space, LOW_AT, 1, READ_WRITE) == 0 && writes(other, LOW_AT, 1), "a page of one of many");
 		if (i < 60 || i >= 64)
 			continue; // those with other PIDs
-		map(first.space, LOW_AT, 2, READ_WRITE);
-		check(share(first.space, LOW_AT, other->space, LOW_AT, 2, READ_WRITE) == 0, "two pages are shared");
-		check(writes(&first, LOW_AT, i) && writes(&first, LOW_AT + PAGE_BYTES, i), "and written");
-		check(reads(other, LOW_AT, i) && reads(other, LOW_AT + PAGE_BYTES, i), "and read");
+		for (u32 at = 0; at < 3; at++) {
+			u32 page = moved_at[at];
+			map(first.space, page, 1, READ_WRITE);
+			check(share(first.space, page, other->space, page, 1, READ_WRITE) == 0, "a page is shared");
+			check(writes(&first, page, i) && reads(other, page, i), "and written and read");
+		}
 		for (u32 slot = 1; slot < 8; slot++)
 			if (map(other->space, slot << 25, 1, READ_WRITE) < 0)
 				break; // guaranteed FCSE refuses
-		check(writes(&first, LOW_AT, i + 1) && writes(&first, LOW_AT + PAGE_BYTES, i + 1), "and written again");
-		check(reads(other, LOW_AT, i + 1) && reads(other, LOW_AT + PAGE_BYTES, i + 1), "and read where they moved");
+		for (u32 at = 0; at < 3; at++)
+			check(writes(&first, moved_at[at], i + 1) && reads(other, moved_at[at], i + 1), "and read where it moved");
 	}
 	while (count)
 		process_end(&processes[--count]);
@@ -404,7 +437,6 @@ void memory_calls(u32 root_thread)
 	}
 	start_all();
 	two_pairs();
-	full_memory();
 	end_all();
 	ended_neighbour();
 	own_slot(&first);
@@ -413,4 +445,7 @@ void memory_calls(u32 root_thread)
 	own_slots_names();
 	many_sections();
 	moved_sharer(root_thread);
+	start_all();
+	full_memory(); // last, because best effort FCSE moves the root to slot 0 for it
+	end_all();
 }

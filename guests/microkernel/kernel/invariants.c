@@ -10,6 +10,7 @@
 #define FULL_EVERY 512
 #define NAMED_EVERY 4
 #define MOST_PIDS 128 // of any core
+#define LEAST_PIDS 64
 #define USER_SECTIONS (USER_LIMIT >> SECTION_SHIFT)
 #define FIRST_FRAME ((KERNEL_PHYSICAL + 0x100000) / PAGE_BYTES)
 #define END_FRAME (DIRECTORY_POOL / PAGE_BYTES)
@@ -112,6 +113,10 @@ static void check_threads(void)
 			must(t->id && t->space == &spaces[i] && listed < THREADS, "a space's list of threads", i);
 	}
 	must(live == listed, "a thread is in no space's list", live);
+	u32 free = 0;
+	for (const struct thread *t = free_threads; t; t = t->next, free++)
+		must(!t->id && free < THREADS, "a list of free threads", t - threads);
+	must(live + free == THREADS - 1, "threads are lost", free);
 }
 
 // ---- tables and frames -------------------------------------------------------------------------
@@ -148,6 +153,7 @@ static void check_page(volatile struct table *table, u32 index)
 	}
 	must(frame_in_use(frame), "a page outside the frames", address);
 	must(linked(frame, (u32)&table->next[index] - WINDOW), "a page is not in its frame's list", address);
+	must(soft & WRITABLE || !(soft & COPY_ON_WRITE), "a page that cannot be written waits for a write", address);
 	must((soft & (WRITABLE | COPY_ON_WRITE)) != WRITABLE || frames[frame / PAGE_BYTES].flags & FRAME_WRITABLE,
 	     "a page that can be written is not known as such", address);
 }
@@ -160,6 +166,7 @@ static void check_section(const struct space *space, u32 section)
 	volatile struct table *table = table_at(entry);
 	must(frame_in_use(FIRST_TABLE_OF(entry)), "a table outside the frames", section);
 	must((entry & 0x1f) == core->coarse_bits, "an entry of a directory is no table's", section);
+	must(is_fass() || FIRST_DOMAIN_OF(entry), "a user's section is in the kernel's domain", section);
 	must(table->section == section, "a table is at another section", section);
 	if (table->sharers == 1)
 		must(table->space == (u32)(space - spaces), "a table belongs to another space", section);
@@ -174,7 +181,7 @@ static void check_section(const struct space *space, u32 section)
 	for (u32 i = 1; i < SPACES; i++)
 		sharers += spaces[i].id && FIRST_TABLE_OF(directory_read(spaces[i].directory, section)) == FIRST_TABLE_OF(entry);
 	must(sharers == table->sharers, "a table's count of sharers", section);
-	must(scheme == &scheme_fass_shared && fass_has_region(space, section), "a shared table without a region", section);
+	must(scheme == &scheme_fass_shared && fass_region_at(space, section), "a shared table without a region", section);
 	for (u32 i = 0; i < REGIONS; i++)
 		must(!(space->fass.regions & 1u << i) || regions[i].section != section || regions[i].sharers == sharers,
 		     "a shared table's region has other sharers", section);
@@ -235,7 +242,13 @@ static void check_counted(const struct space *space)
 	must(space->fcse.written_shared == written, "a space's count of shared pages that it has written", index);
 }
 
-static void check_pids(void)
+// A scheme with PIDs that takes any number of spaces gives a new one a PID that no other has fewer spaces of.
+static bool many_to_a_pid(void)
+{
+	return is_fass() || scheme == &scheme_fcse_best_effort;
+}
+
+static void check_pids(const u32 *call)
 {
 	u32 users[MOST_PIDS];
 	memset32(users, 0, sizeof users);
@@ -243,6 +256,9 @@ static void check_pids(void)
 		users[spaces[i].pid] += !!spaces[i].id;
 	for (u32 pid = 0; scheme->pid_users && pid < MOST_PIDS; pid++)
 		must(scheme->pid_users(pid) == users[pid], "how many spaces have a PID", pid);
+	const struct space *created = call[12] == CALL_SPACE_CREATE ? space_find(call[0]) : 0;
+	for (u32 pid = 1; created && many_to_a_pid() && pid < LEAST_PIDS; pid++)
+		must(created->pid && users[created->pid] <= users[pid] + 1, "a new space has a PID that others have more than another", pid);
 }
 
 // ---- FASS: domains and the caching page directory ----------------------------------------------
@@ -266,7 +282,9 @@ static void check_slot(u32 section)
 			if (spaces[i].id && spaces[i].fass.regions & 1u << (d->region - regions))
 				space = &spaces[i];
 	} else {
-		must(!fass_has_region(space, section), "a space's own domain has the entry of its region", section);
+		for (u32 i = 0; i < REGIONS; i++) // and not by the function that the kernel asks
+			must(!(space->fass.regions & 1u << i) || regions[i].section != section,
+			     "a space's own domain has the entry of its region", section);
 	}
 	must(space && entry == (directory_read(space->directory, section) | FIRST_DOMAIN(domain)),
 	     "an entry of the CPD is not its owner's", section);
@@ -335,7 +353,7 @@ void invariants_check(const u32 *call)
 		return;
 	calls++;
 	check_threads();
-	check_pids();
+	check_pids(call);
 	if (is_fass())
 		check_domains();
 	else

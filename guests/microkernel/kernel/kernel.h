@@ -38,7 +38,7 @@ struct thread {
 	struct space *space;
 	struct thread *next_in_space; // in the same line as its space: both are used when a domain changes hands
 	enum thread_state state;
-	struct thread *next;          // in the ready queue of its priority, the sleepers or a list of senders
+	struct thread *next;          // in the ready queue of its priority, the sleepers, a list of senders or the free
 	u32 sends_to;           // while sending: to whom
 	u32 then_from;          // and whom it will receive from
 	u32 pager;              // who gets its faults
@@ -115,7 +115,7 @@ void memory_synchronise(struct space *space, u32 address);
 int memory_unmap(struct space *space, u32 *address, u32 *pages);
 bool memory_fault(struct space *space, u32 address);
 void memory_start(void);
-u32 memory_load(struct space *space, u32 address, const void *image, u32 bytes, u32 rights);
+bool memory_load(struct space *space, u32 address, const void *image, u32 pages, u32 rights);
 u32 memory_free_frames(void);
 
 // thread.c
@@ -123,7 +123,7 @@ struct ready_queue {
 	struct thread *first, *last;
 };
 extern struct ready_queue ready[];
-extern struct thread *sleepers;
+extern struct thread *sleepers, *free_threads;
 struct thread *thread_create(struct space *space, u32 pc, u32 sp, u32 argument, u32 priority, u32 pager);
 void thread_destroy(struct thread *thread);
 struct thread *thread_find(u32 id);

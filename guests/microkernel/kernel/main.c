@@ -127,17 +127,19 @@ void main(void)
 		machine_exit(2);
 	}
 	memory_start();
-	scheme->start();
+	if (scheme->start)
+		scheme->start();
 	thread_start();
 	use_fast_path();
 
 	// The first space: the user image's text, its data, and a stack; see user/user.lds.
 	const u32 *header = (const u32 *)user_image; // entry, text start, text end, data start, data end
 	struct space *root = first_space = space_create();
-	u32 text_bytes = header[2] - header[1], stack = header[5], stack_pages = (header[6] - header[5]) / PAGE_BYTES;
-	if (!memory_load(root, header[1], user_image, text_bytes, RIGHT_READ) ||
-	    !memory_load(root, header[3], user_image + (header[3] - header[1]), header[4] - header[3], RIGHT_READ | RIGHT_WRITE) ||
-	    !map_all(root, stack, stack_pages))
+	u32 text_pages = (header[2] - header[1]) / PAGE_BYTES, data_pages = (header[4] - header[3]) / PAGE_BYTES;
+	u32 stack_pages = (header[6] - header[5]) / PAGE_BYTES;
+	if (!memory_load(root, header[1], user_image, text_pages, RIGHT_READ) ||
+	    !memory_load(root, header[3], user_image + (header[3] - header[1]), data_pages, RIGHT_READ | RIGHT_WRITE) ||
+	    !map_all(root, header[5], stack_pages))
 		panic("no memory for the user image", 0);
 	thread_create(root, header[0], header[6], 0, 32, 0);
 	schedule();

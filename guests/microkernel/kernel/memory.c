@@ -22,7 +22,6 @@ static void frame_to_free_list(u32 frame)
 {
 	struct frame *f = &frames[frame / PAGE_BYTES];
 	f->mappings = free_frames;
-	f->flags = 0;
 	free_frames = frame;
 }
 
@@ -54,6 +53,12 @@ static u32 frame_zeroed(void)
 	if (frame)
 		memset32(window(frame), 0, PAGE_BYTES);
 	return frame;
+}
+
+static void page_copy(u32 *to, const u32 *from)
+{
+	for (u32 i = 0; i < PAGE_BYTES / 4; i++)
+		to[i] = from[i];
 }
 
 u32 memory_free_frames(void)
@@ -128,6 +133,17 @@ static u32 index_of(u32 address)
 }
 
 // ---- single entries ----------------------------------------------------------------------------
+// The two parts of a software page-table entry.
+static u32 frame_of(u32 soft)
+{
+	return soft & ~(PAGE_BYTES - 1);
+}
+
+static u32 bits_of(u32 soft)
+{
+	return soft & (PAGE_BYTES - 1);
+}
+
 // Where a mapping is: a table and an index, found back from the physical address of its link.
 struct mapping {
 	volatile struct table *table;
@@ -152,7 +168,7 @@ static struct space *mapping_space(struct mapping m)
 // What the hardware's entry says of a page.
 u32 memory_encoding(u32 soft)
 {
-	u32 frame = soft & ~(PAGE_BYTES - 1);
+	u32 frame = frame_of(soft);
 	if (!(soft & PRESENT))
 		return 0;
 	bool writable = soft & WRITABLE && !(soft & COPY_ON_WRITE);
@@ -291,12 +307,12 @@ static volatile struct table *table_unshare(struct space *space, volatile struct
 		return 0;
 	}
 	for (u32 i = 0; i < TABLE_ENTRIES; i++) {
-		u32 soft = shared->soft[i], frame = soft & ~(PAGE_BYTES - 1);
+		u32 soft = shared->soft[i];
 		if (!(soft & PRESENT))
 			continue;
 		struct mapping m = { own, i };
-		link(m, frame, soft & (PAGE_BYTES - 1));
-		frame_reconsider(frame, soft & WRITABLE);
+		link(m, frame_of(soft), bits_of(soft));
+		frame_reconsider(frame_of(soft), soft & WRITABLE);
 		encode(m);
 	}
 	return own;
@@ -333,15 +349,17 @@ static struct mapping entry_find(struct space *space, u32 address)
 	return m;
 }
 
-static void count_above(struct space *space, u32 address, int change)
+// A page outside its space's slot is one at or above 32 MB.
+static void count_above(struct mapping m, int change)
 {
-	if (address >= SLOT_BYTES && scheme->count_above)
+	struct space *space = mapping_space(m);
+	if (scheme->count_above && m.table->section >> 5 != space->pid)
 		scheme->count_above(space, change);
 }
 
-static void remove(struct space *space, u32 address, struct mapping m)
+static void remove(struct mapping m)
 {
-	u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
+	u32 soft = m.table->soft[m.index], frame = frame_of(soft);
 	if (soft & DEVICE) {
 		m.table->soft[m.index] = 0;
 		m.table->present--;
@@ -353,7 +371,7 @@ static void remove(struct space *space, u32 address, struct mapping m)
 	unlink(m);
 	encode(m);
 	invalidate_mapping(m, PAGE_GONE_TRANSLATION);
-	count_above(space, address, -1);
+	count_above(m, -1);
 	if (!frames[frame / PAGE_BYTES].count)
 		frame_free(frame);
 }
@@ -373,11 +391,11 @@ static int add(struct space *space, u32 address, u32 frame, u32 soft)
 		return ERROR_REFUSED;
 	if (m.table->soft[m.index] & PRESENT) {
 		frames[frame / PAGE_BYTES].count++; // it may be this very frame
-		remove(space, address, m);
+		remove(m);
 		frames[frame / PAGE_BYTES].count--;
 	}
 	link(m, frame, soft);
-	count_above(space, address, 1);
+	count_above(m, 1);
 	frame_reconsider(frame, soft & WRITABLE && !(soft & COPY_ON_WRITE));
 	encode(m);
 	return 0;
@@ -399,7 +417,7 @@ int memory_map(struct space *space, u32 *address, u32 *pages, u32 rights)
 		if (!frame)
 			return ERROR_NO_MEMORY;
 		int result = add(space, *address, frame, soft_of_rights(rights));
-		if (result < 0) {
+		if (result) {
 			frame_free(frame);
 			return result;
 		}
@@ -410,19 +428,16 @@ int memory_map(struct space *space, u32 *address, u32 *pages, u32 rights)
 	return 0;
 }
 
-// Puts an image into fresh pages.
-u32 memory_load(struct space *space, u32 address, const void *image, u32 bytes, u32 rights)
+// Puts an image into fresh pages, as many as it has.
+bool memory_load(struct space *space, u32 address, const void *image, u32 pages, u32 rights)
 {
-	const u32 *from = image;
-	for (u32 done = 0; done < bytes; address += PAGE_BYTES) {
+	for (const u32 *from = image; pages; pages--, address += PAGE_BYTES, from += PAGE_BYTES / 4) {
 		u32 frame = frame_zeroed();
-		if (!frame || add(space, address, frame, soft_of_rights(rights)) < 0)
-			return 0;
-		u32 *to = window(frame);
-		for (u32 i = 0; i < PAGE_BYTES / 4 && done < bytes; i++, done += 4)
-			*to++ = *from++;
+		if (!frame || add(space, address, frame, soft_of_rights(rights)))
+			return false;
+		page_copy(window(frame), from);
 	}
-	return 1;
+	return true;
 }
 
 int memory_device(struct space *space, u32 address, u32 physical)
@@ -433,7 +448,7 @@ int memory_device(struct space *space, u32 address, u32 physical)
 	if (!m.table)
 		return ERROR_REFUSED;
 	if (m.table->soft[m.index] & PRESENT)
-		remove(space, address, m);
+		remove(m);
 	m.table->soft[m.index] = physical | PRESENT | WRITABLE | DEVICE;
 	m.table->present++;
 	encode(m);
@@ -443,8 +458,7 @@ int memory_device(struct space *space, u32 address, u32 physical)
 // The page is this mapping's alone from now on, writable.
 static bool copy_now(struct mapping m)
 {
-	u32 soft = m.table->soft[m.index], old = soft & ~(PAGE_BYTES - 1);
-	u32 bits = soft & (PAGE_BYTES - 1) & ~COPY_ON_WRITE;
+	u32 soft = m.table->soft[m.index], old = frame_of(soft), bits = bits_of(soft) & ~COPY_ON_WRITE;
 	if (frames[old / PAGE_BYTES].count == 1) {
 		m.table->soft[m.index] = old | bits;
 		frames[old / PAGE_BYTES].flags |= FRAME_WRITABLE;
@@ -456,9 +470,7 @@ static bool copy_now(struct mapping m)
 	if (!frame)
 		return false;
 	// Memory is newer than any line of it: it was cleaned when it was copied, and read-only since.
-	u32 *from = window(old), *to = window(frame);
-	for (u32 i = 0; i < PAGE_BYTES / 4; i++)
-		*to++ = *from++;
+	page_copy(window(frame), window(old));
 	flush_mapping(m);
 	unlink(m);
 	link(m, frame, bits);
@@ -469,26 +481,25 @@ static bool copy_now(struct mapping m)
 }
 
 // Prepares a page for being shared with these rights; *soft is what the new mapping's software page-table entry says.
-static int share_prepare(struct space *from, struct mapping *m, u32 rights, u32 *soft)
+// (A copy is in no table that is shared already: its page was made nobody's copy when that began.)
+static int share_prepare(struct mapping m, u32 rights, u32 *soft)
 {
-	u32 old = m->table->soft[m->index];
+	u32 old = m.table->soft[m.index];
 	if (old & DEVICE || (rights & RIGHT_WRITE && !(old & WRITABLE)))
 		return ERROR_INVALID;
 	*soft = 0;
 	if (!(old & WRITABLE))
 		return 0;
 	// Both views are of one page from now on: it is nobody's copy.
-	if (m->table->sharers > 1 && old & COPY_ON_WRITE)
-		m->table = table_unshare(from, m->table);
-	if (!m->table || (old & COPY_ON_WRITE && !copy_now(*m)))
+	if (old & COPY_ON_WRITE && !copy_now(m))
 		return ERROR_NO_MEMORY;
-	frames[m->table->soft[m->index] / PAGE_BYTES].flags |= FRAME_SHARED;
-	clean_mapping(*m);
-	if (!(m->table->soft[m->index] & SHARED)) {
-		m->table->soft[m->index] |= SHARED;
-		encode(*m);
+	frames[m.table->soft[m.index] / PAGE_BYTES].flags |= FRAME_SHARED;
+	clean_mapping(m);
+	if (!(m.table->soft[m.index] & SHARED)) {
+		m.table->soft[m.index] |= SHARED;
+		encode(m);
 		if (scheme->count_written)
-			invalidate_mapping(*m, PAGE_TIGHTENED_TRANSLATION);
+			invalidate_mapping(m, PAGE_TIGHTENED_TRANSLATION);
 	}
 	*soft = soft_of_rights(rights) | SHARED;
 	return 0;
@@ -500,10 +511,10 @@ static int share_page(struct space *from, u32 source, struct space *to, u32 addr
 	u32 soft;
 	if (!m.table)
 		return 0;
-	int result = share_prepare(from, &m, rights, &soft);
-	if (result < 0)
+	int result = share_prepare(m, rights, &soft);
+	if (result)
 		return result;
-	return add(to, address, m.table->soft[m.index] & ~(PAGE_BYTES - 1), soft);
+	return add(to, address, frame_of(m.table->soft[m.index]), soft);
 }
 
 // Every page of the table may be given away with these rights, no more and no less.
@@ -528,10 +539,9 @@ static int share_section(struct space *from, u32 source, struct space *to, u32 a
 	    !scheme->share_section(from, to, address >> SECTION_SHIFT))
 		return 0;
 	for (u32 i = 0; i < TABLE_ENTRIES; i++) {
-		struct mapping m = { table, i };
 		u32 soft;
-		int result = table->soft[i] & PRESENT ? share_prepare(from, &m, rights, &soft) : 0;
-		if (result < 0) {
+		int result = table->soft[i] & PRESENT ? share_prepare((struct mapping){ table, i }, rights, &soft) : 0;
+		if (result) {
 			scheme->directory_changed(to, address >> SECTION_SHIFT); // it stays without
 			return result;
 		}
@@ -567,7 +577,7 @@ static int copy_page(struct space *from, u32 source, struct space *to, u32 addre
 	struct mapping m = entry_find(from, source);
 	if (!m.table)
 		return 0;
-	u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
+	u32 soft = m.table->soft[m.index], frame = frame_of(soft);
 	if (soft & DEVICE)
 		return ERROR_INVALID;
 	if (frames[frame / PAGE_BYTES].flags & FRAME_SHARED) {
@@ -580,11 +590,9 @@ static int copy_page(struct space *from, u32 source, struct space *to, u32 addre
 		u32 copy = frame_take();
 		if (!copy)
 			return ERROR_NO_MEMORY;
-		u32 *in = window(frame), *out = window(copy);
-		for (u32 i = 0; i < PAGE_BYTES / 4; i++)
-			*out++ = *in++;
+		page_copy(window(copy), window(frame));
 		int result = add(to, address, copy, soft & WRITABLE);
-		if (result < 0)
+		if (result)
 			frame_free(copy);
 		return result;
 	}
@@ -604,7 +612,7 @@ int memory_copy(struct space *from, u32 *source, struct space *to, u32 *address,
 		return ERROR_INVALID;
 	while (*pages) {
 		int result = copy_page(from, *source, to, *address);
-		if (result < 0)
+		if (result)
 			return result;
 		*source += PAGE_BYTES;
 		*address += PAGE_BYTES;
@@ -626,7 +634,7 @@ int memory_unmap(struct space *space, u32 *address, u32 *pages)
 				return ERROR_NO_MEMORY;
 		}
 		if (m.table)
-			remove(space, *address, m);
+			remove(m);
 		*address += PAGE_BYTES;
 		if (--*pages && interrupt_pending())
 			return AGAIN;
@@ -678,6 +686,16 @@ struct space *space_find(u32 id)
 	return id && space->id == id ? space : 0;
 }
 
+// The PID that the fewest spaces have, but for 0, whose spaces are not relocated.
+u32 pid_least_used(const u32 *users, u32 pids)
+{
+	u32 best = 1;
+	for (u32 pid = 2; pid < pids; pid++)
+		if (users[pid] < users[best])
+			best = pid;
+	return best;
+}
+
 struct space *space_create(void)
 {
 	static u32 generation;
@@ -698,7 +716,7 @@ struct space *space_create(void)
 		for (u32 section = USER_LIMIT >> SECTION_SHIFT; section < DIRECTORY_BYTES / 4 && !used_before; section++)
 			directory_write(directory, section, directory_read(DIRECTORY_PHYSICAL, section));
 		generation = (generation + 1) & 0x3fffff;
-		space->id = (generation << 9 | i) & 0x7fffffff;
+		space->id = generation << 9 | i;
 		return space;
 	}
 	return 0;
@@ -716,11 +734,11 @@ void space_set_fast_switch(struct space *space, u32 word)
 // One page of a space that will never run again. `linger`: its lines stay in the caches until the next full
 // flush, and its frame is not used before. But a frame that others have stays in use, and they do not know of
 // these lines: what is dirty of them is written back now.
-static void destroy_page(struct space *space, struct mapping m, bool linger)
+static void destroy_page(struct mapping m, bool linger)
 {
-	u32 soft = m.table->soft[m.index], frame = soft & ~(PAGE_BYTES - 1);
+	u32 soft = m.table->soft[m.index], frame = frame_of(soft);
 	if (!linger || soft & DEVICE) {
-		remove(space, m.table->section >> 5 == space->pid ? 0 : m.table->section << SECTION_SHIFT, m);
+		remove(m);
 		return;
 	}
 	if (frames[frame / PAGE_BYTES].count == 1) {
@@ -735,12 +753,12 @@ static void destroy_page(struct space *space, struct mapping m, bool linger)
 }
 
 // False if an interrupt waits and something is left.
-static bool destroy_table(struct space *space, volatile struct table *table, bool linger)
+static bool destroy_table(volatile struct table *table, bool linger)
 {
 	for (u32 i = 0; i < TABLE_ENTRIES && table->present; i++) {
 		if (!(table->soft[i] & PRESENT))
 			continue;
-		destroy_page(space, (struct mapping){ table, i }, linger);
+		destroy_page((struct mapping){ table, i }, linger);
 		if (interrupt_pending())
 			return false;
 	}
@@ -787,7 +805,7 @@ int space_destroy(struct space *space)
 	for (; space->next_section < USER_LIMIT >> SECTION_SHIFT; space->next_section++) {
 		u32 entry = directory_read(space->directory, space->next_section);
 		if (entry) {
-			if (!destroy_table(space, table_at(entry), space->lines_linger))
+			if (!destroy_table(table_at(entry), space->lines_linger))
 				return AGAIN;
 			directory_write(space->directory, space->next_section, 0);
 		}
@@ -815,7 +833,7 @@ void space_move(struct space *space)
 		directory_write(space->directory, from, 0);
 		for (u32 j = 0; j < TABLE_ENTRIES; j++)
 			if ((table->soft[j] & (PRESENT | DEVICE)) == PRESENT)
-				frame_reconsider(table->soft[j] & ~(PAGE_BYTES - 1), false);
+				frame_reconsider(frame_of(table->soft[j]), false);
 	}
 	space->pid = 0;
 	space_set_fast_switch(space, 0);

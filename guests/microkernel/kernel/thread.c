@@ -5,7 +5,8 @@
 
 struct ready_queue ready[PRIORITIES];
 struct thread *sleepers; // by the time they wake
-static u32 first_free = 1;
+struct thread *free_threads; // by when they were destroyed, so that an id comes again late
+static struct thread **free_threads_end = &free_threads;
 
 u32 thread_priority(const struct thread *thread)
 {
@@ -137,7 +138,6 @@ void thread_yield(void)
 		return;
 	cpu.current = 0;
 	enqueue(self, false);
-	schedule();
 }
 
 void thread_sleep_until(u32 time)
@@ -153,20 +153,25 @@ void thread_sleep_until(u32 time)
 	timer_update();
 }
 
+static void to_free_threads(struct thread *thread)
+{
+	thread->next = 0;
+	*free_threads_end = thread;
+	free_threads_end = &thread->next;
+}
+
 struct thread *thread_create(struct space *space, u32 pc, u32 sp, u32 argument, u32 priority, u32 pager)
 {
-	u32 index = first_free;
-	for (u32 tried = 0; threads[index].id; tried++) {
-		index = index + 1 < THREADS ? index + 1 : 1;
-		if (tried == THREADS)
-			return 0;
-	}
-	first_free = index + 1 < THREADS ? index + 1 : 1;
-	struct thread *thread = &threads[index];
+	struct thread *thread = free_threads;
+	if (!thread)
+		return 0;
+	free_threads = thread->next;
+	if (!free_threads)
+		free_threads_end = &free_threads;
 	u32 generation = (thread->generation + 1) & 0x7fff;
 	memset32(thread, 0, sizeof *thread);
-	thread->generation = generation ? generation : 1;
-	thread->id = thread->generation << ID_GENERATION_SHIFT | priority << 10 | index;
+	thread->generation = generation;
+	thread->id = generation << ID_GENERATION_SHIFT | priority << 10 | (u32)(thread - threads);
 	thread->fast_switch = space->fast_switch;
 	thread->pid = space->pid << 25;
 	thread->pc = pc & ~3;
@@ -207,9 +212,12 @@ void thread_destroy(struct thread *thread)
 	thread->state = THREAD_FREE;
 	thread->space = 0;
 	ipc_gone(thread, id);
+	to_free_threads(thread);
 }
 
 void thread_start(void)
 {
+	for (u32 i = 1; i < THREADS; i++)
+		to_free_threads(&threads[i]);
 	timer_update();
 }

@@ -87,6 +87,12 @@ static void release(u32 domain)
 	free_domains |= 1 << domain;
 }
 
+// Whoever runs next is switched to, even if it ran last: its domains are other ones, or dirty from then on.
+void fass_switch_again(void)
+{
+	cpu.active = 0;
+}
+
 // Everything is flushed, so every domain is clean, and what waited for that can go.
 static void fass_flush(const struct flush_names *caches, u32 translations)
 {
@@ -96,7 +102,7 @@ static void fass_flush(const struct flush_names *caches, u32 translations)
 	for (u32 d = 1; d < DOMAINS; d++)
 		if (domains[d].zombie)
 			release(d);
-	MAINTENANCE(FASS_DIRTY_AGAIN, cpu.active = 0); // so that whoever runs next marks its domains dirty
+	MAINTENANCE(FASS_DIRTY_AGAIN, fass_switch_again());
 }
 
 #define FASS_FLUSH(prefix) fass_flush(FLUSH_NAMES(prefix), prefix##_TRANSLATIONS)
@@ -177,10 +183,15 @@ static u32 next_but(u32 kept)
 // because all its sharers lose it.
 static u32 victim(u32 kept)
 {
-	for (u32 regions = 0; regions < 2; regions++)
-		for (u32 d = 1; d < DOMAINS; d++)
-			if (!dirty(d) && d != kept && !!domains[d].region == regions)
+	u32 clean_region = 0;
+	for (u32 d = 1; d < DOMAINS; d++)
+		if (!dirty(d) && d != kept) {
+			if (!domains[d].region)
 				return d;
+			clean_region = d;
+		}
+	if (clean_region)
+		return clean_region;
 	u32 d = next_but(kept);
 	return domains[d].region ? next_but(kept) : d;
 }
@@ -219,19 +230,10 @@ void fass_abandon(u32 domain)
 }
 
 // ---- the interface -----------------------------------------------------------------------------
-static void start(void)
-{
-	core_set_directory(CPD); // for good
-}
-
 static bool create(struct space *space)
 {
-	u32 best = 1;
-	for (u32 pid = 2; pid < PIDS; pid++)
-		if (users[pid] < users[best])
-			best = pid;
-	users[best]++;
-	space->pid = best; // spaces with the same PID collide, no worse
+	space->pid = pid_least_used(users, PIDS); // spaces with the same PID collide, no worse
+	users[space->pid]++;
 	return true;
 }
 
@@ -259,20 +261,19 @@ static void enable(struct space *space, u32 domain)
 	if (space->fast_switch & DOMAIN_CLIENT(domain))
 		return;
 	space_set_fast_switch(space, space->fast_switch | DOMAIN_CLIENT(domain));
-	cpu.active = 0;
+	fass_switch_again();
 }
 
 // The sections that a space used last get their slots back with a new domain, where nobody else has them:
 // each saves a fault.
 static void remember(struct space *space, u32 section)
 {
-	unsigned short *recent = space->fass.recent;
 	for (u32 i = 0; i < RECENT_SECTIONS; i++)
-		if (recent[i] == section)
+		if (space->fass.recent[i] == section)
 			return;
 	for (u32 i = RECENT_SECTIONS - 1; i; i--)
-		recent[i] = recent[i - 1];
-	recent[0] = section;
+		space->fass.recent[i] = space->fass.recent[i - 1];
+	space->fass.recent[0] = section;
 }
 
 static void fill_recent(struct space *space)
@@ -280,7 +281,7 @@ static void fill_recent(struct space *space)
 	for (u32 i = 0; i < RECENT_SECTIONS && space->fass.recent[i]; i++) {
 		u32 section = space->fass.recent[i];
 		u32 entry = owner(section) ? 0 : directory_read(space->directory, section);
-		if (entry && !fass_has_region(space, section))
+		if (entry && !fass_region_at(space, section))
 			own(space->fass.domain, section, entry);
 	}
 }
@@ -353,8 +354,6 @@ static bool admit(struct space *space, u32 address)
 		recycle(space->fass.domain, 0);
 	users[space->pid]--;
 	users[0]++;
-	for (u32 i = 0; i < RECENT_SECTIONS; i++)
-		space->fass.recent[i] = 0;
 	space_move(space);
 	return true;
 }
@@ -384,7 +383,7 @@ static void directory_changed(struct space *space, u32 section)
 
 #define FASS(scheme_name, share, leave)                                                                 \
 	{                                                                                          \
-		.name = scheme_name, .start = start, .create = create, .pid_users = pid_users, .retire = retire, \
+		.name = scheme_name, .create = create, .pid_users = pid_users, .retire = retire, \
 		.destroy = destroy,                                                                \
 		.switch_to = switch_to, .fault = fault, .admit = admit, .uncached = uncached,      \
 		.in_cache = in_cache, .in_tlb = in_tlb, .directory_changed = directory_changed,    \

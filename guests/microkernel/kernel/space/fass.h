@@ -35,12 +35,13 @@ u32 fass_assign(struct thread *receiver);
 u32 fass_allocate(u32 kept);
 void fass_give(u32 domain, struct region *region);
 void fass_abandon(u32 domain);
+void fass_switch_again(void);
 void fass_leave_section(struct space *space, u32 section);
 
 // fass_shared.c; all of them find nothing when no section is shared.
 bool fass_share_section(struct space *from, struct space *to, u32 section);
 u32 fass_regions_domains(const struct space *space);
-bool fass_has_region(const struct space *space, u32 section);
+struct region *fass_region_at(const struct space *space, u32 section);
 u32 fass_region_domain(struct space *space, u32 section);
 void fass_region_left(struct space *space, u32 section);
 u32 fass_leave_shared(struct space *space);

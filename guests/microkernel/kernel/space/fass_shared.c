@@ -8,100 +8,104 @@
 
 struct region regions[REGIONS];
 
+static u32 bit(const struct region *region)
+{
+	return 1u << (region - regions);
+}
+
+// The region that the space has at this section, or 0.
+struct region *fass_region_at(const struct space *space, u32 section)
+{
+	struct region *region = regions;
+	for (u32 left = space->fass.regions; left; left >>= 1, region++)
+		if (left & 1 && region->section == section)
+			return region;
+	return 0;
+}
+
+static struct region *free_region(void)
+{
+	for (u32 i = 0; i < REGIONS; i++)
+		if (!regions[i].sharers)
+			return &regions[i];
+	return 0;
+}
+
 bool fass_share_section(struct space *from, struct space *to, u32 section)
 {
-	u32 i;
-	for (i = 0; i < REGIONS; i++)
-		if (from->fass.regions & 1u << i && regions[i].section == section)
-			break;
-	if (i == REGIONS)
-		for (i = 0; i < REGIONS && regions[i].sharers; i++)
-			;
-	if (i == REGIONS)
-		return false; // no region left: the pages are shared one by one
-	struct region *region = &regions[i];
-	if (!region->sharers) {
+	struct region *region = fass_region_at(from, section);
+	if (!region) {
+		region = free_region();
+		if (!region)
+			return false; // the pages are shared one by one
 		fass_leave_section(from, section);
 		*region = (struct region){ .section = section, .sharers = 1 };
-		from->fass.regions |= 1u << i;
+		from->fass.regions |= bit(region);
 	}
 	region->sharers++;
-	to->fass.regions |= 1u << i;
+	to->fass.regions |= bit(region);
 	return true;
 }
 
 u32 fass_regions_domains(const struct space *space)
 {
 	u32 mask = 0;
-	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
-		if (space->fass.regions & 1u << i && regions[i].domain)
-			mask |= DOMAIN_CLIENT(regions[i].domain);
+	const struct region *region = regions;
+	for (u32 left = space->fass.regions; left; left >>= 1, region++)
+		if (left & 1 && region->domain)
+			mask |= DOMAIN_CLIENT(region->domain);
 	return mask;
-}
-
-bool fass_has_region(const struct space *space, u32 section)
-{
-	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
-		if (space->fass.regions & 1u << i && regions[i].section == section)
-			return true;
-	return false;
 }
 
 // The domain of the region that the space has at this section, allocated if need be; 0 if there is no
 // region.
 u32 fass_region_domain(struct space *space, u32 section)
 {
-	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++) {
-		struct region *region = &regions[i];
-		if (!(space->fass.regions & 1u << i) || region->section != section)
-			continue;
-		if (!region->domain) {
-			region->domain = fass_allocate(space->fass.domain);
-			fass_give(region->domain, region);
-		}
-		return region->domain;
+	struct region *region = fass_region_at(space, section);
+	if (!region)
+		return 0;
+	if (!region->domain) {
+		region->domain = fass_allocate(space->fass.domain);
+		fass_give(region->domain, region);
 	}
-	return 0;
+	return region->domain;
 }
 
-static void leave(struct space *space, u32 i)
+static void leave(struct space *space, struct region *region)
 {
-	struct region *region = &regions[i];
-	space->fass.regions &= ~(1u << i);
-	if (region->domain) {
-		MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(space, space->fast_switch & ~DOMAIN_CLIENT(region->domain)));
-		cpu.active = 0;
+	u32 domain = region->domain;
+	space->fass.regions &= ~bit(region);
+	if (domain) {
+		MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(space, space->fast_switch & ~DOMAIN_CLIENT(domain)));
+		fass_switch_again();
 	}
-	if (--region->sharers == 0 && region->domain) {
-		u32 domain = region->domain;
-		region->domain = 0;
+	if (--region->sharers == 0 && domain)
 		fass_abandon(domain);
-	}
 }
 
 // The space has another table at this section now.
 void fass_region_left(struct space *space, u32 section)
 {
-	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
-		if (space->fass.regions & 1u << i && regions[i].section == section)
-			leave(space, i);
+	struct region *region = fass_region_at(space, section);
+	if (region)
+		leave(space, region);
 }
 
 u32 fass_leave_shared(struct space *space)
 {
-	for (u32 i = 0; i < REGIONS && space->fass.regions >> i; i++)
-		if (space->fass.regions & 1u << i) {
-			leave(space, i);
-			return regions[i].section;
+	struct region *region = regions;
+	for (u32 left = space->fass.regions; left; left >>= 1, region++)
+		if (left & 1) {
+			leave(space, region);
+			return region->section;
 		}
 	return 0;
 }
 
 void fass_region_loses_domain(struct region *region, u32 domain)
 {
-	u32 bit = 1u << (region - regions);
 	region->domain = 0;
 	for (u32 i = 0; i < SPACES; i++)
-		if (spaces[i].id && spaces[i].fass.regions & bit)
+		if (spaces[i].fass.regions & bit(region))
 			MAINTENANCE(FASS_REGION_REVOKE, space_set_fast_switch(&spaces[i], spaces[i].fast_switch & ~DOMAIN_CLIENT(domain)));
 }

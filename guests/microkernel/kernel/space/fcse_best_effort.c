@@ -13,8 +13,8 @@
 static struct group {
 	struct space *last; // which of them ran last
 	bool dirty;         // one of them has run since the caches were last flushed
-	u32 spaces;
 } groups[FCSE_PIDS];
+static u32 users[FCSE_PIDS];
 
 static void start(void)
 {
@@ -23,23 +23,14 @@ static void start(void)
 
 static bool create(struct space *space)
 {
-	static u32 round;
-	u32 pid = 0;
-	for (u32 i = 1; i < fcse_pids() && !pid; i++)
-		if (!groups[i].spaces)
-			pid = i;
-	if (!pid) {
-		round = round + 1 < fcse_pids() ? round + 1 : 1; // all have users: take turns
-		pid = round;
-	}
-	groups[pid].spaces++;
-	space->pid = pid;
+	space->pid = pid_least_used(users, fcse_pids());
+	users[space->pid]++;
 	return true;
 }
 
 static u32 pid_users(u32 pid)
 {
-	return pid < FCSE_PIDS ? groups[pid].spaces : 0;
+	return pid < FCSE_PIDS ? users[pid] : 0;
 }
 
 // Its pages have been flushed one by one, so that it left no line in its group, and a new space that gets
@@ -47,7 +38,7 @@ static u32 pid_users(u32 pid)
 static void destroy(struct space *space)
 {
 	struct group *group = &groups[space->pid];
-	group->spaces--;
+	users[space->pid]--;
 	if (group->last == space)
 		MAINTENANCE(FCSE_LAST_USER_FORGOTTEN, { group->last = 0; group->dirty = false; });
 }
@@ -100,7 +91,7 @@ static bool admit(struct space *space, u32 address)
 	flush(FLUSH_NAMES(FCSE_GROW)); // its lines are at its old slot's addresses
 	destroy(space);
 	space_move(space);
-	groups[0].spaces++;
+	users[0]++;
 	flush_translations(FCSE_GROW_TRANSLATIONS);
 	core_set_pid(cpu.active->pid);
 	MAINTENANCE(FCSE_RAN_AGAIN, ran(cpu.active)); // whoever asked continues without a switch

@@ -49,7 +49,7 @@ struct uses {
 
 struct scheme {
 	const char *name;
-	// After the MMU is on and before there is any space.
+	// After the MMU is on and before there is any space. 0: nothing to do.
 	void (*start)(void);
 	// A new space: choose its PID, or refuse by returning false.
 	bool (*create)(struct space *space);
@@ -98,6 +98,9 @@ extern const struct scheme scheme_flush, scheme_fass, scheme_fass_shared, scheme
 	scheme_fcse_best_effort;
 
 extern struct space spaces[SPACES];
+
+// memory.c
+u32 pid_least_used(const u32 *users, u32 pids);
 
 extern u32 counters[COUNTERS];
 extern u32 cache_epoch; // advances at every full flush
