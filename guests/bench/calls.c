@@ -333,6 +333,13 @@ static void sleeper(u32 name)
 	thread_destroy(self());
 }
 
+static void twin(u32 name)
+{
+	sleep_until(wake_at);
+	happened(name);
+	thread_destroy(self());
+}
+
 // They sleep until times that follow each other by a microsecond.
 static void early_riser(u32 later)
 {
@@ -422,6 +429,12 @@ static void threads_and_time(void)
 	check(sleep_until(wake_at + 6000) >= wake_at + 6000, "the time of waking");
 	check(happened_exactly("abcd"), "sleepers wake in the order of their times");
 	wake_at = clock_microseconds() + 10000;
+	for (u32 i = 0; i < 3; i++)
+		thread(twin, i, 'a' + i, PRIORITY + 1);
+	thread(quick, 3, 'z', 0);
+	sleep_until(wake_at + 30000); // so late that nothing ends a turn
+	check(happened_exactly("zabc"), "a thread of the last priority runs while all sleep, and twins wake in their order");
+	wake_at = clock_microseconds() + 10000;
 	for (u32 i = 0; i < 7; i++)
 		thread(early_riser, i, i, PRIORITY + 1);
 	sleep_until(wake_at + 1000);
@@ -437,6 +450,13 @@ static void threads_and_time(void)
 	let_others_run();
 	thread_destroy(late);
 	check(happened_exactly("hq"), "the receiver of a message runs before its equals");
+	// But not before better ones that are ready.
+	fresh_slice();
+	late = thread(waiting, 0, 'l', PRIORITY - 10);
+	sleep_until(clock_microseconds() + 1000);
+	thread(quick, 1, 'b', PRIORITY - 1);
+	ipc(late, late, &m);
+	check(happened_exactly("bl"), "the receiver of a message runs after its betters");
 	check(thread_create(0, 0x8000, 0, 0, 64, 0) == (u32)ERROR_INVALID, "a priority that is none");
 	check(thread_create(NOBODY, 0x8000, 0, 0, 1, 0) == (u32)ERROR_INVALID, "a thread in no space");
 }

@@ -92,6 +92,16 @@ static void written_code(void)
 		synchronise(OTHER_AT);
 		check(((u32(*)(void))OTHER_AT)() == number, "code that was just written");
 	}
+	// Another page with other code in its place.
+	code = (volatile u32 *)LOW_AT;
+	map(0, LOW_AT, 1, READ_WRITE);
+	code[0] = 0xe3a00000 | 9;
+	code[1] = 0xe1a0f00e;
+	synchronise(LOW_AT);
+	unmap(0, OTHER_AT, 1);
+	copy(0, LOW_AT, 0, OTHER_AT, 1);
+	check(((u32(*)(void))OTHER_AT)() == 9, "code in the place of other code");
+	unmap(0, LOW_AT, 1);
 	unmap(0, OTHER_AT, 1);
 }
 
@@ -146,6 +156,9 @@ static void devices(void)
 	check(map_device(a, LOW_AT, PL011) == 0, "a device in place of a page");
 	check(unmap(a, LOW_AT, 1) == 0 && !reads(&first, LOW_AT, 0), "a device is unmapped");
 	check(map_device(a, USER_LIMIT, PL011) == ERROR_INVALID, "a device at an address of the kernel");
+	bool refused = map(a, USER_LIMIT - PAGE_BYTES, 1, READ_WRITE) < 0; // by guaranteed FCSE
+	check(map_device(a, USER_LIMIT - PAGE_BYTES, PL011) == 0 || refused, "a device at the last address of a program");
+	unmap(a, USER_LIMIT - PAGE_BYTES, 1);
 	check(map_device(a, LOW_AT, MEMORY_END) == 0 && unmap(a, LOW_AT, 1) == 0, "the first address that is not memory");
 	check(map_device(a, LOW_AT, MEMORY_END - PAGE_BYTES) == ERROR_INVALID, "the last page of memory as a device");
 }

@@ -106,6 +106,39 @@ static void sections_last(void)
 	process_end(&second);
 }
 
+// Up to 32 sections are one table for their sharers; the next one's pages get a table of their own.
+static void sections_as_one_table(void)
+{
+	enum { REGIONS = 32 };
+	agent_start(&first, agent);
+	agent_start(&second, agent);
+	for (u32 i = 0; i <= REGIONS; i++) {
+		u32 at = i ? FIXED_AT + i * SECTION : 0x02000000; // the first address that is not relocated
+		map(first.space, at, 1, READ_WRITE);
+		u32 frames = free_frames();
+		check(share(first.space, at, second.space, at, SECTION_PAGES, READ_WRITE) == 0, "one of many sections");
+		check(free_frames() == frames - (i == REGIONS), "a table for one of many sections");
+		check(writes(&first, at, i) && reads(&second, at, i), "what is in one of many sections");
+	}
+	process_end(&first);
+	process_end(&second);
+}
+
+// The caller's own section, of which it gives up a page: its domain is withdrawn from the space that runs on.
+static void own_section(void)
+{
+	volatile u32 *own = (volatile u32 *)FIXED_AT;
+	agent_start(&first, agent);
+	map(0, FIXED_AT, SECTION_PAGES, READ_WRITE);
+	check(share(0, FIXED_AT, first.space, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0, "the caller's own section is shared");
+	*own = 1;
+	check(reads(&first, FIXED_AT, 1) && *own == 1, "and read by both");
+	unmap(0, FIXED_AT + PAGE_BYTES, 1);
+	check(*own == 1 && reads(&first, FIXED_AT, 1), "and the rest still after a page is gone");
+	unmap(0, FIXED_AT, SECTION_PAGES);
+	process_end(&first);
+}
+
 void work_of_calls(void)
 {
 	flushed_before();
@@ -113,6 +146,9 @@ void work_of_calls(void)
 		return;
 	remembered_sections();
 	shared_without_a_domain();
-	if (option("scheme", "fass_shared"))
-		sections_last();
+	if (!option("scheme", "fass_shared"))
+		return;
+	own_section();
+	sections_last();
+	sections_as_one_table();
 }

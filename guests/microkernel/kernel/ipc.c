@@ -104,11 +104,10 @@ void ipc(struct thread *self, u32 to, u32 from)
 			self->r[0] = ERROR_NO_THREAD;
 			return;
 		}
-		if (receiver->state == THREAD_FAULTED && receiver->pager == self->id) {
-			receiver->state = THREAD_READY; // the pager's reply: try the access again
-		} else if (accepts(receiver, self->id)) {
+		bool tries_again = receiver->state == THREAD_FAULTED && receiver->pager == self->id;
+		if (accepts(receiver, self->id)) {
 			deliver(self, receiver);
-		} else {
+		} else if (!tries_again) {
 			self->then_from = from;
 			queue(self, receiver, THREAD_SENDING);
 			return;

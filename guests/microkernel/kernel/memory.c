@@ -42,7 +42,6 @@ static u32 frame_take(void)
 	free_frames = f->mappings;
 	free_count--;
 	f->mappings = 0;
-	f->count = 0;
 	f->flags = 0;
 	return frame;
 }
