@@ -153,7 +153,7 @@ static void check_page(volatile struct table *table, u32 index)
 	}
 	must(frame_in_use(frame), "a page outside the frames", address);
 	must(linked(frame, (u32)&table->next[index] - WINDOW), "a page is not in its frame's list", address);
-	must(soft & WRITABLE || !(soft & COPY_ON_WRITE), "a page that cannot be written waits for a write", address);
+	must(soft & WRITABLE || !(soft & (COPY_ON_WRITE | WRITTEN)), "a page that cannot be written waits for a write, or had one", address);
 	must((soft & (WRITABLE | COPY_ON_WRITE)) != WRITABLE || frames[frame / PAGE_BYTES].flags & FRAME_WRITABLE,
 	     "a page that can be written is not known as such", address);
 }
