@@ -10,6 +10,12 @@
 #define PRIORITY 32
 #define PAGES(bytes) (((bytes) + PAGE_BYTES - 1) / PAGE_BYTES)
 #define READ_WRITE (RIGHT_READ | RIGHT_WRITE)
+#define SECTION_BYTES 0x00100000
+#define SECTION_PAGES PAGES(SECTION_BYTES)
+// Where programs put pages: at an address that a scheme may relocate, and at one that none does.
+#define LOW_AT 0x00040000
+#define FIXED_AT 0x90000000
+#define SLOT_END 0x02000000 // the first address that is never relocated
 
 // Returns the number of errors.
 typedef u32 program(void);
@@ -35,5 +41,8 @@ void lap_start(struct lap *lap);
 void lap_end(struct lap *lap);
 void lap_print(const struct lap *lap, u32 per);
 void counters_print(void); // of the kernel, to the end of a "= " line
+// How often something has been counted by the kernel since.
+void count_from_here(void);
+u32 counted(enum counter which);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "bench.h"
 
-#define LOW_AT 0x00040000
 #define OTHER_AT 0x00080000
 #define USER_LIMIT 0xbe000000
 #define NOBODY 0xffff0000 // no thread has this id

@@ -2,14 +2,12 @@
 // below 32 MB but where it is said, so that all schemes do the same.
 #include "calls.h"
 
-#define FIXED_AT 0x90000000
 #define FULL_AT 0xa0000000
 #define FULL_PAGES 0x2000 // as many as memory has
 #define SP804 0x101e2000
 #define PL011 0x101f1000
 #define MEMORY_END 0x02000000 // that the kernel knows of
 #define MOST_PIDS 95 // that any core and scheme uses
-#define SLOT_END 0x02000000 // the first address that is not relocated
 
 static struct process fourth;
 
@@ -78,6 +76,11 @@ static void sharing(void)
 	unmap(c, LOW_AT, 1);
 	unmap(c, OTHER_AT, 2);
 	unmap(a, LOW_AT, 2);
+	map(a, LOW_AT, 1, READ_WRITE); // in the frame that was freed last
+	u32 frames = free_frames();
+	check(copy(a, LOW_AT, b, LOW_AT, 1) == 0 && free_frames() == frames, "a copy of a page whose frame was shared once");
+	unmap(b, LOW_AT, 1);
+	unmap(a, LOW_AT, 1);
 }
 
 // A function that returns a number, written twice to the same place.
@@ -164,67 +167,66 @@ static void devices(void)
 }
 
 // A whole section at one address in three spaces, which may be one table: each of them changes it in another way.
-#define SECTION 0x100000
-#define RELOCATED_AT (16 * SECTION)
-#define HALVES_AT (FIXED_AT + 4 * SECTION)
-#define KINDS_AT (FIXED_AT + 8 * SECTION)
-#define PAIR_AT (FIXED_AT + 20 * SECTION)
+#define RELOCATED_AT (16 * SECTION_BYTES)
+#define HALVES_AT (FIXED_AT + 4 * SECTION_BYTES)
+#define KINDS_AT (FIXED_AT + 8 * SECTION_BYTES)
+#define PAIR_AT (FIXED_AT + 20 * SECTION_BYTES)
 static void sections(void)
 {
 	u32 a = first.space, b = second.space, c = third.space;
 	// Where each space has a slot of its own, the same address is not the same section.
-	map(a, RELOCATED_AT, SECTION / PAGE_BYTES, READ_WRITE);
-	check(share(a, RELOCATED_AT, b, RELOCATED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section below 32 MB is shared");
+	map(a, RELOCATED_AT, SECTION_PAGES, READ_WRITE);
+	check(share(a, RELOCATED_AT, b, RELOCATED_AT, SECTION_PAGES, READ_WRITE) == 0, "a section below 32 MB is shared");
 	check(writes(&first, RELOCATED_AT, 1) && reads(&second, RELOCATED_AT, 1), "and written, and read");
-	check(writes(&second, RELOCATED_AT + SECTION - PAGE_BYTES, 2) && reads(&first, RELOCATED_AT + SECTION - PAGE_BYTES, 2),
+	check(writes(&second, RELOCATED_AT + SECTION_BYTES - PAGE_BYTES, 2) && reads(&first, RELOCATED_AT + SECTION_BYTES - PAGE_BYTES, 2),
 	      "the other way round");
-	unmap(a, RELOCATED_AT, SECTION / PAGE_BYTES);
-	unmap(b, RELOCATED_AT, SECTION / PAGE_BYTES);
-	if (map(a, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) < 0)
+	unmap(a, RELOCATED_AT, SECTION_PAGES);
+	unmap(b, RELOCATED_AT, SECTION_PAGES);
+	if (map(a, FIXED_AT, SECTION_PAGES, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
-	map(a, HALVES_AT, 2 * SECTION / PAGE_BYTES, READ_WRITE);
+	map(a, HALVES_AT, 2 * SECTION_PAGES, READ_WRITE);
 	writes(&first, HALVES_AT, 1);
-	writes(&first, HALVES_AT + SECTION - PAGE_BYTES, 2);
-	check(share(a, HALVES_AT + SECTION / 2, b, HALVES_AT + SECTION / 2, SECTION / PAGE_BYTES, READ_WRITE) == 0,
+	writes(&first, HALVES_AT + SECTION_BYTES - PAGE_BYTES, 2);
+	check(share(a, HALVES_AT + SECTION_BYTES / 2, b, HALVES_AT + SECTION_BYTES / 2, SECTION_PAGES, READ_WRITE) == 0,
 	      "the halves of two sections are shared");
-	check(!reads(&second, HALVES_AT, 1) && !reads(&second, HALVES_AT + SECTION / 2 - PAGE_BYTES, 0), "and no more of the first");
-	check(reads(&second, HALVES_AT + SECTION - PAGE_BYTES, 2) && reads(&second, HALVES_AT + SECTION, 0), "what is shared");
-	check(!reads(&second, HALVES_AT + SECTION + SECTION / 2, 0), "and no more of the second");
-	unmap(a, HALVES_AT, 2 * SECTION / PAGE_BYTES);
-	unmap(b, HALVES_AT, 2 * SECTION / PAGE_BYTES);
+	check(!reads(&second, HALVES_AT, 1) && !reads(&second, HALVES_AT + SECTION_BYTES / 2 - PAGE_BYTES, 0), "and no more of the first");
+	check(reads(&second, HALVES_AT + SECTION_BYTES - PAGE_BYTES, 2) && reads(&second, HALVES_AT + SECTION_BYTES, 0), "what is shared");
+	check(!reads(&second, HALVES_AT + SECTION_BYTES + SECTION_BYTES / 2, 0), "and no more of the second");
+	unmap(a, HALVES_AT, 2 * SECTION_PAGES);
+	unmap(b, HALVES_AT, 2 * SECTION_PAGES);
 	// All but the first page are for reading only.
-	map(a, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ);
+	map(a, KINDS_AT, SECTION_PAGES, RIGHT_READ);
 	map(a, KINDS_AT, 1, READ_WRITE);
-	check(share(a, KINDS_AT, b, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ) == 0,
+	check(share(a, KINDS_AT, b, KINDS_AT, SECTION_PAGES, RIGHT_READ) == 0,
 	      "a section with pages of two kinds is shared for reading");
 	check(!writes(&second, KINDS_AT, 1) && reads(&second, KINDS_AT, 0), "and not for writing");
 	// And the other way round: all but the last.
-	map(a, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ);
-	map(a, KINDS_AT + SECTION - PAGE_BYTES, 1, READ_WRITE);
-	unmap(b, KINDS_AT, SECTION / PAGE_BYTES);
+	map(a, KINDS_AT, SECTION_PAGES, RIGHT_READ);
+	map(a, KINDS_AT + SECTION_BYTES - PAGE_BYTES, 1, READ_WRITE);
+	unmap(b, KINDS_AT, SECTION_PAGES);
 	agent_start(&fourth, agent);
-	check(share(a, KINDS_AT, fourth.space, KINDS_AT, SECTION / PAGE_BYTES, RIGHT_READ) == 0, "and one whose last page differs");
-	check(!writes(&fourth, KINDS_AT + SECTION - PAGE_BYTES, 1) && reads(&fourth, KINDS_AT, 0), "is not for writing either");
+	check(share(a, KINDS_AT, fourth.space, KINDS_AT, SECTION_PAGES, RIGHT_READ) == 0, "and one whose last page differs");
+	check(!writes(&fourth, KINDS_AT + SECTION_BYTES - PAGE_BYTES, 1) && reads(&fourth, KINDS_AT, 0), "is not for writing either");
 	process_end(&fourth);
-	unmap(a, KINDS_AT, SECTION / PAGE_BYTES);
-	unmap(b, KINDS_AT, SECTION / PAGE_BYTES);
+	unmap(a, KINDS_AT, SECTION_PAGES);
+	unmap(b, KINDS_AT, SECTION_PAGES);
 	// Two sharers, of whom one puts a page of its own in the place of a shared one.
-	map(a, PAIR_AT, SECTION / PAGE_BYTES, READ_WRITE);
+	map(a, PAIR_AT, SECTION_PAGES, READ_WRITE);
 	writes(&first, PAIR_AT, 1);
-	check(share(a, PAIR_AT, b, PAIR_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section of two");
+	check(share(a, PAIR_AT, b, PAIR_AT, SECTION_PAGES, READ_WRITE) == 0, "a section of two");
 	check(map(b, PAIR_AT, 1, READ_WRITE) == 0 && writes(&second, PAIR_AT, 2), "a page of one of two sharers");
 	check(reads(&first, PAIR_AT, 1) && reads(&second, PAIR_AT, 2), "and the other keeps the shared one");
 	check(writes(&first, PAIR_AT + PAGE_BYTES, 3) && reads(&second, PAIR_AT + PAGE_BYTES, 3), "the rest is both's");
-	unmap(a, PAIR_AT, SECTION / PAGE_BYTES);
-	unmap(b, PAIR_AT, SECTION / PAGE_BYTES);
+	unmap(a, PAIR_AT, SECTION_PAGES);
+	unmap(b, PAIR_AT, SECTION_PAGES);
 	writes(&first, FIXED_AT, 1);
-	writes(&first, FIXED_AT + SECTION - PAGE_BYTES, 2);
-	check(share(a, FIXED_AT, b, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a section is shared");
+	writes(&first, FIXED_AT + SECTION_BYTES - PAGE_BYTES, 2);
+	check(share(a, FIXED_AT, b, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0, "a section is shared");
 	u32 frames = free_frames();
 	check(share(a, FIXED_AT, c, LOW_AT, 1, READ_WRITE) == 0 && free_frames() == frames, "one of its pages is shared");
 	unmap(c, LOW_AT, 1);
-	check(share(a, FIXED_AT, c, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "and with a third");
-	check(reads(&second, FIXED_AT, 1) && reads(&third, FIXED_AT + SECTION - PAGE_BYTES, 2), "what it holds");
+	check(share(a, FIXED_AT, c, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0, "and with a third");
+	check(reads(&second, FIXED_AT, 1) && reads(&third, FIXED_AT + SECTION_BYTES - PAGE_BYTES, 2), "what it holds");
 	check(writes(&third, FIXED_AT, 3) && reads(&first, FIXED_AT, 3) && reads(&second, FIXED_AT, 3), "what one of them writes");
 	unmap(b, FIXED_AT, 1);
 	free_frames();
@@ -238,17 +240,17 @@ static void sections(void)
 	      "a copy out of the section has what was just written");
 	check(writes(&first, page, 6) && reads(&third, page, 6) && reads(&third, LOW_AT, 4), "is its own page");
 	agent_start(&fourth, agent);
-	check(share(c, FIXED_AT, fourth.space, FIXED_AT, SECTION / PAGE_BYTES, READ_WRITE) == 0, "a sharer gives it on");
+	check(share(c, FIXED_AT, fourth.space, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0, "a sharer gives it on");
 	check(writes(&fourth, FIXED_AT, 7) && reads(&first, FIXED_AT, 7), "to a fourth");
 	process_end(&fourth);
 	free_frames();
 	check(writes(&third, FIXED_AT, 8) && reads(&first, FIXED_AT, 8), "who ends");
-	unmap(a, FIXED_AT, SECTION / PAGE_BYTES);
+	unmap(a, FIXED_AT, SECTION_PAGES);
 	check(reads(&third, FIXED_AT, 8) && !reads(&first, FIXED_AT, 8), "and then the first gives it up");
 	free_frames();
-	unmap(c, FIXED_AT, SECTION / PAGE_BYTES);
+	unmap(c, FIXED_AT, SECTION_PAGES);
 	unmap(c, LOW_AT, 1);
-	unmap(b, FIXED_AT, SECTION / PAGE_BYTES);
+	unmap(b, FIXED_AT, SECTION_PAGES);
 }
 
 void crowd(void)
@@ -266,7 +268,7 @@ void crowd(void)
 // pair's.
 static void two_pairs(void)
 {
-	u32 pages = SECTION / PAGE_BYTES, other = FIXED_AT + SECTION, last = other + SECTION;
+	u32 pages = SECTION_PAGES, other = FIXED_AT + SECTION_BYTES, last = other + SECTION_BYTES;
 	if (map(first.space, FIXED_AT, pages, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
 	agent_start(&fourth, agent);
@@ -291,12 +293,12 @@ static void two_pairs(void)
 	process_end(&fourth);
 }
 
-#define TABLE_AT (FIXED_AT + 12 * SECTION) // where no space has had a table
-#define COPIED_AT (FIXED_AT + 16 * SECTION)
+#define TABLE_AT (FIXED_AT + 12 * SECTION_BYTES) // where no space has had a table
+#define COPIED_AT (FIXED_AT + 16 * SECTION_BYTES)
 // A shared section while no frame is left: what needs one is refused, and leaves everything as it was.
 static void full_memory(void)
 {
-	u32 a = first.space, b = second.space, c = third.space, pages = SECTION / PAGE_BYTES;
+	u32 a = first.space, b = second.space, c = third.space, pages = SECTION_PAGES;
 	if (map(a, TABLE_AT, pages, READ_WRITE) < 0)
 		return; // guaranteed FCSE refuses
 	writes(&first, TABLE_AT, 1);
@@ -389,15 +391,32 @@ static void many_sections(void)
 	agent_start(&first, agent);
 	for (u32 round = 0; round < 2; round++) {
 		for (u32 i = 0; i < 30; i++) {
-			bool mapped = map(first.space, FIXED_AT + i * SECTION, 1, READ_WRITE) == 0; // guaranteed FCSE refuses
-			check(writes(&first, FIXED_AT + i * SECTION, i) == mapped, "a page in one of many sections");
+			bool mapped = map(first.space, FIXED_AT + i * SECTION_BYTES, 1, READ_WRITE) == 0; // guaranteed FCSE refuses
+			check(writes(&first, FIXED_AT + i * SECTION_BYTES, i) == mapped, "a page in one of many sections");
 		}
 		crowd();
 		for (u32 i = 0; i < 30; i++)
-			if (reads(&first, FIXED_AT + i * SECTION, i) != reads(&first, FIXED_AT, 0))
+			if (reads(&first, FIXED_AT + i * SECTION_BYTES, i) != reads(&first, FIXED_AT, 0))
 				check(false, "what one of many sections holds");
 	}
 	process_end(&first);
+}
+
+// Who has written a shared page is not who gives it on, and has not run for long, to where it has another address.
+static void given_on(void)
+{
+	start_all();
+	if (map(first.space, FIXED_AT, 1, READ_WRITE) == 0) { // guaranteed FCSE refuses
+		share(first.space, FIXED_AT, second.space, FIXED_AT, 1, READ_WRITE);
+		check(writes(&first, FIXED_AT, 1) && reads(&second, FIXED_AT, 1), "a page at one address in two spaces");
+		crowd();
+		map(third.space, LOW_AT, 1, READ_WRITE);
+		check(reads(&third, LOW_AT, 0), "so that the third has a domain");
+		check(writes(&second, FIXED_AT, 2), "the one writes");
+		share(first.space, FIXED_AT, third.space, LOW_AT, 1, READ_WRITE);
+		check(reads(&third, LOW_AT, 2), "what the other gives on has what was written");
+	}
+	end_all();
 }
 
 // Two spaces with one PID share pages, as the 64th and the first of the processes here under FASS; then one of them
@@ -410,11 +429,11 @@ static void moved_sharer(u32 root_thread)
 	agent_start(&first, agent);
 	while (count < MOST_PIDS + MOST_PIDS && process_start(&processes[count], agent, root_thread, PRIORITY, root_thread))
 		count++;
-	for (u32 i = 0; count >= MOST_PIDS && i < count; i++) {
+	for (u32 i = 0; i < count; i++) {
 		struct process *other = &processes[i];
 		ipc_receive(other->thread, &m);
 		check(map(other->space, LOW_AT, 1, READ_WRITE) == 0 && writes(other, LOW_AT, 1), "a page of one of many");
-		if (i < 60 || i >= 64)
+		if (count < MOST_PIDS || i < 60 || i >= 64)
 			continue; // those with other PIDs
 		for (u32 at = 0; at < 3; at++) {
 			u32 page = moved_at[at];
@@ -457,6 +476,7 @@ void memory_calls(u32 root_thread)
 	own_slot(&third);
 	own_slots_names();
 	many_sections();
+	given_on();
 	moved_sharer(root_thread);
 	start_all();
 	full_memory(); // last, because best effort FCSE moves the root to slot 0 for it

@@ -2,23 +2,6 @@
 // result, so that only these show it.
 #include "calls.h"
 
-#define FIXED_AT 0x90000000
-#define SECTION 0x100000
-#define SECTION_PAGES (SECTION / PAGE_BYTES)
-
-static u32 before[COUNTERS];
-
-static void count_from_here(void)
-{
-	for (u32 i = 0; i < COUNTERS; i++)
-		before[i] = counter(i);
-}
-
-static u32 counted(u32 i)
-{
-	return counter(i) - before[i];
-}
-
 static bool is_fass(void)
 {
 	return option("scheme", "fass") || option("scheme", "fass_shared");
@@ -45,15 +28,15 @@ static void remembered_sections(void)
 {
 	agent_start(&first, agent);
 	for (u32 i = 0; i < 6; i++)
-		map(first.space, FIXED_AT + i * SECTION, 1, READ_WRITE);
+		map(first.space, FIXED_AT + i * SECTION_BYTES, 1, READ_WRITE);
 	for (u32 i = 6; i--;)
-		check(writes(&first, FIXED_AT + i * SECTION, i), "a page in one of six sections");
+		check(writes(&first, FIXED_AT + i * SECTION_BYTES, i), "a page in one of six sections");
 	crowd();
 	count_from_here();
-	check(reads(&first, FIXED_AT, 0) && reads(&first, FIXED_AT + SECTION, 1), "pages in the sections touched last");
+	check(reads(&first, FIXED_AT, 0) && reads(&first, FIXED_AT + SECTION_BYTES, 1), "pages in the sections touched last");
 	check(counted(COUNT_FILLS) == 1 && counted(COUNT_COLLISIONS) == 0, "no fault on them: only one on the program's own");
 	for (u32 i = 2; i < 6; i++)
-		check(reads(&first, FIXED_AT + i * SECTION, i), "a page in one of the others");
+		check(reads(&first, FIXED_AT + i * SECTION_BYTES, i), "a page in one of the others");
 	check(counted(COUNT_FILLS) == 3, "two more faults: two of the four others were among the last");
 	process_end(&first);
 }
@@ -91,9 +74,9 @@ static void sections_last(void)
 	check(writes(&first, FIXED_AT, 1) && reads(&second, FIXED_AT, 1), "a shared section");
 	for (; count < DOMAINS - 4; count++) {
 		agent_start(&processes[count], agent);
-		map(processes[count].space, FIXED_AT + SECTION, 1, READ_WRITE);
+		map(processes[count].space, FIXED_AT + SECTION_BYTES, 1, READ_WRITE);
 	}
-	check(writes(&processes[0], FIXED_AT + SECTION, 2) && writes(&processes[1], FIXED_AT + SECTION, 3), "a collision");
+	check(writes(&processes[0], FIXED_AT + SECTION_BYTES, 2) && writes(&processes[1], FIXED_AT + SECTION_BYTES, 3), "a collision");
 	for (u32 i = 0; i < 4; i++)
 		agent_start(&processes[count++], agent);
 	check(reads(&first, LOW_AT, 4), "a sharer's own page"); // for which it may need another domain
@@ -113,7 +96,7 @@ static void sections_as_one_table(void)
 	agent_start(&first, agent);
 	agent_start(&second, agent);
 	for (u32 i = 0; i <= REGIONS; i++) {
-		u32 at = i ? FIXED_AT + i * SECTION : 0x02000000; // the first address that is not relocated
+		u32 at = i ? FIXED_AT + i * SECTION_BYTES : SLOT_END;
 		map(first.space, at, 1, READ_WRITE);
 		u32 frames = free_frames();
 		check(share(first.space, at, second.space, at, SECTION_PAGES, READ_WRITE) == 0, "one of many sections");

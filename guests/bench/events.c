@@ -1,9 +1,6 @@
 // What single events cost: each is made to happen and timed by the process it happens to.
 #include "bench.h"
 
-#define LOW_AT 0x00040000
-#define FIXED_AT 0x90000000
-
 enum command { TOUCH, STORE, NOTHING_TO_DO };
 
 // Times one access with its own view of the instrumentation device.
@@ -43,27 +40,18 @@ static u32 time(struct process *process, enum command command, u32 address)
 }
 
 // One line for one event: cycles, and which counters moved.
-static u32 before[COUNTERS];
-static void count(void)
-{
-	for (u32 i = 0; i < COUNTERS; i++)
-		before[i] = counter(i);
-}
-
 static void result(const char *name, u32 cycles)
 {
 	print("= event name=%s cycles=%u flushes=%u tlb_flushes=%u collisions=%u fills=%u recycled_dirty=%u recycled_clean=%u grown=%u "
 	      "written_shared=%u page_flushes=%u\n",
-	      name, cycles, counter(COUNT_FLUSHES) - before[COUNT_FLUSHES], counter(COUNT_TLB_FLUSHES) - before[COUNT_TLB_FLUSHES],
-	      counter(COUNT_COLLISIONS) - before[COUNT_COLLISIONS], counter(COUNT_FILLS) - before[COUNT_FILLS],
-	      counter(COUNT_RECYCLED_DIRTY) - before[COUNT_RECYCLED_DIRTY], counter(COUNT_RECYCLED_CLEAN) - before[COUNT_RECYCLED_CLEAN],
-	      counter(COUNT_GROWN) - before[COUNT_GROWN], counter(COUNT_WRITTEN_SHARED) - before[COUNT_WRITTEN_SHARED],
-	      counter(COUNT_PAGE_FLUSHES) - before[COUNT_PAGE_FLUSHES]);
+	      name, cycles, counted(COUNT_FLUSHES), counted(COUNT_TLB_FLUSHES), counted(COUNT_COLLISIONS), counted(COUNT_FILLS),
+	      counted(COUNT_RECYCLED_DIRTY), counted(COUNT_RECYCLED_CLEAN), counted(COUNT_GROWN), counted(COUNT_WRITTEN_SHARED),
+	      counted(COUNT_PAGE_FLUSHES));
 }
 
 static void event(const char *name, struct process *process, enum command command, u32 address)
 {
-	count();
+	count_from_here();
 	result(name, time(process, command, address));
 }
 
@@ -76,7 +64,7 @@ static u32 round_trip(struct process *process)
 
 #define TIMED(name, statement)                                                                     \
 	do {                                                                                       \
-		count();                                                                           \
+		count_from_here();                                                                 \
 		u32 begin = LAB[LAB_CYCLES];                                                       \
 		statement;                                                                         \
 		result(name, LAB[LAB_CYCLES] - begin);                                             \
@@ -88,7 +76,7 @@ u32 events(void)
 	struct process a = start(), b = start(), c;
 	for (u32 i = 0; i < 3; i++)
 		round_trip(&a), round_trip(&b);
-	count();
+	count_from_here();
 	result("round_trip", round_trip(&a));
 	for (u32 i = 0; i < 5; i++)
 		TIMED("null_call", self());
@@ -124,7 +112,7 @@ u32 events(void)
 	event("shared_read", &b, TOUCH, LOW_AT + 0x5000);
 	event("shared_first_write", &a, STORE, LOW_AT + 0x2000);
 	event("shared_write", &a, STORE, LOW_AT + 0x2000);
-	count();
+	count_from_here();
 	result("round_trip_after_written_sharing", round_trip(&a));
 
 	// More spaces than domains, then than PIDs.
@@ -140,11 +128,11 @@ u32 events(void)
 	for (u32 i = 0; i < 3; i++)
 		round_trip(&processes[started - 1]);
 	for (u32 i = 0; i < 20; i++) {
-		count();
+		count_from_here();
 		u32 cycles = round_trip(&processes[i]);
-		bool dirty = counter(COUNT_RECYCLED_DIRTY) != before[COUNT_RECYCLED_DIRTY];
-		bool clean = counter(COUNT_RECYCLED_CLEAN) != before[COUNT_RECYCLED_CLEAN];
-		bool flushed = counter(COUNT_FLUSHES) != before[COUNT_FLUSHES];
+		bool dirty = counted(COUNT_RECYCLED_DIRTY);
+		bool clean = counted(COUNT_RECYCLED_CLEAN);
+		bool flushed = counted(COUNT_FLUSHES);
 		result(dirty   ? "round_trip_recycled_dirty" :
 		       clean   ? "round_trip_recycled_clean" :
 		       flushed ? "round_trip_flushed" :

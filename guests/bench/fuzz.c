@@ -9,8 +9,6 @@
 #define GROUPS 4
 #define THREAD_LIST 24
 #define PAGERS 3
-#define SECTION_BYTES 0x00100000
-#define SECTION_PAGES 256
 #define OWN_BASE 0x90000000
 #define SECTIONS 20
 #define HELPERS 12 // of a space, beside the thread that it begins with

@@ -5,7 +5,6 @@
 #define SECRET 0x5ec2e700
 #define VICTIM_AT 0x00040000
 #define VICTIM_CODE_AT 0x00050000
-#define FIXED_AT 0x90000000
 #define SLOTS 95
 
 static u32 errors, others_space;

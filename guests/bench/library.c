@@ -5,7 +5,6 @@
 #include "bench.h"
 
 #define LIBRARY_AT 0x80000000
-#define SECTION_PAGES 256
 #define MAX_PAGES 64
 #define OTHER_RESULT 77 // of no page
 

@@ -58,6 +58,19 @@ void counters_print(void)
 	print("\n");
 }
 
+static u32 before[COUNTERS];
+
+void count_from_here(void)
+{
+	for (u32 i = 0; i < COUNTERS; i++)
+		before[i] = counter(i);
+}
+
+u32 counted(enum counter which)
+{
+	return counter(which) - before[which];
+}
+
 // What each program can be told besides, a space behind each name.
 static const struct {
 	const char *name;

@@ -3,10 +3,6 @@
 // `array=apart` in sections of their own and with `array=same` at one address in all processes.
 #include "bench.h"
 
-#define LOW_AT 0x00040000
-#define HIGH_AT 0x90000000
-#define SECTION_BYTES 0x100000
-
 static u32 bytes, rounds;
 static volatile u32 *array; // of the process that this is, or of the one started next
 
@@ -35,8 +31,8 @@ static void member(u32 starter)
 static volatile u32 *array_of(u32 process)
 {
 	if (option("array", "apart"))
-		return (volatile u32 *)(HIGH_AT + process * SECTION_BYTES);
-	return (volatile u32 *)(option("array", "same") ? HIGH_AT : LOW_AT);
+		return (volatile u32 *)(FIXED_AT + process * SECTION_BYTES);
+	return (volatile u32 *)(option("array", "same") ? FIXED_AT : LOW_AT);
 }
 
 static void map_array(u32 space)

@@ -4,7 +4,6 @@
 
 #define DATA_AT 0x00040000
 #define CODE_AT 0x00060000
-#define FIXED_AT 0x90000000
 #define FILLER_AT 0x00200000
 #define FILLER_PAGES 7168 // up to 30 MB; memory ends before
 #define LINE_WORDS 8

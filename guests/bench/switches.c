@@ -2,9 +2,6 @@
 // 4.2), and the opposite of each, which must not flush. What spaces may map is told first.
 #include "bench.h"
 
-#define LOW_AT 0x00040000
-#define SLOT_END 0x02000000
-#define HIGH_AT 0x90000000
 #define PIDS 95 // of Linux with a user space of 3 GB (4.1); the simulated kernel has as many
 
 enum command { NOTHING, LOAD, STORE };
@@ -53,8 +50,8 @@ static void limits(u32 space)
 	unmap(space, SLOT_END - PAGE_BYTES, 1);
 	bool across = map(space, SLOT_END - PAGE_BYTES, 2, READ_WRITE) == 0;
 	unmap(space, SLOT_END - PAGE_BYTES, 2);
-	bool above = map(space, HIGH_AT, 1, READ_WRITE) == 0;
-	unmap(space, HIGH_AT, 1);
+	bool above = map(space, FIXED_AT, 1, READ_WRITE) == 0;
+	unmap(space, FIXED_AT, 1);
 	print("= limits inside=%u across=%u above=%u\n", inside, across, above);
 }
 
@@ -81,10 +78,10 @@ u32 switches(void)
 		visit("dirty_again", &p[1], NOTHING, 0);
 		visit("another_last_but_flushed_since", &again[0], NOTHING, 0);
 	}
-	if (map(p[2].space, HIGH_AT, 1, READ_WRITE) == 0) {
-		visit("large", &p[2], STORE, HIGH_AT);
+	if (map(p[2].space, FIXED_AT, 1, READ_WRITE) == 0) {
+		visit("large", &p[2], STORE, FIXED_AT);
 		visit("large", &p[2], NOTHING, 0);
-		unmap(p[2].space, HIGH_AT, 1);
+		unmap(p[2].space, FIXED_AT, 1);
 		visit(0, &p[2], NOTHING, 0);
 		visit("small_again", &p[2], NOTHING, 0);
 	}

@@ -135,7 +135,7 @@ PROGRAMS = [
     Program("sa1100", "pingpong clients=20 rounds=300 path=general", slower=1.05, counted=True),
     Program("sa1100", "pingpong clients=40 rounds=300", slower=1.05, counted=True),
     Program("sa1100", "pingpong clients=70 rounds=300", slower=1.05, counted=True),
-    Program("sa1100", "calls", schemes=("fcse_best_effort",)),
+    Program("sa1100", "calls", schemes=("fcse_best_effort", "fcse_guaranteed")),
     Program(
         "sa1100", "ring processes=6 kilobytes=4 rounds=5 array=same", slower=1.05, counted=True
     ),

@@ -310,8 +310,7 @@ static volatile struct table *table_unshare(struct space *space, volatile struct
 		if (!(soft & PRESENT))
 			continue;
 		struct mapping m = { own, i };
-		link(m, frame_of(soft), bits_of(soft));
-		frame_reconsider(frame_of(soft), soft & WRITABLE);
+		link(m, frame_of(soft), bits_of(soft)); // at the same address: FASS need not reconsider the frame
 		encode(m);
 	}
 	return own;
