@@ -133,11 +133,8 @@ void thread_tick(void)
 
 void thread_yield(void)
 {
-	struct thread *self = cpu.current;
-	if (cpu.ready_priority < (self->id & ID_PRIORITY_MASK))
-		return;
+	enqueue(cpu.current, false);
 	cpu.current = 0;
-	enqueue(self, false);
 }
 
 void thread_sleep_until(u32 time)
