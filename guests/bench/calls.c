@@ -147,11 +147,12 @@ static void waits_for(u32 whom)
 	thread_destroy(self());
 }
 
-// Sends to the root, and then waits for one that waits to send to it.
+// Sends to the root, and then waits for one that waits to send to it, or that is gone.
 static void sends_and_waits_for(u32 whom)
 {
 	struct message m = { { 'w' } };
-	happened(ipc(root_thread, whom, &m) == whom && m.word[0] == 'v' ? 'W' : '?');
+	u32 from = ipc(root_thread, whom, &m);
+	happened(from == (u32)ERROR_NO_THREAD ? 'n' : from == whom && m.word[0] == 'v' ? 'W' : '?');
 	thread_destroy(self());
 }
 
@@ -242,6 +243,11 @@ static void messages(void)
 	check(ipc_receive(ANY, &m) == sent_to && m.word[0] == 'w', "the first of a chain");
 	let_others_run();
 	check(happened_exactly("W0"), "a chain of threads that wait to send");
+	a = thread(sends_and_waits_for, 0, NOBODY, PRIORITY);
+	let_others_run();
+	check(ipc_receive(ANY, &m) == a, "a message of one that will wait for nobody");
+	let_others_run();
+	check(happened_exactly("n"), "who is told so");
 	a = thread(sends_with_registers, 0, root_thread, PRIORITY);
 	let_others_run();
 	check(r10_after_a_message(a) != IN_R10, "a message has more words than six");

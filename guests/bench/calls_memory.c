@@ -403,6 +403,25 @@ static void many_sections(void)
 	process_end(&first);
 }
 
+// A space gives up all that it has above 32 MB, and then gets it again: pages in the slots of others.
+static void grown_again(void)
+{
+	start_all();
+	map(second.space, LOW_AT, 1, READ_WRITE);
+	for (u32 round = 0; round < 2; round++) {
+		for (u32 slot = 1; slot <= 12; slot++) {
+			bool mapped = map(first.space, slot << 25 | LOW_AT, 1, READ_WRITE) == 0; // guaranteed FCSE refuses
+			check(writes(&second, LOW_AT, 99), "a page that is relocated");
+			check(writes(&first, slot << 25 | LOW_AT, slot) == mapped, "a page in a slot that may be another's");
+			check(reads(&second, LOW_AT, 99), "the other's page");
+		}
+		for (u32 slot = 1; slot <= 12; slot++)
+			unmap(first.space, slot << 25 | LOW_AT, 1);
+		check(!reads(&first, LOW_AT, 0), "nothing is left");
+	}
+	end_all();
+}
+
 // Who has written a shared page is not who gives it on, and has not run for long, to where it has another address.
 static void given_on(void)
 {
@@ -477,6 +496,7 @@ void memory_calls(u32 root_thread)
 	own_slot(&third);
 	own_slots_names();
 	many_sections();
+	grown_again();
 	given_on();
 	moved_sharer(root_thread);
 	start_all();
