@@ -516,6 +516,10 @@ def sweep(
         set={**described.set, **changes_of(set_)},
         seed=described.seed if seed is None else seed,
     )
+    if not described.traces:
+        raise InputError(
+            f"{study}: names no traces; name one in it, or on the command line after it"
+        )
     is_parquet = output is not None and out.format_of(format, output) is Format.parquet
     try:
         with progress("Sweeping", "configurations" if on else "instructions") as report:
@@ -943,7 +947,7 @@ def main() -> None:
 
 def _emit_text(text: str, language: str, path: Path | None) -> None:
     if path is None and sys.stdout.isatty():
-        out.show(Syntax(text.rstrip("\n"), language, background_color="default"))
+        out.show(Syntax(text.rstrip("\n"), language, background_color="default", word_wrap=True))
     else:
         out.write(text.encode(), path)
 

@@ -23,7 +23,8 @@ def telling_where(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"{path}: {(error.strerror or str(error)).lower()}; nothing was written"
+        mend = "; make its folder first" if error.errno == errno.ENOENT else ""
+        message = f"{path}: {(error.strerror or str(error)).lower()}{mend}; nothing was written"
         kind = MmulabError if error.errno in NOT_THE_USERS_FAULT else OutputError
         raise kind(message) from error
 

@@ -470,7 +470,11 @@ def _boot_guesses(result: BootResult) -> RenderableType:
 
 
 def _boot_causes(data: dict[str, Any]) -> RenderableType:
-    table = _table(f"{data['instructions']:,} instructions, {data['cycles']:,} cycles")
+    total = sum(cost["cycles"] for cost in data["causes"].values())
+    title = f"{data['instructions']:,} instructions, {data['cycles']:,} cycles"
+    if total != data["cycles"]:
+        title += f" of the core that is ahead; of all cores {total:,}"
+    table = _table(title)
     phases = data["phases"]
     several = 1 < len(phases) <= _SHOWN_PHASES
     table.add_column("cause")
@@ -479,7 +483,6 @@ def _boot_causes(data: dict[str, Any]) -> RenderableType:
     table.add_column("share", justify="right")
     for phase in phases if several else []:
         table.add_column(phase["name"], justify="right")
-    total = sum(cost["cycles"] for cost in data["causes"].values()) or 1
     for cause, cost in sorted(data["causes"].items(), key=lambda item: -item[1]["cycles"]):
         if cost["count"] == 0 and cost["cycles"] == 0:
             continue
@@ -488,7 +491,7 @@ def _boot_causes(data: dict[str, Any]) -> RenderableType:
             cause,
             f"{cost['count']:,}",
             f"{cost['cycles']:,}",
-            percent(cost["cycles"] / total),
+            percent(cost["cycles"] / (total or 1)),
             *shares,
         )
     return table

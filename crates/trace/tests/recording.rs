@@ -235,6 +235,8 @@ fn a_program_ends_as_without_recording() {
         ("kill -9 $$", Termination::Signalled(9)),
         ("kill -15 $$", Termination::Signalled(15)),
         ("kill -11 $$", Termination::Signalled(11)),
+        ("exec sh -c 'exit 4'", Termination::Replaced(4)),
+        ("exec /nonexistent", Termination::Exited(127)),
     ] {
         let Some(options) = folder.options(&["sh", "-c", script]) else { return };
         let summary = finish(&options);

@@ -18,6 +18,7 @@ from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.errors import InputError
 from mmulab.files import replacing
+from mmulab.machine import toml_text
 from mmulab.output import human, percent
 from mmulab.report import plots
 from mmulab.results import MachineResult, ReplayResults
@@ -135,7 +136,9 @@ def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
-        raise InputError(f"{path}: is not the JSON that mmulab writes: {error}") from error
+        raise InputError(
+            f"{path}: is not the JSON that mmulab writes: {error}; make it again"
+        ) from error
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: is not a result of this version ({type(error).__name__}: {error}); "
@@ -209,7 +212,7 @@ def _guess_rows(row: MachineResult) -> dict[str, Any]:
     rows = [
         {
             "changes": [
-                (path, f"{value:#x}" if path.endswith("base_address") else value)
+                (path, f"{value:#x}" if path.endswith("base_address") else toml_text(value))
                 for path, value in guess["set"].items()
             ],
             "share": guess["translation_share_at"][cost],

@@ -472,6 +472,10 @@ impl Termination {
             Self::Limit => "the limit on instructions was reached".into(),
             Self::Interrupted => "the recording was interrupted".into(),
             Self::Unknown => "not known".into(),
+            Self::Replaced(code) => format!(
+                "the program replaced itself by another one, which was not recorded (--follow-children \
+                 would) and ended with exit code {code}"
+            ),
         }
     }
 
@@ -483,13 +487,14 @@ impl Termination {
             Self::Limit => "limit",
             Self::Interrupted => "interrupted",
             Self::Unknown => "unknown",
+            Self::Replaced(_) => "replaced",
         }
     }
 
     /// The exit status that a shell would tell of it: 128 + N for signal N, 130 for an interrupt.
     pub fn exit_status(&self) -> i32 {
         match self {
-            Self::Exited(code) => *code,
+            Self::Exited(code) | Self::Replaced(code) => *code,
             Self::Signalled(signal) => 128 + signal,
             Self::Interrupted => 128 + libc::SIGINT,
             Self::Limit | Self::Unknown => 0,

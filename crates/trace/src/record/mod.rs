@@ -96,7 +96,10 @@ pub fn record(
         }
     })?;
     session.wait_for_children()?;
-    let (termination, messages) = session.finish()?;
+    let (mut termination, messages) = session.finish()?;
+    if let (true, Termination::Exited(code)) = (recorded.replaced, &termination) {
+        termination = Termination::Replaced(*code);
+    }
     let mut state = session.shared.state();
     state.files.sort();
     let mut files = vec![options.output.clone()];
@@ -166,6 +169,8 @@ struct Recorded {
     writer: MmtWriter,
     /// How the process ended, as far as its own stream tells.
     termination: Termination,
+    /// Whether it loaded another program, which is not in the file.
+    replaced: bool,
 }
 
 /// Records one process to the end of its stream, through all programs that it loads.
@@ -210,7 +215,7 @@ fn record_process(
                 }
                 None => {
                     let termination = shared.termination_of(&stream);
-                    return Ok(Recorded { writer, termination });
+                    return Ok(Recorded { writer, termination, replaced: stream.exec().is_some() });
                 }
             }
         }
