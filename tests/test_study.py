@@ -164,7 +164,7 @@ def test_the_cross_product_of_1998_is_whole():
     study = mmulab.Study.load(ROOT / "examples" / "studies" / "vm-study-1998-table1.toml")
     steps = [len(next(iter(axis.values()))) for axis in study.vary]
     assert [len(study.machines), *steps] == [6, 8, 3, 4, 4]
-    with pytest.raises(StudyError, match="the study names no traces"):
+    with pytest.raises(StudyError, match=r"table1\.toml: the study names no traces"):
         mmulab.sweep(study)
 
 

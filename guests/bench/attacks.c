@@ -183,7 +183,7 @@ static u32 latency(void)
 	struct message m = { { 0 } };
 	start_or_stop(0, urgent, self(), PRIORITY + 8);
 	ipc_receive(processes[0].thread, &m);
-	start_or_stop(1, busy, 200, PRIORITY - 1); // all its calls are made in a quarter of that time
+	start_or_stop(1, busy, 200, PRIORITY - 1); // so few that each call is made while the other thread measures
 	ipc_call(processes[0].thread, &m);
 	u32 late = m.word[0];
 	if (ipc_receive(processes[1].thread, &m) != processes[1].thread || m.word[0] != FAULT_FETCH)

@@ -516,10 +516,6 @@ def sweep(
         set={**described.set, **changes_of(set_)},
         seed=described.seed if seed is None else seed,
     )
-    if not described.traces:
-        raise InputError(
-            f"{study}: names no traces; name one in it, or on the command line after it"
-        )
     is_parquet = output is not None and out.format_of(format, output) is Format.parquet
     try:
         with progress("Sweeping", "configurations" if on else "instructions") as report:

@@ -56,6 +56,8 @@ class Study:
     """Changes to every machine, by dotted path."""
     seed: int = 1
     title: str = ""
+    path: Path | None = dataclasses.field(default=None, compare=False)
+    """Its file, which errors name, if it has one."""
 
     def __post_init__(self) -> None:
         """Takes names for paths, and one for a list of one, as `replay` does."""
@@ -84,7 +86,7 @@ class Study:
         except ValueError as error:
             raise StudyError(f"{path}: is not TOML: {error}") from error
         try:
-            study = cls._from_values(values, path.parent)
+            study = dataclasses.replace(cls._from_values(values, path.parent), path=path)
             load_machines(study.machines)
         except InputError as error:
             raise StudyError(f"{path}: {error}") from error
@@ -218,7 +220,8 @@ def sweep(
     whole_number("seed", study.seed)
     if not study.traces:
         raise StudyError(
-            "the study names no traces; name one in it, or on the command line after it"
+            (f"{study.path}: " if study.path else "")
+            + "the study names no traces; name one in it, or on the command line after it"
         )
     points = study.configurations()
     families = [[one, *(one.alternatives() if guesses else [])] for one in points]

@@ -160,8 +160,12 @@ def weightiest_guess(row: MachineResult) -> str:
 def guess_text(guess: dict[str, Any]) -> str:
     """What changes with a guess, in short."""
     (path, value), *more = guess["set"].items()
-    shown = f"{value:#x}" if path.endswith("base_address") else toml_text(value)
-    return f"{path}={shown}" + (f" and {len(more)} more" if more else "")
+    return f"{path}={value_text(path, value)}" + (f" and {len(more)} more" if more else "")
+
+
+def value_text(path: str, value: Any) -> str:
+    """A machine's value at a dotted path as `--set` takes it; addresses in hexadecimal."""
+    return f"{value:#x}" if path.endswith("base_address") else toml_text(value)
 
 
 class _Beside:

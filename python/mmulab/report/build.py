@@ -18,11 +18,10 @@ from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.errors import InputError
 from mmulab.files import replacing
-from mmulab.machine import toml_text
 from mmulab.output import human, percent
 from mmulab.report import plots
 from mmulab.results import MachineResult, ReplayResults
-from mmulab.views import weightiest_guess
+from mmulab.views import value_text, weightiest_guess
 
 _PAGES_SHOWN = 25
 _REGIONS_SHOWN = 14
@@ -211,10 +210,7 @@ def _guess_rows(row: MachineResult) -> dict[str, Any]:
     lowest, highest = row.translation_share_range(int(cost))
     rows = [
         {
-            "changes": [
-                (path, f"{value:#x}" if path.endswith("base_address") else toml_text(value))
-                for path, value in guess["set"].items()
-            ],
+            "changes": [(path, value_text(path, value)) for path, value in guess["set"].items()],
             "share": guess["translation_share_at"][cost],
             "difference": 100 * (guess["translation_share_at"][cost] - own),
         }

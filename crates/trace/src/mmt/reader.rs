@@ -473,8 +473,8 @@ impl Termination {
             Self::Interrupted => "the recording was interrupted".into(),
             Self::Unknown => "not known".into(),
             Self::Replaced(code) => format!(
-                "the program replaced itself by another one, which was not recorded (--follow-children \
-                 would) and ended with exit code {code}"
+                "the program replaced itself by another one, which was not recorded (see \
+                 --follow-children) and ended with exit code {code}"
             ),
         }
     }
