@@ -146,6 +146,14 @@ def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     assert "x.parquet" in finished.error_line
 
 
+def test_an_axis_names_the_parameters_that_have_its_values(trace, tmp_path):
+    steps = {"itlb.entries": [32, 64], "dtlb.entries": [32, 64], "l1d.size_bytes": ["8K", "16K"]}
+    mmulab.sweep(mmulab.Study([trace], ["ultrix"], [steps]), tmp_path / "tlb.parquet")
+    page = write_report(tmp_path).read_text()
+    titles = set(re.findall(r">([^<]*entries[^<]*)</text>", page))
+    assert titles == {"itlb.entries and dtlb.entries"}
+
+
 def test_a_sweep_of_an_older_version_is_refused_by_name(tmp_path):
     columns = {"machine": ["a", "a"], "x": [1, 2], "instructions": [9, 9], "mcpi": [0.1, 0.2]}
     older = {**columns, "x": [["4K"], ["4K", "2M"]], "vmcpi": [0.1, 0.2]}

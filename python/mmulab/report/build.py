@@ -361,13 +361,14 @@ def _sweep_figures(table: pa.Table) -> list[dict[str, Any]]:
     figures = []
     for along in _leaders(table, varied):
         together = _same_steps(table, along, varied)
+        axis = " and ".join(name for name in together if table[name].equals(table[along]))
         others = [name for name in varied if name not in together]
         averaged = f" The mean over all values of {', '.join(others)}." if others else ""
         for metric, title in (("vmcpi", "VMCPI"), ("mcpi", "MCPI")):
             figures.append(
                 {
                     "title": f"{title} over {' and '.join(together)}",
-                    "svg": plots.both(plots.sweep, table, metric, along),
+                    "svg": plots.both(plots.sweep, table, metric, along, axis),
                     "caption": f"Cycles per instruction.{averaged}",
                 }
             )

@@ -373,8 +373,8 @@ def _sizes(pages: int) -> list[int]:
     return sorted(size for size in sizes if size <= max(2 * pages, 2))
 
 
-def sweep(table: pa.Table, metric: str, along: str, *, narrow: bool = False) -> str:
-    """One metric over one varied parameter, a line for each machine on each trace."""
+def sweep(table: pa.Table, metric: str, along: str, axis: str, *, narrow: bool = False) -> str:
+    """One metric over one varied parameter, a line for each machine on each trace; `axis` names all that have its values."""
     several = len(table["trace"].unique()) > 1
     grouped = table.group_by(["trace", "machine", along]).aggregate([(metric, "mean")])
     rows = []
@@ -395,7 +395,7 @@ def sweep(table: pa.Table, metric: str, along: str, *, narrow: bool = False) -> 
     base = alt.Chart(alt.InlineData(rows), width=width, height=260).encode(
         x=alt.X(
             "along:O",
-            title=along,
+            title=axis,
             sort=None if not numeric else "ascending",
             axis=alt.Axis(
                 labelAngle=0,
