@@ -51,7 +51,7 @@ def length_for(name):
 
 def boot(name, length):
     """One run."""
-    print(f"{MACHINE}, without {name}, {length[0]} rounds, {length[1]} forks", file=sys.stderr)
+    leave_out.tell(f"{MACHINE}, without {name}, {length[0]} rounds, {length[1]} forks", sys.stderr)
     return run.ours(
         MACHINE,
         COMMAND.format(*length),
@@ -77,11 +77,10 @@ def main():
         if complaint := leave_out.noticed(whole, usual[length]):
             raise SystemExit(f"with nothing left out: {complaint}")
     with ThreadPoolExecutor(jobs) as pool:
-        print("| left out | noticed by |")
-        print("|---|---|")
+        leave_out.tell("| left out | noticed by |\n|---|---|")
         for name, result in zip(names, pool.map(boot, names, map(length_for, names)), strict=True):
             who = leave_out.noticed(result, usual[length_for(name)])
-            print(f"| `{name}` | {who or 'nothing'} |", flush=True)
+            leave_out.tell(f"| `{name}` | {who or 'nothing'} |")
 
 
 if __name__ == "__main__":

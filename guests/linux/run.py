@@ -6,7 +6,7 @@
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
 on both and fails where they print something different other than times. `--check` marks reports that
-Linux allows itself as tolerated (docs/checker.md); the exit status is 1 if there is any. `--spaces` takes the kernel
+Linux allows itself as tolerated (docs/checker.md); the exit status is 1 if there is any report, tolerated or not. `--spaces` takes the kernel
 with address spaces (docs/linux-address-spaces.md) and one of its schemes, `--migration` the one whose tasks take TLB
 entries along (docs/tlb-migration.md), on `gem5-vexpress` or with `-m cortex-a7`. Needs `make linux`, and `make
 linux-spaces` for `--spaces`, `make linux-migration` for `--migration`.
@@ -241,7 +241,12 @@ DIFFERENT = (
 
 # Lines that come when the kernel gets round to it, and those that only QEMU comes to: here the run ends by
 # the exit register before the guest reboots, and the debug registers are not modelled.
-NO_PLACE = ("Freeing initrd memory", "reboot: Restarting system", "hw-breakpoint: ")
+NO_PLACE = (
+    "Unpacking initramfs",
+    "Freeing initrd memory",
+    "reboot: Restarting system",
+    "hw-breakpoint: ",
+)
 
 
 def comparable(console):
@@ -253,7 +258,11 @@ def comparable(console):
 
 
 def failure(where, result):
-    """What ends a script whose guest failed: how the run ended and what programs said last, in one line."""
+    """What ends a script whose guest failed: how the run ended and what programs said last, in one line.
+
+    Raises `Interrupted` where it was not the guest's doing."""
+    if result.reason == "interrupted":
+        raise Interrupted(f"{where} was interrupted")
     lines = [line for line in result.console.replace("\r", "").splitlines() if line]
     said = [line for line in lines if not line.startswith("[")] or lines
     return SystemExit(f"{where}: {result.end}; the guest said: {' / '.join(said[-3:])}")

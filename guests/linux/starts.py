@@ -75,7 +75,7 @@ def main():
     columns = ("instructions", "cycles", "permitted")[: 3 if chosen.check else 2]
 
     def show(name, values):
-        print(f"{name:>6}", *(f"{v:>14,}" for v in values[: len(columns)]), flush=True)
+        print(f"{name:>6}", *(f"{v:>14,.0f}" for v in values[: len(columns)]), flush=True)
 
     found = []
     for number in range(chosen.starts):
@@ -83,7 +83,7 @@ def main():
         if number == 0:  # not before it is known that there is a kernel
             print(f"{'start':>6}", *(f"{column:>14}" for column in columns))
         show(number, found[-1])
-    for name, of in (("least", min), ("median", statistics.median_low), ("most", max)):
+    for name, of in (("least", min), ("median", statistics.median), ("most", max)):
         show(name, [of(values) for values in zip(*found, strict=True)])
 
 

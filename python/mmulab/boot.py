@@ -140,7 +140,7 @@ class Terminal:
         key = "Ctrl-]" if self._escape else "Ctrl-C"
         self._tell(
             f"the guest has printed nothing for {SILENCE_SECONDS:.0f} seconds{reason}. "
-            f"{key} ends it; --max-instructions limits a run"
+            f"{key} ends it; --max-instructions limits a run, --max-seconds also where the guest sleeps"
         )
 
     def remark(self, text: str) -> None:

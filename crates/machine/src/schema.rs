@@ -220,7 +220,7 @@ fn inside(key: &str, properties: &Map<String, Json>) -> Option<String> {
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     known
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.6)
+        .filter(|(likeness, _)| *likeness > 0.7)
         .max_by(|left, right| left.0.total_cmp(&right.0))
         .map_or_else(String::new, |(_, candidate)| format!("; did you mean \"{candidate}\"?"))
 }

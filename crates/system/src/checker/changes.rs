@@ -250,6 +250,8 @@ pub(super) struct Changes {
     /// By the physical address of the word.
     code: BTreeMap<u32, Code>,
     unfinished: BTreeMap<usize, Unfinished>,
+    /// Another core was on when any of these began, who might be told.
+    is_watched: bool,
     deferred: Vec<Deferred>,
     /// Uses of old entries that the architecture permitted, by the PC of the change.
     permitted: BTreeMap<u32, Permitted>,
@@ -257,7 +259,7 @@ pub(super) struct Changes {
     pub(super) ended: Vec<Descriptor>,
 }
 
-mmulab_state::state!(Changes { changes, code, unfinished, deferred, permitted, ended });
+mmulab_state::state!(Changes { changes, code, unfinished, is_watched, deferred, permitted, ended });
 
 fn all_cores<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>) -> u32 {
     let others = bus.peers().filter(|peer| bus.is_on(peer.number));
@@ -271,10 +273,11 @@ fn synchronisations<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>, wanted: usize) 
 }
 
 impl Changes {
-    /// Whether accesses have to be looked at because a core's maintenance is not complete.
+    /// Whether accesses have to be looked at because a core's maintenance is not complete. A core that is alone knows
+    /// of its own without.
     #[inline(always)]
     pub(super) fn are_unfinished(&self) -> bool {
-        !self.unfinished.is_empty()
+        self.is_watched
     }
 
     /// Whether there are any of the tables.
@@ -475,6 +478,7 @@ impl Changes {
         }
         if begun {
             self.unfinished.entry(core.number).or_default().told |= 1 << core.number;
+            self.is_watched |= all_cores(core, bus) != 1 << core.number;
         }
     }
 
@@ -527,6 +531,7 @@ impl Changes {
 
     fn complete<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
         self.unfinished.remove(&core.number);
+        self.is_watched &= !self.unfinished.is_empty();
         if self.changes.is_empty() && self.code.is_empty() {
             return;
         }
