@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import mmulab
+from mmulab.errors import Interrupted
 
 BRANCH_TO_ITSELF = 0xEAFFFFFE
 FOLDER = Path(__file__).resolve().parents[1] / "guests" / "linux"
@@ -115,9 +116,16 @@ def test_lmbenchs_results_have_the_names_of_ours():
     }
 
 
+def test_an_interrupted_guest_has_not_failed():
+    result = SimpleNamespace(reason="interrupted", end="interrupted", console="")
+    with pytest.raises(Interrupted, match="start 1 was interrupted"):
+        linux.failure("start 1", result)
+
+
 def test_a_guest_that_fails_is_told_in_one_line():
     console = "[    0.1] Run /init\r\n\r\nlat ctx: 2 to 96 processes\r\nmmulab: exit status 2\r\n"
-    result = SimpleNamespace(end="the guest ended with status 2", console=console)
+    end = "the guest ended with status 2"
+    result = SimpleNamespace(reason="exit", end=end, console=console)
     assert str(linux.failure("ixp425, off", result)) == (
         "ixp425, off: the guest ended with status 2; the guest said: "
         "lat ctx: 2 to 96 processes / mmulab: exit status 2"

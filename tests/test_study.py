@@ -137,7 +137,7 @@ BAD_STUDIES = {
     ),
     "an unknown path": (
         'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entry" = [64]',
-        'did you mean "entries"?',
+        'study.toml: ultrix: dtlb.entry: unknown key; did you mean "entries"?',
     ),
 }
 

@@ -273,7 +273,7 @@ def main():
             continue
         wrong = check(subject)
         bad += wrong is not None
-        print(f"{'ok ' if wrong is None else 'BAD'} {name}", wrong or "", flush=True)
+        print(f"{'ok ' if wrong is None else 'BAD'} {name} {wrong or ''}".rstrip(), flush=True)
     sys.exit(bad > 0)
 
 

@@ -178,8 +178,7 @@ def main():
             wrong = judge(mutant, machine)
             bad += wrong is not None
             print(
-                f"{'ok ' if wrong is None else 'BAD'} {mutant.name} on {machine}",
-                wrong or "",
+                f"{'ok ' if wrong is None else 'BAD'} {mutant.name} on {machine} {wrong or ''}".rstrip(),
                 flush=True,
             )
     print(f"mutants: {len(chosen)}; wrong runs: {bad}")

@@ -530,7 +530,9 @@ def sweep(
             )
     except KeyboardInterrupt as error:
         if is_parquet:
-            raise Interrupted("interrupted; the same command continues from here") from error
+            raise Interrupted(
+                "interrupted; what is finished is kept, and the same command continues behind it"
+            ) from error
         raise
     if is_parquet:
         return note(f"{table.num_rows:,} rows in {output}")
@@ -837,6 +839,8 @@ def boot(
     interrupted = result.reason == "interrupted"
     notes = [text for text in result.data["notes"] if text not in console.remarks]
     notes.append(result.end)
+    if output is not None and result.reports:
+        notes.append(f"the checker reports {len(result.reports)}: see {output}")
     if restored := result.data["restored"]:
         notes.append(
             f"restored at {restored['instructions']:,} instructions and {restored['cycles']:,} cycles, "
@@ -905,7 +909,10 @@ def reproduce(
     for name in names:
         folder = directory(dir / name)
         run = papers.Run(full=full, folder=folder, seed=seed, progress=note, guesses=guesses)
-        reproduction = papers.reproduce(name, run)
+        try:
+            reproduction = papers.reproduce(name, run)
+        except KeyboardInterrupt as error:
+            raise Interrupted(f"interrupted; what was recorded is kept in {folder}") from error
         claims += [claim.as_dict() for claim in reproduction.claims]
         note(f"The report: {report.write_reproduction(folder, reproduction)}")
     return Result(

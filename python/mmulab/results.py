@@ -93,7 +93,7 @@ class MachineResult:
 
     @property
     def mean_free_path(self) -> float | None:
-        """Instructions between two TLB misses; None where no TLB missed."""
+        """Instructions between two TLB misses that need a walk; None where none does."""
         return self.data["mean_free_path"]
 
     def cause_count(self, name: str) -> int:

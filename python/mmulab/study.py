@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from mmulab import _engine
-from mmulab.errors import InputError, MmulabError, StudyError
+from mmulab.errors import InputError, MachineError, MmulabError, StudyError
 from mmulab.files import alone, replacing
 from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value, toml_text
@@ -142,7 +142,12 @@ class Study:
         for machine, label in zip(machines, machine_labels(machines), strict=True):
             for point in points:
                 changes = {**self.set, **point}
-                varied = machine.with_changes(changes) if changes else machine
+                try:
+                    varied = machine.with_changes(changes) if changes else machine
+                except MachineError as error:
+                    if not self.path:
+                        raise
+                    raise StudyError(f"{self.path}: {error}") from error
                 # As the machine has them: 65536 where the study says "64K".
                 values = {path: varied.get(path) for path in point}
                 found.append(Configuration(varied, label, values))

@@ -62,10 +62,10 @@ _TOTALS_NOTE = (
     "Cycles per instruction: all (CPI, interrupts at the first cost), the program's cache misses "
     "(MCPI), finding translations (VMCPI), interrupts at N cycles each. Share: how much of the run "
     "time translation takes, with interrupts at N cycles. Path: the mean free path, instructions "
-    "between two TLB misses."
+    "between two TLB misses that need a walk."
 )
 _GUESSES_NOTE = (
-    "At the first cost of an interrupt. Each guess of a machine's file is replaced, by itself, by the "
+    "At the first cost of an interrupt. One guess of a machine's file at a time is replaced by the "
     "other values that the file gives for it."
 )
 

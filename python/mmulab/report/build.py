@@ -189,8 +189,8 @@ def _headline(results: ReplayResults) -> str:
         return f"Address translation takes {_share(best)} of this program's run time on {best.machine}."
     return (
         f"Address translation takes {_share(best)} of this program's run time on {best.machine} and "
-        f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of "
-        f"{len(translating)} machines that translate."
+        f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of {len(translating)} "
+        f"machines that translate, with interrupts at {cost} cycles."
     )
 
 

@@ -298,7 +298,7 @@ def mean_free_path(results: ReplayResults, *, narrow: bool = False) -> str:
         .encode(
             x=alt.X(
                 "path:Q",
-                title="instructions between two TLB misses (more is better)",
+                title="instructions between two TLB misses that need a walk (more is better)",
                 scale=alt.Scale(type="log", nice=True),
                 axis=alt.Axis(format="~s", tickCount=3 if narrow else 8),
             ),
