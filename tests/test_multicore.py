@@ -6,6 +6,7 @@ import importlib.util
 
 import pytest
 from conftest import ROOT
+from conftest import mmulab as command
 
 _spec = importlib.util.spec_from_file_location(
     "multicore", ROOT / "guests" / "multicore" / "run.py"
@@ -112,3 +113,10 @@ def test_gem5s_system_has_64_entries_and_walks_past_the_first_level() -> None:
 @pytest.mark.parametrize("bug", multicore.BUGS, ids=[bug.name for bug in multicore.BUGS])
 def test_bug_is_reported_and_its_twin_is_not(bug) -> None:
     assert multicore.judge(bug) is None
+
+
+def test_a_result_in_a_file_does_not_hide_that_the_checker_reports(tmp_path) -> None:
+    image = multicore.build("break_before_make", "bugs/break_before_make.c")
+    finished = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.json")
+    assert finished.status == 1
+    assert f"the checker reports 1: see {tmp_path / 'b.json'}" in finished.errors
