@@ -283,7 +283,7 @@ def test_a_limit_within_the_warm_ups_last_block_is_told(trace, name):
     finished = command(*asked, "1")
     assert finished.status == 2
     assert finished.error_line == (
-        "skipping 0 and warming up with 1 instructions, and on to the end of a block, leaves none "
+        f"{trace}: skipping 0 and warming up with 1 instructions, and on to the end of a block, leaves none "
         "of the trace to count within a limit of 1; raise that, or skip and warm up with fewer"
     )
     assert '"instructions": 1,' in command(*asked, "2").output

@@ -338,7 +338,7 @@ def profile(
         progress=progress,
     )
     seconds = time.perf_counter() - start
-    check_anything_counted(outcome, skip, warm_up, limit, region)
+    check_anything_counted(os.fspath(trace), outcome, skip, warm_up, limit, region)
     row = outcome_row(outcome, Path(trace).name, loaded.label)
     row["guesses"] = []
     row["provenance"] = provenance(

@@ -113,8 +113,9 @@ def replay(
         progress=progress,
     )
     seconds = time.perf_counter() - start
+    read = ", ".join(map(os.fspath, traces))
     for own, _ in outcomes:
-        check_anything_counted(own, skip, warm_up, limit, region)
+        check_anything_counted(read, own, skip, warm_up, limit, region)
     if time_slice_instructions is None:
         schedule, source = {}, trace_provenance(traces[0])
     else:
@@ -179,19 +180,26 @@ def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:
 
 
 def check_anything_counted(
-    outcome: dict[str, Any], skip: int, warm_up: int, limit: int | None, region: str | None
+    trace: str,
+    outcome: dict[str, Any],
+    skip: int,
+    warm_up: int,
+    limit: int | None,
+    region: str | None,
 ) -> None:
     """Raises `InputError` where a trace, or the part of it that was asked for, is empty."""
     if outcome["instructions"] == 0:
         if not (skip or warm_up or region):
-            raise InputError("the trace has no instructions, or no whole chunk of them")
+            raise InputError(
+                f"{trace}: the trace has no instructions, or no whole chunk of them; record it again"
+            )
         of_region = f" of region {region}" if region else ""
         to_the_end = ", and on to the end of a block," if warm_up else ""
         mend = ""
         if warm_up and limit is not None:
             mend = f" within a limit of {limit:,}; raise that, or skip and warm up with fewer"
         raise InputError(
-            f"skipping {skip:,} and warming up with {warm_up:,} instructions{to_the_end} leaves "
+            f"{trace}: skipping {skip:,} and warming up with {warm_up:,} instructions{to_the_end} leaves "
             f"none of the trace{of_region} to count{mend}"
         )
 
