@@ -119,7 +119,7 @@ def test_lmbenchs_results_have_the_names_of_ours():
 def test_an_interrupted_guest_has_not_failed():
     result = SimpleNamespace(reason="interrupted", end="interrupted", console="")
     with pytest.raises(Interrupted, match="start 1 was interrupted"):
-        linux.failure("start 1", result)
+        raise linux.failure("start 1", result)
 
 
 def test_a_guest_that_fails_is_told_in_one_line():

@@ -120,3 +120,12 @@ def test_a_result_in_a_file_does_not_hide_that_the_checker_reports(tmp_path) -> 
     finished = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.json")
     assert finished.status == 1
     assert f"the checker reports 1: see {tmp_path / 'b.json'}" in finished.errors
+
+
+def test_a_core_that_is_alone_is_told_of_its_own_maintenance() -> None:
+    """Nobody watches for messages then; what the core itself may not do yet is reported all the same."""
+    image = multicore.build("dmb_after_invalidate", "bugs/dmb_after_invalidate.c")
+    run = multicore.mmulab.boot(
+        image, multicore.machine(1), check=True, max_instructions=multicore.LIMIT
+    )
+    assert [report["kind"] for report in run.reports] == ["missing-barrier"]

@@ -303,6 +303,12 @@ def test_any_text_is_a_study_or_refused_in_one_line(edits):
             assert len(str(error).splitlines()) == 1, str(error)
 
 
+def test_an_error_of_the_command_line_is_not_put_on_the_study(study):
+    finished = command("sweep", study, "--set", "l1d.sise_bytes=8K")
+    assert finished.status == 2
+    assert finished.error_line.startswith("ultrix: l1d.sise_bytes: unknown key")
+
+
 def test_a_value_that_is_varied_cannot_be_set_as_well(study):
     """One of the two would be ignored without a word."""
     finished = command("sweep", study, "--set", "memory.latency_cycles=300")

@@ -260,9 +260,9 @@ def comparable(console):
 def failure(where, result):
     """What ends a script whose guest failed: how the run ended and what programs said last, in one line.
 
-    Raises `Interrupted` where it was not the guest's doing."""
+    `Interrupted` where it was not the guest's doing."""
     if result.reason == "interrupted":
-        raise Interrupted(f"{where} was interrupted")
+        return Interrupted(f"{where} was interrupted")
     lines = [line for line in result.console.replace("\r", "").splitlines() if line]
     said = [line for line in lines if not line.startswith("[")] or lines
     return SystemExit(f"{where}: {result.end}; the guest said: {' / '.join(said[-3:])}")

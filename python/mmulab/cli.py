@@ -514,6 +514,7 @@ def sweep(
         described,
         traces=traces or described.traces,
         set={**described.set, **changes_of(set_)},
+        path=None if set_ else described.path,  # what is wrong then need not be in the file
         seed=described.seed if seed is None else seed,
     )
     is_parquet = output is not None and out.format_of(format, output) is Format.parquet
