@@ -20,7 +20,7 @@ from conftest import mmulab as run_mmulab
 
 import mmulab
 from mmulab import guests
-from mmulab.boot import terminal
+from mmulab.boot import Terminal, terminal
 from mmulab.cli import app
 from mmulab.command import status_of
 
@@ -442,6 +442,38 @@ def test_a_silent_guest_is_told_once_before_it_prints_and_once_where_its_input_i
             console.write(b"later")
             assert console.read(0.0) == b""
     assert len(notes) == 1 and "Ctrl-C" in notes[0]
+
+
+def test_a_silent_guest_is_told_with_its_instructions_while_nobody_reads_its_screen(
+    tmp_path, monkeypatch
+):
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    for at_the_keyboard in (False, True):
+        notes = []
+        with (tmp_path / "screen").open("wb") as screen:
+            console = Terminal(screen, escape=at_the_keyboard, note=notes.append)
+            for seconds in (1.9, 0.2, 1.8, 0.4):
+                now += seconds
+                console.advanced(20_000_000, None)
+            console.write(b"on")
+            now += 2.1
+            console.advanced(30_000_000, 60_000_000)
+        silent = [text.removeprefix("the guest is silent: ").rstrip() for text in notes]
+        before = ["20 M instructions so far"] * 2  # after 2.1 and 4.3 seconds
+        after = [] if at_the_keyboard else ["30 M of 60 M instructions so far"]
+        assert silent == before + after
+
+
+def test_progress_of_a_boot_is_told_and_may_end_it(tmp_path):
+    """The guest would never end by itself."""
+
+    def end(instructions: int, limit: int | None) -> None:
+        assert instructions > 0 and limit is None
+        raise ArithmeticError("enough")
+
+    with pytest.raises(ArithmeticError, match="enough"):
+        mmulab.boot(endless(tmp_path / "image"), "arm926ej-s", progress=end)
 
 
 def test_a_write_that_does_nothing_is_told_on_stderr_once(tmp_path):

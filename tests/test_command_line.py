@@ -14,6 +14,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -413,6 +414,19 @@ def test_the_dump_of_a_trace_is_replayed_like_the_trace(trace):
     instructions = [line for line in text.decode().splitlines() if line.startswith("I  ")]
     assert [line for line in some if line.startswith("I  ")] == instructions[1000:1003]
     assert any(line.startswith("-- map ") and line.endswith("[stack]") for line in some)
+
+
+def test_a_dump_tells_how_far_it_is(trace):
+    told = []
+
+    def write_slowly(_: bytes) -> None:
+        if not told:
+            time.sleep(0.15)  # longer than from one report to the next
+
+    wanted = {"skip": 1000, "count": 1 << 62}
+    api.dump_trace(trace, write_slowly, progress=lambda *report: told.append(report), **wanted)
+    whole = api.trace_information(trace).instructions
+    assert told and all(0 < done <= whole - 1000 == total for done, total in told)
 
 
 def test_an_interrupted_dump_does_not_say_that_nothing_was_written(trace):

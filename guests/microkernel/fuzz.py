@@ -17,7 +17,9 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import progress
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
+from mmulab.replaying import ProgressCallback
 
 INSTRUCTIONS_PER_CALL = 200_000
 MAX_SEED = 2**32 - 1
@@ -36,8 +38,10 @@ class Fuzzed:
     wrong: str
 
 
-def fuzz(machine: str, scheme: str, calls: int, seed: int) -> Fuzzed:
-    """One run."""
+def fuzz(
+    machine: str, scheme: str, calls: int, seed: int, report: ProgressCallback | None = None
+) -> Fuzzed:
+    """One run; `report` is told the instructions executed."""
     thumb = int(machine in THUMB)
     result = mmulab.boot(
         guests.image(f"microkernel-checked-{ARCHITECTURES[machine]}"),
@@ -45,6 +49,7 @@ def fuzz(machine: str, scheme: str, calls: int, seed: int) -> Fuzzed:
         append=f"scheme={scheme} run=fuzz calls={calls} seed={seed} thumb={thumb}",
         check=True,
         max_instructions=50_000_000 + calls * INSTRUCTIONS_PER_CALL,
+        progress=report,
     )
     ended = re.search(r"^= fuzz calls=(\d+) spaces=(\d+)", result.console, re.M)
     said = re.findall(r"^(?:kernel|error): .*", result.console, re.M)
@@ -82,7 +87,14 @@ def main() -> None:
     good = True
     for machine, scheme in runs:
         print(f"{machine}, {scheme}: {asked.calls:,} calls", file=sys.stderr)
-        done = fuzz(machine, scheme, asked.calls, asked.seed)
+        with progress("Fuzzing") as report:
+            done = fuzz(
+                machine,
+                scheme,
+                asked.calls,
+                asked.seed,
+                lambda instructions, _: report(instructions, None),  # the limit is far above
+            )
         good &= not done.wrong
         print(
             f"| {machine} | {scheme} | {done.calls:,} | {done.spaces:,} | "

@@ -16,6 +16,7 @@ from pathlib import Path
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
+from mmulab.output import progress
 from mmulab.papers.microkernel import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,12 +169,13 @@ def main() -> None:
     for name in wanted - {name for name, _ in mutants()}:
         options.error(f"no mutant is called {name}; docs/microkernel-mutants.md lists them")
     lines = []
-    for name, meaning in mutants():
-        if wanted and name not in wanted:
-            continue
-        who, where = verdict(name)
-        lines.append(f"| `{name}` | {meaning} | {who} | {where} |")
-        print(lines[-1], flush=True)
+    chosen = [(name, meaning) for name, meaning in mutants() if not wanted or name in wanted]
+    with progress("Leaving out", "operations") as report:
+        for done, (name, meaning) in enumerate(chosen):
+            report(done, len(chosen))
+            who, where = verdict(name)
+            lines.append(f"| `{name}` | {meaning} | {who} | {where} |")
+            print(lines[-1], flush=True)
     if wanted:
         return
     head = """# The kernel without its maintenance, one operation at a time

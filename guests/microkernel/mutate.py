@@ -35,6 +35,7 @@ from mmulab.command import run_script, script_options
 from mmulab.errors import InputError
 from mmulab.output import progress
 from mmulab.papers import microkernel
+from mmulab.replaying import ProgressCallback
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = Path("guests/microkernel/kernel")
@@ -241,7 +242,8 @@ def chosen(mutants: list[Mutant], share: str) -> list[Mutant]:
 class Builder:
     """Builds kernels from the objects of the kernel as it is, of which a mutant replaces some."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, report: ProgressCallback) -> None:
+        """Builds the kernel as it is; `report` is told how many times of how many."""
         self.directory = directory
         self.sources = directory / "kernel"
         shutil.copytree(ROOT / KERNEL, self.sources)
@@ -249,9 +251,10 @@ class Builder:
         self.files = sorted([*self.sources.glob("*.[cS]"), *self.sources.glob("*/*.c")])
         self.commands = {build: self.command(build) for build in BUILDS}
         self.original: dict[str, str] = {}
-        for build in BUILDS:
-            variants = {"": [], "aligned-": ["-falign-functions=64"], "small-": ["-Os"]}
-            for variant, options in variants.items():
+        variants = {"": [], "aligned-": ["-falign-functions=64"], "small-": ["-Os"]}
+        for number, build in enumerate(BUILDS):
+            for done, (variant, options) in enumerate(variants.items(), number * len(variants)):
+                report(done, len(BUILDS) * len(variants))
                 name = variant + build
                 where = directory / name
                 if not self.compile(build, self.files, where, options) or not self.link(
@@ -486,7 +489,8 @@ def main() -> None:
         judged[told.rsplit(" -- ", 1)[0]] = verdict
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory:
-        judge = Judge(Builder(Path(directory)))
+        with progress("Building the kernel as it is", "builds") as report:
+            judge = Judge(Builder(Path(directory), report))
         files = {mutant.file for mutant in share if mutant.name not in judged}
         # Now, lest hours of mutants end at the first program that the kernel as it is fails.
         runs = sorted({run for file in files for run in Judge.runs(file)}, key=repr)
@@ -494,16 +498,18 @@ def main() -> None:
             for done, (program, scheme) in enumerate(runs):
                 report(done, len(runs))
                 judge.as_it_is(program, scheme)
-        for mutant in share:
-            verdict = judged.get(mutant.name, "")
-            if not verdict:
-                verdict, by = judge.judge(mutant)
-                line = f"{verdict}: {mutant.name}" + (f" -- {by}" if by else "")
-                print(line, flush=True)
-                if asked.out:
-                    with asked.out.open("a") as out:
-                        out.write(line + "\n")
-            counts[verdict] = counts.get(verdict, 0) + 1
+        with progress("Judging", "mutants") as report:
+            for done, mutant in enumerate(share):
+                report(done, len(share))
+                verdict = judged.get(mutant.name, "")
+                if not verdict:
+                    verdict, by = judge.judge(mutant)
+                    line = f"{verdict}: {mutant.name}" + (f" -- {by}" if by else "")
+                    print(line, flush=True)
+                    if asked.out:
+                        with asked.out.open("a") as out:
+                            out.write(line + "\n")
+                counts[verdict] = counts.get(verdict, 0) + 1
     alive, dead = counts.get("survived", 0), counts.get("killed", 0)
     print(f"{len(every):,} mutants, of which {len(share):,} were tried: {counts}")
     print(f"{100 * dead / (dead + alive):.1f}% killed" if dead + alive else "none counts")

@@ -15,18 +15,21 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import progress
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
 
 
 def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
     """One run; True if nothing was wrong."""
     print(f"{machine}, {scheme}: {operations:,} operations", file=sys.stderr)
-    result = mmulab.boot(
-        guests.image(f"microkernel-{ARCHITECTURES[machine]}"),
-        machine,
-        append=f"scheme={scheme} run=random operations={operations} {options}",
-        check=True,
-    )
+    with progress("Running") as report:
+        result = mmulab.boot(
+            guests.image(f"microkernel-{ARCHITECTURES[machine]}"),
+            machine,
+            append=f"scheme={scheme} run=random operations={operations} {options}",
+            check=True,
+            progress=report,
+        )
     said = re.search(r"^random: (\d+) operations, (\d+) errors", result.console, re.M)
     done, errors = (int(said[1]), int(said[2])) if said else (0, -1)
     print(

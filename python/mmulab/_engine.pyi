@@ -45,6 +45,7 @@ def dump_trace(
     skip: int,
     count: int | None,
     write: Callable[[bytes], object],
+    progress: Callable[[int, int | None], None] | None,
 ) -> None: ...
 def slice_trace(
     path: str,
@@ -119,6 +120,7 @@ def boot(
     save_at: int | str | None,
     save_header: str,
     restore: str | None,
+    progress: Callable[[int, int | None], None] | None,
 ) -> dict[str, Any]: ...
 def saved_state_header(file: str) -> str: ...
 def sweep_units(machines: list[Machine]) -> list[list[int]]: ...

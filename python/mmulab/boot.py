@@ -23,6 +23,7 @@ from mmulab.errors import InputError
 from mmulab.files import behind_links, refuse_what_is_no_file
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
+from mmulab.output import human
 from mmulab.provenance import file_provenance, machine_provenance
 from mmulab.replaying import ProgressCallback
 
@@ -32,6 +33,10 @@ ESCAPE_KEY = 0x1D
 SILENCE_SECONDS = 20.0
 """A guest that printed nothing for so long may be made for another machine; or, where nobody can type to it,
 wait for ever."""
+
+
+FIRST_TOLD_SECONDS = 2.0
+"""How far a guest is that has printed nothing for so long is told."""
 
 
 class Console(Protocol):
@@ -96,6 +101,7 @@ class Terminal:
         self._note = note
         self._ended = False
         self._silent_since = time.monotonic()
+        self._next_told_seconds = FIRST_TOLD_SECONDS
         self._has_printed = False
         self._noted: set[bool] = set()
         self.remarks: list[str] = []
@@ -106,7 +112,18 @@ class Terminal:
         self._output.write(data)
         self._output.flush()
         self._silent_since = time.monotonic()
+        self._next_told_seconds = FIRST_TOLD_SECONDS
         self._has_printed = True
+
+    def advanced(self, instructions: int, limit: int | None) -> None:
+        """Tells how far a silent guest is, at 2, 4, 8, ... seconds. Not where somebody sits at the keyboard of one
+        that has printed: the screen may be the guest's."""
+        seconds = time.monotonic() - self._silent_since
+        if seconds < self._next_told_seconds or (self._escape and self._has_printed):
+            return
+        self._next_told_seconds = 2 * seconds
+        of_limit = f" of {human(limit)}" if limit else ""
+        self._tell(f"the guest is silent: {human(instructions)}{of_limit} instructions so far")
 
     @property
     def real_time(self) -> bool:
@@ -289,6 +306,7 @@ def boot(
     save: str | os.PathLike[str] | None = None,
     save_at: int | str | None = None,
     restore: str | os.PathLike[str] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> BootResult:
     """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
 
@@ -303,6 +321,8 @@ def boot(
     has printed that text, and the run ends by the reason "saved"; without `save_at`, where the console ends the run.
     With `restore` the run begins with such a state instead of at power-on, and goes on as the saved one would have:
     of the same image, files, options and machine, but for values in cycles.
+
+    `progress` is told now and then how many instructions all cores have executed, and `max_instructions`.
 
     Raises `MachineError`, `InputError`; and `KeyboardInterrupt` on Ctrl-C, unless a `console` is given:
     then the result says that it was interrupted.
@@ -360,6 +380,7 @@ def boot(
         save_at=save_at,
         save_header=json.dumps(header),
         restore=_path(restore),
+        progress=progress,
     )
     seconds = data.pop("seconds")
     restored_at = data.pop("restored_at")

@@ -430,10 +430,13 @@ def profile(
         (speedscope, result.speedscope),
         (stacks, lambda: result.stacks(cost)),
     ]
-    for path, text in written:
-        if path is not None:
+    wanted = [(path, text) for path, text in written if path is not None]
+    with progress("Adding up", "files") as report:
+        for done, (path, text) in enumerate(wanted):
+            report(done, len(wanted) + 1)
             out.write(text().encode(), path)
-    table = result.table(by, cost)
+        report(len(wanted), len(wanted) + 1)
+        table = result.table(by, cost)
     return Result(
         data=result.to_dict(),
         table=lambda: table,
@@ -603,8 +606,12 @@ def dump(
     pipe.
     """
     try:
-        with out.writing(output) as write:
-            mmulab.dump_trace(trace, write, skip=skip, count=count, partial=partial)
+        # The text on a terminal, or in a pager, leaves no place for a bar.
+        bar = progress("Writing") if output else contextlib.nullcontext()
+        with out.writing(output) as write, bar as report:
+            mmulab.dump_trace(
+                trace, write, skip=skip, count=count, partial=partial, progress=report
+            )
     except KeyboardInterrupt as error:
         if output is None:
             raise Interrupted("interrupted") from error  # some of it was written
@@ -836,6 +843,7 @@ def boot(
             save=save,
             save_at=int(save_at) if save_at and save_at.isdecimal() else save_at,
             restore=restore,
+            progress=console.advanced if sys.stderr.isatty() else None,
         )
     interrupted = result.reason == "interrupted"
     notes = [text for text in result.data["notes"] if text not in console.remarks]

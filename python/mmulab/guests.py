@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from mmulab.errors import InputError
+from mmulab.output import note
 
 SOURCES = Path(__file__).parent / "guest_sources"
 """In a checkout a link to the project's `guests/`; in a wheel the sources themselves."""
@@ -64,6 +65,8 @@ def build(folder: str) -> None:
             f"apt install {' '.join(sorted(missing))}"
         )
     command = ["make", "--silent", "-C", str(SOURCES / folder), f"OUT={output_folder()}"]
+    if subprocess.run([*command, "--question"], capture_output=True, check=False).returncode:
+        note(f"Building the guests of {folder}")
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         said = finished.stderr.strip().splitlines()

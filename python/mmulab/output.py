@@ -175,7 +175,8 @@ def _parquet(table: pa.Table) -> bytes:
 def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, int | None], None]]:
     """Yields `report(done, total)`, which shows rate and time left on stderr.
 
-    Where stderr is no terminal nothing is shown, so that logs hold only what matters.
+    Where stderr is no terminal nothing is shown, so that logs hold only what matters. What is printed on the same
+    terminal meanwhile stands above.
     """
     if _quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda done, total: None
@@ -188,7 +189,9 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
         TextColumn("{task.fields[amount]}"),
         TimeRemainingColumn(compact=True),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    screen = Console(stderr=True)
+    above = sys.stdout.isatty()
+    with Progress(*columns, console=screen, redirect_stdout=above, transient=True) as bar:
         task = bar.add_task(label, total=None, amount="")
 
         def report(done: int, total: int | None) -> None:

@@ -71,6 +71,7 @@ def dump_trace(
     skip: int = 0,
     count: int | None = None,
     partial: bool = False,
+    progress: ProgressCallback | None = None,
 ) -> None:
     """Gives `count` instructions (None: all) from instruction `skip` on to `write`, as text.
 
@@ -86,7 +87,9 @@ def dump_trace(
         is_empty = False
         write(text)
 
-    _engine.dump_trace(os.fspath(trace), partial=partial, skip=skip, count=count, write=tell)
+    _engine.dump_trace(
+        os.fspath(trace), partial=partial, skip=skip, count=count, write=tell, progress=progress
+    )
     if is_empty and skip:
         raise _ends_before(trace, skip)
 

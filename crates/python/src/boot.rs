@@ -15,6 +15,7 @@ use crate::errors::{
     IntoPython, cannot_write, impossible_machine, not_for_boot, refused_by_debugger,
 };
 use crate::machine::Machine;
+use crate::watch::INTERVAL;
 
 /// The console: an object of Python's with `write(bytes)`, `read(wait_seconds) -> bytes | None`,
 /// `real_time`, `remark(text)` and `waits_for_gdb(port)`.
@@ -27,6 +28,10 @@ struct Console {
     kept: Vec<u8>,
     /// Idle time passes as on a clock.
     real_time: bool,
+    /// Is told now and then how many instructions have been executed, and their limit.
+    progress: Option<Py<PyAny>>,
+    max_instructions: Option<u64>,
+    told: Instant,
 }
 
 impl Console {
@@ -86,6 +91,20 @@ impl Host for Console {
         self.call(|_, console| console.call_method1("waits_for_gdb", (port,)).map(drop));
     }
 
+    fn advanced(&mut self, instructions: u64) {
+        let Some(progress) = &self.progress else { return };
+        if self.told.elapsed() < INTERVAL {
+            return;
+        }
+        self.told = Instant::now();
+        let limit = self.max_instructions;
+        if let Err(error) =
+            Python::attach(|python| progress.call1(python, (instructions, limit)).map(drop))
+        {
+            self.stopped.get_or_insert(error);
+        }
+    }
+
     fn interrupted(&mut self) -> bool {
         if self.stopped.is_none() {
             self.stopped = Python::attach(|python| python.check_signals()).err();
@@ -115,7 +134,7 @@ pub(crate) fn saved_state_header(file: PathBuf) -> PyResult<String> {
 #[pyfunction]
 #[pyo3(signature = (
     image, machine, *, initrd, dtb, append, check, timeline, gdb_port, max_instructions, max_seconds,
-    symbols, console, save, save_at, save_header, restore
+    symbols, console, save, save_at, save_header, restore, progress
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are the options of the command")]
 pub(crate) fn boot<'py>(
@@ -136,6 +155,7 @@ pub(crate) fn boot<'py>(
     save_at: Option<SaveAt>,
     save_header: String,
     restore: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mmulab_machine::Machine::System(machine) = &machine.0 else {
         return Err(not_for_boot(machine.0.name()));
@@ -170,6 +190,7 @@ pub(crate) fn boot<'py>(
         save_at,
         save_header,
         restore,
+        progress,
     };
     // Coherence comes with caches of another kind, which the engine has compiled in.
     if machine.coherence.is_some() {
@@ -195,6 +216,7 @@ struct Options {
     save_header: String,
     /// The file with the state that it begins with, instead of at power-on.
     restore: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
 }
 
 /// Runs what was loaded on cores with caches of a kind.
@@ -242,8 +264,16 @@ fn run<'py, K: CacheKind>(
     if let Some(seconds) = options.max_seconds {
         system.end_at_cycles = (seconds * machine.core.clock_hz as f64) as u64;
     }
-    let mut console =
-        Console { object: console, stopped: None, ended: false, kept: Vec::new(), real_time };
+    let mut console = Console {
+        object: console,
+        stopped: None,
+        ended: false,
+        kept: Vec::new(),
+        real_time,
+        progress: options.progress,
+        max_instructions,
+        told: Instant::now(),
+    };
     if let Some(note) = &note {
         // It may be why the guest never prints nor ends.
         console.call(|_, object| object.call_method1("remark", (note,)).map(drop));

@@ -118,9 +118,16 @@ fn open_slice(
     Ok(Slice::new(open_with(path, &open_options(partial))?, skip, count))
 }
 
+/// The instructions of a slice, where the trace says how many it has or the user how many are wanted.
+fn length_of(slice: &Slice, skip: u64, count: Option<u64>) -> Option<u64> {
+    let whole = slice.source().information().filter(|whole| whole.is_complete());
+    let rest = whole.map(|whole| whole.totals.instructions.saturating_sub(skip));
+    rest.map_or(count, |rest| Some(count.map_or(rest, |count| count.min(rest))))
+}
+
 /// Writes a part of a trace as text, piece by piece, to `write(bytes)`.
 #[pyfunction]
-#[pyo3(signature = (path, *, partial, skip, count, write))]
+#[pyo3(signature = (path, *, partial, skip, count, write, progress))]
 pub(crate) fn dump_trace(
     python: Python<'_>,
     path: PathBuf,
@@ -128,19 +135,23 @@ pub(crate) fn dump_trace(
     skip: u64,
     count: Option<u64>,
     write: Py<PyAny>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
+    let mut watch = Watch::new(progress);
     let mut stopped = None;
     let dumped = python.detach(|| {
         let mut slice = open_slice(&path, partial, skip, count)?;
-        mmulab_trace::dump(&mut slice, &mut |text, _| {
+        let total = length_of(&slice, skip, count);
+        mmulab_trace::dump(&mut slice, &mut |text, done| {
             stopped = Python::attach(|python| {
                 python.check_signals()?;
                 write.call1(python, (text.as_bytes(),)).map(drop)
             })
             .err();
-            stopped.is_none()
+            stopped.is_none() && watch.continues(done, total)
         })
     });
+    watch.finish()?;
     stopped.map_or(Ok(()), Err)?;
     dumped.map_err(IntoPython::into_python)
 }
@@ -170,10 +181,11 @@ pub(crate) fn slice_trace(
             |whole| whole.metadata.clone(),
         );
         let mut writer = MmtWriter::create(&output, &metadata)?;
+        let total = length_of(&slice, skip, count);
         let mut batch = Batch::default();
         while slice.next_batch(&mut batch)? {
             writer.write(slice.table(), &batch)?;
-            if !watch.continues(writer.instructions(), count) {
+            if !watch.continues(writer.instructions(), total) {
                 break;
             }
         }

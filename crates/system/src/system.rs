@@ -95,6 +95,8 @@ pub trait Host {
     }
     /// A debugger can connect to the port from now on, and the machine waits for it.
     fn waits_for_debugger(&mut self, _port: u16) {}
+    /// The machine has executed so many instructions on all cores.
+    fn advanced(&mut self, _instructions: u64) {}
     /// Whether the run shall end.
     fn interrupted(&mut self) -> bool {
         false
@@ -457,6 +459,8 @@ impl<C: Core> System<C> {
             if now >= self.host_at {
                 self.host_at = now + HOST_CYCLES;
                 self.poll_host(host);
+                // This core is out of its place among the others.
+                host.advanced(self.instructions() + core.memory().clock.instructions());
                 if host.interrupted() {
                     return Some(Stop::Interrupted);
                 }
