@@ -35,6 +35,7 @@ def test_the_short_reproduction_of_the_1998_study(tmp_path):
     page = (folder / "report.html").read_text(encoding="utf-8")
     # Two of the charts are matrices, which are not laid out again for a phone.
     assert "vm98-23" in page and page.count("<figure") == 8 and page.count("<svg") == 8 + 6
+    assert not list(folder.rglob("*.parts")), "finished sweeps are kept only while it runs"
     figures = sorted(path.name for path in (folder / "figures").iterdir())
     assert figures == sorted(
         f"figure-{number:02}.{kind}" for number in range(6, 14) for kind in ("png", "svg")

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmulab
-from mmulab import StudyError, files
+from mmulab import StudyError, _engine, files
 
 STUDY = """
 traces = ["{trace}"]
@@ -99,6 +99,30 @@ def test_a_killed_sweep_goes_on_where_it_stopped(study, tmp_path):
     assert command("sweep", study, "-o", output).status == 0
     assert not parts.exists()
     assert parquet.read_table(output).equals(mmulab.sweep(study))
+
+
+def test_kept_parts_are_not_replayed_again_but_by_another_build(study, tmp_path, monkeypatch):
+    output = tmp_path / "t.parquet"
+    first = mmulab.sweep(study, output, keep_parts=True)
+
+    def replay(*_: object, **__: object) -> None:
+        raise AssertionError("replayed")
+
+    monkeypatch.setattr(_engine, "sweep_unit", replay)
+    output.unlink()
+    assert mmulab.sweep(study, output, keep_parts=True).equals(first)
+    assert parquet.read_table(output).equals(first)
+    monkeypatch.setattr(mmulab.study, "_engine_digest", lambda: "of another build")
+    with pytest.raises(AssertionError, match="replayed"):
+        mmulab.sweep(study, output, keep_parts=True)
+    mmulab.study.remove_parts(output)
+    assert sorted(os.listdir(tmp_path)) == ["study.toml", "t.parquet"]
+
+
+def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
+    study.write_text(study.read_text().replace("latency_cycles", "latency_cycle"))
+    wrong = command("sweep", study, "--set", "memory.latency_cycles=7")
+    assert wrong.status == 2 and wrong.error_line.startswith(f"{study}: ")
 
 
 def test_a_second_sweep_into_the_same_file_is_refused(study, tmp_path):

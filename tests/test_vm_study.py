@@ -11,7 +11,7 @@ import math
 import pytest
 
 import mmulab
-from mmulab import papers
+from mmulab import _engine, papers
 from mmulab.causes import BY_NAME
 from mmulab.papers import study_choice, study_programs, vm_study_1998
 from mmulab.papers.vm_study_cells import KIB, Cell, Cells, Chains, Configuration, table_heads
@@ -356,6 +356,26 @@ def test_inputs_are_the_same_everywhere():
         "source.c": "10d57b18489ad836",
         "records.txt": "6bd475af9b088123",
     }
+
+
+def test_a_reproduction_that_is_repeated_does_no_finished_sweep_again(trace, tmp_path, monkeypatch):
+    few = [Configuration("ultrix", size, 1 << 20, 64, 128) for size in (4096, 8192)]
+    monkeypatch.setattr(vm_study_1998, "configurations", lambda program, full: few)
+    replayed = []
+    sweep_unit = _engine.sweep_unit
+
+    def counted(*arguments, **options):
+        replayed.append(arguments)
+        return sweep_unit(*arguments, **options)
+
+    monkeypatch.setattr(_engine, "sweep_unit", counted)
+    first = vm_study_1998.sweep("gcc-like", trace, 4096, tmp_path, papers.Run())
+    units = len(replayed)
+    assert units > 0
+    assert vm_study_1998.sweep("gcc-like", trace, 4096, tmp_path, papers.Run()) == first
+    assert len(replayed) == units
+    vm_study_1998.sweep("gcc-like", trace, 4096, tmp_path, papers.Run(seed=2))
+    assert len(replayed) == 2 * units
 
 
 def test_missing_programs_are_told_with_one_command(monkeypatch):

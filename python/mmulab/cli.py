@@ -58,7 +58,7 @@ from mmulab.command import (
     status_of,
     trace_path,
 )
-from mmulab.errors import InputError, Interrupted
+from mmulab.errors import InputError, Interrupted, MachineError
 from mmulab.limits import MAX_CORES
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import Format, beside_a_program, note, progress
@@ -512,13 +512,13 @@ def sweep(
     With -o FILE.parquet finished parts are kept beside it until the whole is done. Rows do not
     depend on threads or interruptions.
     """
-    described = mmulab.Study.load(study)
+    in_file = mmulab.Study.load(study)
     described = dataclasses.replace(
-        described,
-        traces=traces or described.traces,
-        set={**described.set, **changes_of(set_)},
-        path=None if set_ else described.path,  # what is wrong then need not be in the file
-        seed=described.seed if seed is None else seed,
+        in_file,
+        traces=traces or in_file.traces,
+        set={**in_file.set, **changes_of(set_)},
+        path=None if set_ else in_file.path,  # what is wrong then need not be in the file
+        seed=in_file.seed if seed is None else seed,
     )
     is_parquet = output is not None and out.format_of(format, output) is Format.parquet
     try:
@@ -532,10 +532,17 @@ def sweep(
                 progress=report,
                 note=note,
             )
+    except MachineError:
+        in_file.configurations()  # raises where the file is wrong already
+        raise
     except KeyboardInterrupt as error:
-        if is_parquet:
+        if output is not None and is_parquet:
+            kept = mmulab.study.parts_folder(output)
+            units = len(list(kept.glob("*.json")))
             raise Interrupted(
-                "interrupted; what is finished is kept, and the same command continues behind it"
+                f"interrupted; {units} finished units are kept in {kept}, and the same command goes on behind them"
+                if units
+                else "interrupted before a unit was finished; nothing is kept"
             ) from error
         raise
     if is_parquet:
@@ -921,7 +928,9 @@ def reproduce(
         try:
             reproduction = papers.reproduce(name, run)
         except KeyboardInterrupt as error:
-            raise Interrupted(f"interrupted; what was recorded is kept in {folder}") from error
+            raise Interrupted(
+                f"interrupted; recordings and finished sweeps are kept in {folder}"
+            ) from error
         claims += [claim.as_dict() for claim in reproduction.claims]
         note(f"The report: {report.write_reproduction(folder, reproduction)}")
     return Result(

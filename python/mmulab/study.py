@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import itertools
 import json
@@ -37,7 +38,13 @@ from mmulab.errors import InputError, MachineError, MmulabError, StudyError
 from mmulab.files import alone, replacing
 from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value, toml_text
-from mmulab.provenance import machine_labels, provenance, trace_labels, trace_provenance
+from mmulab.provenance import (
+    file_provenance,
+    machine_labels,
+    provenance,
+    trace_labels,
+    trace_provenance,
+)
 from mmulab.replaying import ProgressCallback, load_machines, outcome_row
 from mmulab.results import MachineResult, flat_schema, flatten
 
@@ -205,6 +212,7 @@ def sweep(
     guesses: bool = False,
     progress: ProgressCallback | None = None,
     note: Callable[[str], None] | None = None,
+    keep_parts: bool = False,
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
 
@@ -212,7 +220,8 @@ def sweep(
     each configuration is also tried with the other values that its machine's file gives for what it
     guesses, for the lowest and highest shares of translation; else these columns are empty. With
     `output` (a Parquet file) finished parts are kept in a folder beside it until the whole is
-    written, so that a killed sweep continues where it stopped. Rows, and the bytes of the file,
+    written, so that a killed sweep continues where it stopped; with `keep_parts` they stay until `remove_parts`, for a
+    job of several sweeps that continues as a whole. Rows, and the bytes of the file,
     depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
     cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
     under the same paths. `note` is told if the cluster has none yet, which is waited for.
@@ -254,8 +263,15 @@ def sweep(
         if output is not None:
             with replacing(output) as file:
                 pa.parquet.write_table(table, file, compression="zstd")
-            parts.forget()
+            if not keep_parts:
+                parts.forget()
     return table
+
+
+def remove_parts(output: str | os.PathLike[str]) -> None:
+    """Removes what a sweep into `output` has kept. Raises `InputError` where a sweep is under way."""
+    with _parts(output) as parts:
+        parts.forget()
 
 
 def _with_range(family: list[dict[str, Any]]) -> dict[str, Any]:
@@ -315,7 +331,7 @@ class _Job:
 
     def key(self) -> str:
         """Names the job by all that its result depends on."""
-        source = f"{_engine.VERSION} {self.seed} {self.trace.label} {self.trace.source['sha256']}"
+        source = f"{_engine_digest()} {self.seed} {self.trace.label} {self.trace.source['sha256']}"
         digest = hashlib.sha256(source.encode())
         for one, place in zip(self.configurations, self.places, strict=True):
             digest.update(f"{place} {one.label}\n{one.machine._engine.toml()}".encode())
@@ -356,6 +372,12 @@ class _Job:
         return rows
 
 
+@functools.cache
+def _engine_digest() -> str:
+    """Of the engine's file: two builds have one version while somebody works on it."""
+    return str(file_provenance(_engine.__file__)["sha256"])
+
+
 class _Parts:
     """Results of finished jobs: in memory, and in a folder where there is one."""
 
@@ -391,6 +413,11 @@ class _Parts:
         return self.folder / f"{job.key()}.json"
 
 
+def parts_folder(output: str | os.PathLike[str]) -> Path:
+    """Where the finished parts of the sweep that writes `output` are kept."""
+    return Path(f"{os.fspath(output)}.parts")
+
+
 @contextmanager
 def _parts(output: str | os.PathLike[str] | None) -> Iterator[_Parts]:
     """The parts of the sweep that writes `output`.
@@ -400,7 +427,7 @@ def _parts(output: str | os.PathLike[str] | None) -> Iterator[_Parts]:
     if output is None:
         yield _Parts(None)
         return
-    folder = Path(f"{os.fspath(output)}.parts")
+    folder = parts_folder(output)
     refusal = f"{output}: another sweep writes there; wait for its end, or name another file"
     with alone(folder, refusal):
         try:

@@ -41,6 +41,7 @@ from mmulab.papers.vm_study_claims import evaluate
 from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
 from mmulab.papers.vm_study_figures import figures
 from mmulab.provenance import inputs_provenance
+from mmulab.study import remove_parts
 
 PAPER = "vm_study_1998"
 TITLE = "A look at several memory-management units (Jacob and Mudge, 1998)"
@@ -71,6 +72,8 @@ def reproduce(run: Run) -> Reproduction:
         )
     drawn = figures(cells)
     save_figures(drawn, run.folder / "figures")
+    for parts in folder.glob("sweep-*.parquet.parts"):
+        remove_parts(parts.with_suffix(""))
     return Reproduction(
         paper=PAPER,
         title=TITLE,
@@ -154,7 +157,7 @@ def pages_of(trace: Path) -> int:
 
 
 def sweep(program: str, trace: Path, heads: int, folder: Path, run: Run) -> list[Cell]:
-    """Replays a trace on all configurations; continues where an interrupted run stopped."""
+    """Replays a trace on all configurations; an interrupted reproduction finds what is finished."""
     all_of_them = configurations(program, run.full)
     study = mmulab.Study(
         traces=[trace],
@@ -167,6 +170,7 @@ def sweep(program: str, trace: Path, heads: int, folder: Path, run: Run) -> list
         study,
         folder / f"sweep-{program}{of_guess}.parquet",
         progress=every_tenth(program, run.progress),
+        keep_parts=True,
     )
     return [
         cell_of(program, configuration, row)
