@@ -1,7 +1,7 @@
 """Draws docs/images/fass-collision.svg: one collision of the FASS kernel on the SA-1100, from the
 timeline that `mmulab boot --timeline` writes.
 
-    python guests/microkernel/collision.py
+    .venv/bin/python guests/microkernel/collision.py
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def main() -> None:
 
 Each row disables one operation (`mutant=NAME`) and runs programs that compare memory with a model,
 under `--check`, on `sa1100` and `ixp425`, until one of them shows it. Made by
-`python guests/microkernel/mutants.py`, which takes ten minutes.
+`.venv/bin/python guests/microkernel/mutants.py`, which takes ten minutes.
 
 | operation | what it does | caught by | first run that catches it, or the reason |
 |---|---|---|---|

@@ -33,6 +33,9 @@ from mmulab.files import replacing
 NARROWEST_COLUMNS = 80
 """What the tables of all machines that ship fit into."""
 
+SPEED_ESTIMATE_SECONDS = 600.0
+"""Over how long a job's rate is taken, for the time left: its units may be of unequal length."""
+
 _quiet = False
 
 
@@ -191,12 +194,18 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
     ]
     screen = Console(stderr=True)
     above = sys.stdout.isatty()
-    with Progress(*columns, console=screen, redirect_stdout=above, transient=True) as bar:
+    with Progress(
+        *columns,
+        console=screen,
+        redirect_stdout=above,
+        transient=True,
+        speed_estimate_period=SPEED_ESTIMATE_SECONDS,
+    ) as bar:
         task = bar.add_task(label, total=None, amount="")
 
         def report(done: int, total: int | None) -> None:
             speed = bar.tasks[0].speed
-            rate = f", {human(speed)}/s" if speed else ""
+            rate = f", {rate_of(speed)}" if speed else ""
             bar.update(task, completed=done, total=total, amount=f"{human(done)} {unit}{rate}")
 
         yield report
@@ -245,6 +254,11 @@ def human(number: float, unit: str = "") -> str:
             digits = f"{scaled:.3g}" if scaled < 1000 else f"{scaled:.0f}"
             return f"{digits} {prefix}{unit}"
     return f"{number:.0f} {unit}".rstrip()
+
+
+def rate_of(per_second: float) -> str:
+    """A rate, by the minute where it would be less than one a second."""
+    return f"{human(per_second)}/s" if per_second >= 1 else f"{60 * per_second:.2g}/min"
 
 
 def percent(share: float) -> str:

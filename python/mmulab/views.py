@@ -19,7 +19,7 @@ from mmulab.boot import BootResult
 from mmulab.calibrate import Calibration
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
-from mmulab.machine import toml_text
+from mmulab.machine import settings_of, toml_text
 from mmulab.output import human, percent
 from mmulab.profiling import By, Profile
 from mmulab.recording import TraceInformation
@@ -45,7 +45,9 @@ def replay(results: ReplayResults) -> RenderableType:
     """Machine by machine: totals, then where the cycles go, then TLB and cache misses."""
     if not results:
         return Text("No machines.")
+    settings, results = _without_common_settings(results)
     return Group(
+        *settings,
         _totals(results),
         _note(_TOTALS_NOTE),
         *_programs(results),
@@ -56,6 +58,23 @@ def replay(results: ReplayResults) -> RenderableType:
         _Beside(results, _misses),
         _note("Misses per thousand instructions."),
     )
+
+
+def _without_common_settings(results: ReplayResults) -> tuple[list[Text], ReplayResults]:
+    """A line with the settings that all machines have, and the results without them: as part of a name they fill a
+    column with pieces of words."""
+    of_each = [settings_of(row.data["provenance"]["machine"]["set"]) for row in results]
+    common = [one for one in of_each[0] if all(one in others for others in of_each)]
+    if not common:
+        return [], results
+    rows = []
+    for row in results:
+        name = row.machine
+        for setting in common:
+            name = name.replace(f" {setting}", "", 1)
+        rows.append({**row.data, "machine": name})
+    line = Text("Machines with " + ", ".join(common) + "\n")
+    return [line], ReplayResults(rows, seconds=results.seconds)
 
 
 _TOTALS_NOTE = (
@@ -103,7 +122,8 @@ def run(
     """One program: its tables. Several processes: what each is, then its totals."""
     if not recorded.children:
         return Group(replay(results), "", curves[0].verdict)
-    parts: list[RenderableType] = [_processes(recorded, results)]
+    settings, results = _without_common_settings(results)
+    parts: list[RenderableType] = [*settings, _processes(recorded, results)]
     by_trace = results.by_trace()
     for process, curve in zip(recorded.processes, curves, strict=True):
         own = by_trace[process.path.name]
