@@ -48,8 +48,9 @@ define debian
 	if [ "$$(id -u)" = 0 ]; then as_root=; elif sudo -n true 2>/dev/null; then as_root=sudo; else \
 	  echo "Missing Debian packages for $(2). Type: sudo apt-get install$$missing" >&2; exit 1; fi; \
 	echo "Installing$$missing for $(2)"; \
-	export DEBIAN_FRONTEND=noninteractive; \
-	$$as_root apt-get update -qq && $$as_root apt-get install -qq -y --no-install-recommends $$missing >/dev/null || { \
+	$$as_root apt-get update -qq && \
+	$$as_root env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
+	  apt-get install -qq -y --no-install-recommends $$missing >/dev/null || { \
 	  echo "apt-get could not install$$missing. Does /etc/apt name Debian's archives, that of security updates among them?" >&2; exit 1; }
 endef
 

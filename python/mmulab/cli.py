@@ -116,7 +116,8 @@ def run(
 
     Example: [bold]mmulab run -m ultrix -m x86-64 -- gzip -k -f README.md[/]
 
-    Without -m all machines for replay take part. The exit status is that of the program.
+    Without -m all machines for replay take part. The exit status is that of the program. In a
+    pipe what the program prints comes before the result: -o FILE keeps them apart.
     """
     machines = machines_of(machine or machine_names("replay"), set_)
     for one in machines:

@@ -182,6 +182,7 @@ impl Source for ForeignSource {
                 Err((place, problem)) => {
                     self.ended = true;
                     if !self.partial {
+                        let problem = format!("{problem}; --partial takes what is before it");
                         return Err(TraceError::damaged(&self.path, &place, &problem));
                     }
                     self.truncation = Some(format!("{place}: {problem}"));
