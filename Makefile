@@ -102,7 +102,13 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name fuzz -prune -o \
 
 $(BUILD)/extension: pyproject.toml $(RUST_SOURCES) $(VENV)/ready $(BUILD)/rust.env
 	@echo "Building the engine; the first time takes a few minutes"
-	@$(WITH_RUST) PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --extras test >$(BUILD)/maturin.log 2>&1 || { cat $(BUILD)/maturin.log; exit 1; }
+	@$(WITH_RUST) log=$(BUILD)/maturin.log; : >$$log; \
+	if [ -t 2 ]; then \
+	  while sleep 2 && kill -0 $$$$ 2>/dev/null; do printf '\r%s crates compiled' "$$(grep -c Compiling $$log)" >&2; done & shown=$$!; \
+	fi; \
+	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --extras test >$$log 2>&1; built=$$?; \
+	if [ -n "$$shown" ]; then kill $$shown; printf '\r%40s\r' '' >&2; fi; \
+	if [ $$built != 0 ]; then grep -v '^ *Compiling' $$log; exit 1; fi
 	@touch $@
 
 recorder: $(BUILD)/valgrind-was-asked-for ## Build the recorders: a Valgrind tool and a plugin for QEMU.

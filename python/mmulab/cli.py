@@ -162,7 +162,8 @@ def run(
             )
             run_folder.write_json(folder / "trace.json", _information_dict(recorded, dir))
             run_folder.publish(dir)
-            notes.append(f"The report: {write_report(dir)}")
+            with progress("Drawing the report"):
+                notes.append(f"The report: {write_report(dir)}")
     return Result(
         data=results.to_dicts(),
         table=lambda: results.table,
@@ -929,11 +930,16 @@ def reproduce(
         try:
             reproduction = papers.reproduce(name, run)
         except KeyboardInterrupt as error:
+            kept = any(folder.rglob("*.mmt"))
             raise Interrupted(
                 f"interrupted; recordings and finished sweeps are kept in {folder}"
+                if kept
+                else "interrupted"
             ) from error
         claims += [claim.as_dict() for claim in reproduction.claims]
-        note(f"The report: {report.write_reproduction(folder, reproduction)}")
+        with progress("Drawing the report"):
+            page = report.write_reproduction(folder, reproduction)
+        note(f"The report: {page}")
     return Result(
         data=claims,
         table=lambda: pa.Table.from_pylist(claims),
@@ -958,7 +964,9 @@ def report_(
     """
     from mmulab.report import write_report
 
-    note(f"The report: {write_report(dir, output)}")
+    with progress("Drawing the report"):
+        page = write_report(dir, output)
+    note(f"The report: {page}")
 
 
 def main() -> None:
