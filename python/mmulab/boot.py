@@ -330,7 +330,7 @@ def boot(
     if max_instructions is not None:
         whole_number("max_instructions", max_instructions, 1)
     if max_seconds is not None and not 0 < max_seconds < math.inf:
-        raise InputError(f"max_seconds: {max_seconds} is no time above 0")
+        raise InputError(f"max_seconds: {max_seconds} is no time; give seconds above 0")
     if gdb_port is not None:
         whole_number("gdb_port", gdb_port, 1, 65535)
     if isinstance(save_at, int):

@@ -142,7 +142,9 @@ class Machine:
         value: Any = self.values()
         for key in path.split("."):
             if not isinstance(value, dict) or key not in value:
-                raise MachineError(f"{self.name}: {path}: there is no such value")
+                raise MachineError(
+                    f"{self.name}: {path}: there is no such value; `mmulab machines {self.file or self.name}` shows all"
+                )
             value = value[key]
         return value
 

@@ -157,7 +157,9 @@ def check_schedule(
     whole_number("cores", cores, 1, MAX_CORES)
     if time_slice_instructions is None:
         if cores > 1 or one_queue:
-            raise InputError("several cores, or one queue, need a time slice")
+            raise InputError(
+                "several cores, or one queue, need a time slice; give time_slice_instructions"
+            )
         if len(traces) != 1:
             raise InputError(
                 f"{len(traces)} traces without a time slice; one is replayed by itself"

@@ -338,10 +338,14 @@ def _sweep(path: Path) -> dict[str, Any]:
     try:
         table = pa.parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: is not Parquet that can be read: {error}") from error
+        raise InputError(
+            f"{path}: is not Parquet that can be read: {error}; sweep again, or move it away"
+        ) from error
     columns = table.column_names
     if "instructions" not in columns or "machine" not in columns:
-        raise InputError(f"{path}: is not a sweep: it has no columns machine and instructions")
+        raise InputError(
+            f"{path}: is not a sweep: it has no columns machine and instructions; move it away"
+        )
     try:
         figures = _sweep_figures(table)
     except (KeyError, TypeError, pa.ArrowException) as error:
