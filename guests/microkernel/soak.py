@@ -14,6 +14,7 @@ import sys
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
+from mmulab.errors import MmulabError
 from mmulab.limits import whole_number
 from mmulab.output import progress
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
@@ -31,7 +32,9 @@ def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
             progress=report,
         )
     said = re.search(r"^random: (\d+) operations, (\d+) errors", result.console, re.M)
-    done, errors = (int(said[1]), int(said[2])) if said else (0, -1)
+    if not said and not result.reports:
+        raise MmulabError(f"{machine}, {scheme}: {result.end}: {result.console.strip()[-200:]}")
+    done, errors = (int(said[1]), said[2]) if said else (0, "no end")
     print(
         f"| {machine} | {scheme} | {done:,} | {errors} | {len(result.reports)} | "
         f"{result.instructions / 1e9:.1f} |",

@@ -192,7 +192,7 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
         TextColumn("{task.fields[amount]}"),
         TimeRemainingColumn(compact=True),
     ]
-    screen = Console(stderr=True)
+    screen = Console(stderr=True, soft_wrap=True)  # rows that are printed stay whole
     above = sys.stdout.isatty()
     with Progress(
         *columns,
