@@ -372,6 +372,20 @@ def few_root_entries(cells: Cells, evidence: Evidence) -> Iterator[str]:
                 f"sometimes still there from an earlier walk (rpte-L2 {root / user:.2f} of upte-L2 at "
                 "the smallest first level)"
             )
+        missed = root_and_user_misses(cell)
+        larger = one(cells, program, "intel", l1_bytes=32 * KIB)
+        if root > 1.25 * user and missed[0] > 4 * root_and_user_misses(larger)[0]:
+            yield (
+                f"{program}: lines that are used between two walks lie in the root entry's set of the direct-mapped "
+                f"first level, and drive it out however often it is used: {missed[0]:.0%} of walks miss it there, "
+                f"{missed[1]:.0%} the user's entry, and with 32 KB {root_and_user_misses(larger)[0]:.0%} the root's"
+            )
+
+
+def root_and_user_misses(cell: Cell) -> tuple[float, float]:
+    """How many of INTEL's walks miss the first level with the root's entry, and with the user's."""
+    walks = max(cell.count("uhandler"), 1)
+    return cell.count("rpte-L2") / walks, cell.count("upte-L2") / walks
 
 
 @of("vm98-14")
