@@ -23,8 +23,9 @@ import typer
 from conftest import MMULAB, ROOT, mmulab, start_interruptible
 
 import mmulab as api
-from mmulab import files
+from mmulab import files, report
 from mmulab.cli import app
+from mmulab.command import status_of
 from mmulab.output import Format
 from mmulab.recording import tool_directory
 
@@ -119,7 +120,6 @@ def cases():
 @pytest.mark.parametrize("arguments", list(cases()))
 def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
     """In this process, which is quicker than hundreds of new ones."""
-    from mmulab.command import status_of
 
     monkeypatch.chdir(ROOT)
     before = set(os.listdir(ROOT))
@@ -132,7 +132,6 @@ def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
 
 
 def test_an_option_without_its_value_names_the_command_whose_help_shows_how(capfd):
-    from mmulab.command import status_of
 
     assert status_of(app, ["replay", "examples/small.mmt", "-m"]) == 2
     assert capfd.readouterr().err.endswith("; `mmulab replay --help` shows how\n")
@@ -140,7 +139,6 @@ def test_an_option_without_its_value_names_the_command_whose_help_shows_how(capf
 
 @pytest.mark.parametrize("first", ["ultrix", "examples/small.mmt"])
 def test_a_trace_in_a_machines_place_is_told(first, capfd):
-    from mmulab.command import status_of
 
     assert status_of(app, ["replay", first, "examples/small.mmt"]) == 2
     assert "examples/small.mmt: a trace stands where a machine does" in capfd.readouterr().err
@@ -156,7 +154,6 @@ def test_a_trace_in_a_machines_place_is_told(first, capfd):
     ],
 )
 def test_a_second_machine_is_refused_where_one_is_asked_for(words, capfd):
-    from mmulab.command import status_of
 
     assert status_of(app, words) == 2
     assert capfd.readouterr().err.endswith(": this command takes one machine at a time\n")
@@ -164,7 +161,6 @@ def test_a_second_machine_is_refused_where_one_is_asked_for(words, capfd):
 
 def test_a_file_that_may_be_written_but_not_read_is_replaced(tmp_path, monkeypatch, capfd):
     """Root may read everything, so that the system's answer is replaced."""
-    from mmulab.command import status_of
 
     path = tmp_path / "ultrix.toml"
     path.touch(0o200)
@@ -594,6 +590,27 @@ def test_nothing_else_is_written_into_a_file_that_is_recorded(tmp_path):
     assert api.trace_information(tmp_path / "t.mmt").command == program
     assert mmulab(*second, cwd=tmp_path).status == 0
     assert sorted(os.listdir(tmp_path)) == ["second", "t.mmt"]
+
+
+@needs_recorder
+def test_a_run_that_is_interrupted_while_its_report_is_drawn_leaves_the_old_one_whole(
+    tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "results"
+    arguments = ["run", "-q", "--dir", str(folder), "-m", "base", "--"]
+    assert mmulab(*arguments, "true").status == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "write_report", interrupted)
+    assert status_of(app, [*arguments, "echo"]) == 130
+    kept = f"{folder}/unfinished/echo.mmt"
+    assert capsys.readouterr().err == f"mmulab: interrupted; {kept} holds the recording\n"
+    assert Path(kept).exists()
+    after = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert after == before
 
 
 @needs_recorder

@@ -165,6 +165,12 @@ def test_miss_curves_tell_what_huge_pages_would_do(trace):
         assert curve["misses"][-1] == curve["pages"]
 
 
+def test_addresses_are_hexadecimal_in_labels(trace):
+    setting = "organisation.hash_table.base_address=0x80200000"
+    done = mmulab("replay", trace, "-m", "inverted-hw", "--no-guesses", "--set", setting)
+    assert json.loads(done.output)[0]["machine"] == f"inverted-hw {setting}"
+
+
 def test_machines_lists_what_is_shipped():
     rows = json.loads(mmulab("machines").output)
     assert {row["name"] for row in rows} >= {*STUDY, "x86-64"}

@@ -137,33 +137,23 @@ def run(
         if recorded.was_interrupted:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}, nothing was replayed")
-        rows: list[dict[str, Any]] = []
-        curves = []
-        for process in recorded.processes:
-            with progress(f"Replaying {process.path.name}") as report:
-                results = mmulab.replay(
-                    process.path,
-                    machines,
-                    seed=seed,
-                    threads=threads,
-                    guesses=guesses,
-                    progress=report,
-                )
-            rows += [row.data for row in results]
-            with progress(f"Counting misses by TLB size of {process.path.name}") as report:
-                curves.append(mmulab.miss_curves(process.path, progress=report))
-        results = mmulab.ReplayResults(rows)
-        if dir is not None:
-            from mmulab.report import write_report
+        try:
+            results, curves = _replay_processes(recorded, machines, seed, threads, guesses)
+            if dir is not None:
+                from mmulab.report import write_report
 
-            run_folder.write_json(folder / "replay.json", results.to_dicts())
-            run_folder.write_json(
-                folder / "miss-curves.json", [curve.to_dict() for curve in curves]
-            )
-            run_folder.write_json(folder / "trace.json", _information_dict(recorded, dir))
-            run_folder.publish(dir)
-            with progress("Drawing the report"):
-                notes.append(f"The report: {write_report(dir)}")
+                run_folder.write_json(folder / "replay.json", results.to_dicts())
+                run_folder.write_json(
+                    folder / "miss-curves.json", [curve.to_dict() for curve in curves]
+                )
+                run_folder.write_json(folder / "trace.json", _information_dict(recorded, dir))
+                with progress("Drawing the report"):
+                    write_report(folder, sweeps_of=dir)
+                run_folder.publish(dir)
+                notes.append(f"The report: {dir / 'report.html'}")
+        except KeyboardInterrupt as error:
+            kept = f"{trace} holds the recording" if dir else "nothing was written"
+            raise Interrupted(f"interrupted; {kept}") from error
     return Result(
         data=results.to_dicts(),
         table=lambda: results.table,
@@ -171,6 +161,32 @@ def run(
         notes=notes,
         status=recorded.exit_status or 0,
     )
+
+
+def _replay_processes(
+    recorded: mmulab.TraceInformation,
+    machines: list[Machine],
+    seed: int,
+    threads: int,
+    guesses: bool,
+) -> tuple[mmulab.ReplayResults, list[mmulab.MissCurves]]:
+    """Every process on every machine, and its misses by TLB size."""
+    rows: list[dict[str, Any]] = []
+    curves = []
+    for process in recorded.processes:
+        with progress(f"Replaying {process.path.name}") as report:
+            results = mmulab.replay(
+                process.path,
+                machines,
+                seed=seed,
+                threads=threads,
+                guesses=guesses,
+                progress=report,
+            )
+        rows += [row.data for row in results]
+        with progress(f"Counting misses by TLB size of {process.path.name}") as report:
+            curves.append(mmulab.miss_curves(process.path, progress=report))
+    return mmulab.ReplayResults(rows), curves
 
 
 @command(app, context_settings=TAKES_A_PROGRAM)
@@ -572,7 +588,9 @@ def info(trace: TraceArgument, partial: PartialOption = False) -> Result:
     """
     with progress("Reading") as report:
         information = mmulab.trace_information(trace, partial=partial, progress=report)
-    return _trace_result(information)
+    told = _trace_result(information)
+    told.data.pop("children")  # a trace knows nothing of those beside it
+    return told
 
 
 @command(trace_group)

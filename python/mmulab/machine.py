@@ -184,7 +184,13 @@ def machine_schema() -> dict[str, Any]:
 
 def settings_of(changes: Mapping[str, Value]) -> list[str]:
     """Changes by dotted path as `--set` takes them: `l1d.write_allocate=false`."""
-    return [f"{path}={toml_text(value)}" for path, value in changes.items()]
+    return [f"{path}={value_text(path, value)}" for path, value in changes.items()]
+
+
+def value_text(path: str, value: Any) -> str:
+    """A machine's value at a dotted path as `--set` takes it; addresses in hexadecimal."""
+    is_address = path.endswith("base_address") and isinstance(value, int)
+    return f"{value:#x}" if is_address else toml_text(value)
 
 
 def toml_text(value: Any) -> str:

@@ -19,7 +19,7 @@ from mmulab.boot import BootResult
 from mmulab.calibrate import Calibration
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
-from mmulab.machine import settings_of, toml_text
+from mmulab.machine import settings_of, toml_text, value_text
 from mmulab.output import human, percent
 from mmulab.profiling import By, Profile
 from mmulab.recording import TraceInformation
@@ -181,11 +181,6 @@ def guess_text(guess: dict[str, Any]) -> str:
     """What changes with a guess, in short."""
     (path, value), *more = guess["set"].items()
     return f"{path}={value_text(path, value)}" + (f" and {len(more)} more" if more else "")
-
-
-def value_text(path: str, value: Any) -> str:
-    """A machine's value at a dotted path as `--set` takes it; addresses in hexadecimal."""
-    return f"{value:#x}" if path.endswith("base_address") else toml_text(value)
 
 
 class _Beside:

@@ -18,17 +18,24 @@ from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.errors import InputError
 from mmulab.files import replacing
+from mmulab.machine import value_text
 from mmulab.output import human, percent
 from mmulab.report import plots
 from mmulab.results import MachineResult, ReplayResults
-from mmulab.views import value_text, weightiest_guess
+from mmulab.views import weightiest_guess
 
 _PAGES_SHOWN = 25
 _REGIONS_SHOWN = 14
 
 
-def write_report(directory: str | os.PathLike[str], output: Path | None = None) -> Path:
-    """Writes the page for the results in `directory`; returns its path.
+def write_report(
+    directory: str | os.PathLike[str],
+    output: Path | None = None,
+    *,
+    sweeps_of: Path | None = None,
+) -> Path:
+    """Writes the page for the results in `directory`, with the sweeps there or in the folder `sweeps_of`; returns its
+    path.
 
     Raises `InputError` where the folder holds no results.
     """
@@ -36,7 +43,7 @@ def write_report(directory: str | os.PathLike[str], output: Path | None = None) 
     if not directory.is_dir():
         what = "is a file; name a folder" if directory.exists() else "there is no such folder"
         raise InputError(f"{directory}: {what}")
-    found = _gather(directory)
+    found = _gather(directory, sweeps_of or directory)
     if not found:
         raise InputError(
             f"{directory}: holds no replay.json, miss-curves.json or sweep in Parquet; "
@@ -93,12 +100,12 @@ def render(template: str, path: Path, **values: Any) -> None:
         file.write(page.encode())
 
 
-def _gather(directory: Path) -> dict[str, Any]:
-    """What the page's sections need, for what the folder holds; nothing where it holds nothing."""
+def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
+    """What the page's sections need, for what the folders hold; nothing where they hold nothing."""
     trace = _read(directory / "trace.json", _processes_of) or []
     results = _read(directory / "replay.json", ReplayResults)
     curves = _read(directory / "miss-curves.json", _all_curves) or []
-    sweeps = [_sweep(path) for path in sorted(directory.glob("*.parquet"))]
+    sweeps = [_sweep(path) for path in sorted(sweeps_of.glob("*.parquet"))]
     if results is None and not (trace or curves or sweeps):
         return {}
     if results is not None and not results:
