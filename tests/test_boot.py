@@ -242,7 +242,7 @@ def test_the_time_limit_ends_a_guest_that_waits_for_what_is_typed(tmp_path):
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_a_time_limit_that_is_none_is_refused(sleeper, seconds):
-    with pytest.raises(mmulab.InputError, match="is no time above 0"):
+    with pytest.raises(mmulab.InputError, match="is no time; give seconds above 0"):
         mmulab.boot(sleeper, max_seconds=seconds, machine="arm926ej-s")
 
 
@@ -296,10 +296,10 @@ def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
     assert "undefined instruction at 0x00010000" in err
 
 
-def endless(path):
+def endless(path, printed=b"on\n\0"):
     """An image that prints "on" and never ends."""
     words = [
-        *put(0x8000, int.from_bytes(b"on\n\0", "little")),
+        *put(0x8000, int.from_bytes(printed, "little")),
         *constant(0, 4),
         *constant(1, 0x8000),
         SEMIHOSTING,
@@ -463,6 +463,22 @@ def test_a_silent_guest_is_told_with_its_instructions_while_nobody_reads_its_scr
         before = ["20 M instructions so far"] * 2  # after 2.1 and 4.3 seconds
         after = [] if at_the_keyboard else ["30 M of 60 M instructions so far"]
         assert silent == before + after
+
+
+@pytest.mark.parametrize("printed", [b"on\n\0", b"on>\0"])
+def test_what_comes_behind_a_prompt_begins_a_line(tmp_path, printed):
+    image = endless(tmp_path / "image", printed)
+    arguments = ["boot", image, "-m", "arm926ej-s", "--max-instructions", "100000", "-o"]
+    together = subprocess.run(
+        [MMULAB, *arguments, tmp_path / "a.json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    guest, *notes = together.stdout.splitlines()
+    assert guest == printed[:-1].rstrip() and notes[0].startswith(b"the instruction limit")
+    apart = run_mmulab(*arguments, tmp_path / "b.json")
+    assert apart.output.encode() == printed[:-1], "no byte is added to a console in a file"
 
 
 def test_progress_of_a_boot_is_told_and_may_end_it(tmp_path):

@@ -73,7 +73,9 @@ def test_the_rest_of_a_run_is_the_rest_of_the_run(tmp_path, save_at, check):
     restored = second.data["restored"]
     assert (restored["instructions"], restored["cycles"]) == (first.instructions, first.cycles)
     assert restored["state"]["name"] == "state"
-    assert whole.data["restored"] is None
+    assert whole.data["restored"] is None and whole.simulated["cycles"] == whole.cycles
+    for name, of_second in second.simulated.items():
+        assert of_second == whole.data[name] - first.data[name]
 
 
 def test_values_in_cycles_may_be_others_and_act_from_there_on(tmp_path):

@@ -12,7 +12,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol
 
@@ -103,6 +103,7 @@ class Terminal:
         self._silent_since = time.monotonic()
         self._next_told_seconds = FIRST_TOLD_SECONDS
         self._has_printed = False
+        self._last_byte = b"\n"
         self._noted: set[bool] = set()
         self.remarks: list[str] = []
         """What was told of the image."""
@@ -111,6 +112,7 @@ class Terminal:
         """Shows output."""
         self._output.write(data)
         self._output.flush()
+        self._last_byte = data[-1:] or self._last_byte
         self._silent_since = time.monotonic()
         self._next_told_seconds = FIRST_TOLD_SECONDS
         self._has_printed = True
@@ -169,7 +171,16 @@ class Terminal:
         """Told, as nothing else is to be seen."""
         self._tell(f"waiting for gdb on port {port} of this computer; Ctrl-C ends it")
 
+    def end_line(self) -> None:
+        """Ends a line that the guest has begun, such as a prompt, if what we say comes behind it."""
+        with suppress(OSError, ValueError):  # no file of the system
+            if self._last_byte != b"\n" and os.path.sameopenfile(self._output.fileno(), 2):
+                self._output.write(b"\r\n" if self._escape else b"\n")
+                self._output.flush()
+                self._last_byte = b"\n"
+
     def _tell(self, text: str) -> None:
+        self.end_line()
         # A raw terminal only feeds lines.
         self._note(text + ("\r" if self._escape else ""))
 
@@ -182,7 +193,9 @@ def terminal(
     what the user should know meanwhile. With gdb Ctrl-C stays a signal: no key is read while the guest
     stands still."""
     if not os.isatty(STANDARD_INPUT):
-        yield Terminal(output, escape=False, note=note)
+        console = Terminal(output, escape=False, note=note)
+        yield console
+        console.end_line()
         return
     before = termios.tcgetattr(STANDARD_INPUT)
     try:
@@ -191,7 +204,9 @@ def terminal(
             mode = termios.tcgetattr(STANDARD_INPUT)
             mode[3] |= termios.ISIG
             termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, mode)
-        yield Terminal(output, escape=True, note=note)
+        console = Terminal(output, escape=True, note=note)
+        yield console
+        console.end_line()
     finally:
         termios.tcsetattr(STANDARD_INPUT, termios.TCSADRAIN, before)
 
@@ -240,8 +255,14 @@ class BootResult:
 
     @property
     def mips(self) -> float:
-        """Million instructions simulated a second."""
-        return self.instructions / self.seconds / 1e6 if self.seconds else 0.0
+        """Million instructions simulated a second, those before a restored state left out."""
+        return self.simulated["instructions"] / self.seconds / 1e6 if self.seconds else 0.0
+
+    @property
+    def simulated(self) -> dict[str, int]:
+        """`instructions` and `cycles` of this run; where it was restored, since then."""
+        before = self.data["restored"] or {}
+        return {name: self.data[name] - before.get(name, 0) for name in ("instructions", "cycles")}
 
     @property
     def reports(self) -> list[dict[str, Any]]:

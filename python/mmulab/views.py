@@ -456,7 +456,7 @@ def boot(result: BootResult) -> RenderableType:
     parts: list[RenderableType] = [
         _boot_causes(data),
         _note(
-            f"{data['cycles'] / data['clock_hz']:.3f} s of the machine in {result.seconds:.2f} s: "
+            f"{result.simulated['cycles'] / data['clock_hz']:.3f} s of the machine in {result.seconds:.2f} s: "
             f"{result.mips:.1f} million instructions a second."
         ),
         _boot_modes(data),
