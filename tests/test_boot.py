@@ -511,6 +511,7 @@ def test_what_cannot_be_used_is_refused_before_the_run(tmp_path):
     os.mkfifo(fifo)
     for option, path, told in (
         ("--symbols", notes, "has no symbols"),
+        ("--symbols", tmp_path / "missing", "no such file or directory"),
         ("--timeline", tmp_path, "is a directory"),
         ("--timeline", fifo, "is no file"),
         ("--save", fifo, "is no file"),

@@ -613,6 +613,29 @@ def test_a_run_that_is_interrupted_while_its_report_is_drawn_leaves_the_old_one_
     assert after == before
 
 
+def test_a_change_that_not_all_machines_take_says_to_name_machines(capsys):
+    assert status_of(app, ["replay", SMALL, "--set", "dtlb.entries=64"]) == 2
+    assert "name those that do" in capsys.readouterr().err
+    assert status_of(app, ["replay", SMALL, "-m", "base", "--set", "dtlb.entries=64"]) == 2
+    assert "name those that do" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [[], ["machine.toml"]])
+def test_an_interrupted_calibration_leaves_no_empty_folder(kept, tmp_path, monkeypatch, capsys):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "computer"
+    if kept:
+        folder.mkdir()
+        (folder / kept[0]).write_text("of an earlier one")
+    monkeypatch.setattr(api, "calibrate", interrupted)
+    assert status_of(app, ["calibrate", "-q", "--dir", str(folder)]) == 130
+    assert capsys.readouterr().err == "mmulab: interrupted; nothing was written\n"
+    assert (os.listdir(folder) if folder.exists() else []) == kept
+    assert folder.exists() == bool(kept)
+
+
 @needs_recorder
 def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
     """It would remove what the first has not finished."""

@@ -15,6 +15,7 @@ import sys
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
+from mmulab.output import progress
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
 
 QEMU = {"armv4": "sa1110", "armv5te": "arm926"}
@@ -94,13 +95,18 @@ def main() -> None:
     programs = [p for p in PROGRAMS if not names or p.split()[0] in names]
     print("| program | scheme | status | reports | output | last line |")
     print("|---|---|---|---|---|---|")
-    good = [
-        compare(program, scheme)
+    runs = [
+        (program, scheme)
         for program in programs
         for scheme in SCHEMES
         if scheme not in REFUSED or REFUSED[scheme] not in program
     ]
-    sys.exit(not all(good))
+    good = True
+    with progress("Comparing", "programs and schemes") as report:
+        for done, (program, scheme) in enumerate(runs):
+            report(done, len(runs))
+            good &= compare(program, scheme)
+    sys.exit(not good)
 
 
 if __name__ == "__main__":

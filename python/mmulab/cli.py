@@ -55,6 +55,7 @@ from mmulab.command import (
     machine_of,
     machines_of,
     number_from,
+    replay_machines_of,
     status_of,
     trace_path,
 )
@@ -119,7 +120,7 @@ def run(
     Without -m all machines for replay take part. The exit status is that of the program. In a
     pipe what the program prints comes before the result: -o FILE keeps them apart.
     """
-    machines = machines_of(machine or machine_names("replay"), set_)
+    machines = replay_machines_of(machine or [], set_)
     for one in machines:
         one.check_replays()  # before the program runs
     notes = []
@@ -341,7 +342,7 @@ def replay(
         for option, value in (("--time-slice", time_slice), ("--cores", cores)):
             if value is not None:
                 raise InputError(f"{option} is for programs that take turns; add --schedule")
-        machines = machines_of(names or machine_names("replay"), set_)
+        machines = replay_machines_of(names, set_)
     else:
         for name in more or []:
             if name in machine_names():
@@ -731,8 +732,13 @@ def calibrate(
             f"this computer is busy (load {load:.1f}): it takes longer, and shared caches look smaller"
         )
 
-    with progress("Measuring", "points") as report:
-        calibration = mmulab.calibrate(samples=samples, progress=report)
+    try:
+        with progress("Measuring", "points") as report:
+            calibration = mmulab.calibrate(samples=samples, progress=report)
+    except BaseException:
+        with contextlib.suppress(OSError):  # it holds an earlier one
+            folder.rmdir()
+        raise
     calibration.write(folder)
     page = write_calibration_report(folder, calibration)
     return Result(

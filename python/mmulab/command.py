@@ -21,7 +21,7 @@ from rich.console import RenderableType
 from typer.core import TyperCommand, TyperGroup
 
 from mmulab import files, output
-from mmulab.errors import InputError, Interrupted, MmulabError
+from mmulab.errors import InputError, Interrupted, MachineError, MmulabError
 from mmulab.limits import MAX_COUNT, MAX_THREADS
 from mmulab.machine import Machine, machine_names
 from mmulab.output import Format
@@ -471,6 +471,18 @@ def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
         machine = Machine.load(name)
         machines.append(machine.with_changes(changes) if changes else machine)
     return machines
+
+
+def replay_machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
+    """The same; all machines for replay where none was named."""
+    if names:
+        return machines_of(names, settings)
+    try:
+        return machines_of(machine_names("replay"), settings)
+    except MachineError as error:
+        raise InputError(
+            f"{error}; without -m a change is made to all machines, and this one does not take it: name those that do"
+        ) from error
 
 
 def machine_of(names: list[str], settings: list[str] | None) -> Machine:

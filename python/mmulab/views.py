@@ -121,14 +121,14 @@ def run(
 ) -> RenderableType:
     """One program: its tables. Several processes: what each is, then its totals."""
     if not recorded.children:
-        return Group(replay(results), "", curves[0].verdict)
+        return Group(replay(results), Text(curves[0].verdict))
     settings, results = _without_common_settings(results)
     parts: list[RenderableType] = [*settings, _processes(recorded, results)]
     by_trace = results.by_trace()
     for process, curve in zip(recorded.processes, curves, strict=True):
         own = by_trace[process.path.name]
         parts += [Text(process.path.name, style="bold"), _totals(own), *_guesses(own)]
-        parts += [curve.verdict, ""]
+        parts += [Text(curve.verdict), Text()]
     return Group(*parts, _note(_TOTALS_NOTE), _note(_GUESSES_NOTE))
 
 

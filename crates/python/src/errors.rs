@@ -49,7 +49,10 @@ impl IntoPython for mmulab_calibrate::Error {
 
 impl IntoPython for LoadError {
     fn into_python(self) -> PyErr {
-        python::InputError::new_err(self.to_string())
+        python::InputError::new_err(match self {
+            LoadError::Read { name, error } => format!("{name}: {}", in_words(&error)),
+            other => other.to_string(),
+        })
     }
 }
 

@@ -126,7 +126,7 @@ def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
 
 
 def _processes_of(trace: dict[str, Any]) -> list[dict[str, Any]]:
-    return [trace, *trace["children"]]
+    return [trace, *trace.get("children", [])]  # none of `trace info`
 
 
 def _all_curves(raw: Any) -> list[MissCurves]:
