@@ -33,7 +33,7 @@ import measure
 import run
 
 from mmulab.command import run_script, script_options
-from mmulab.limits import whole_number
+from mmulab.limits import MAX_THREADS, whole_number
 
 CROSS = "arm-linux-gnueabi-"
 # The largest way of the machines' caches (32 KB in 32 ways): gaps up to that put a line into any set.
@@ -263,8 +263,9 @@ def main():
     chosen = options.parse_args()
     if chosen.layouts < 2:
         options.error("an interval needs two layouts")
-    measure.need_kernels(chosen.machine)
     whole_number("--rounds", chosen.rounds, 1, MOST_ROUNDS)
+    whole_number("--jobs", chosen.jobs, 1, MAX_THREADS)
+    measure.need_kernels(chosen.machine)
     samples = Samples(chosen.samples)
     layouts = range(chosen.first, chosen.first + chosen.layouts)
     with ThreadPoolExecutor(chosen.jobs) as pool:

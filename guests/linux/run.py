@@ -65,6 +65,10 @@ QEMU_SPACES = " address_spaces_whole_tlb"
 QEMU_OPTIONS = {"ixp425": " nohlt"}
 
 
+# Cores that QEMU lacks.
+NOT_ON_QEMU = {"at91rm9200": "ARM920T"}
+
+
 # What makes a file or a kernel's folder in `build/linux`: the first whose name it begins with.
 MADE_BY = {
     "kernel-spaces-test": "make linux-spaces-test",
@@ -268,6 +272,10 @@ def failure(where, result):
     return SystemExit(f"{where}: {result.end}; the guest said: {' / '.join(said[-3:])}")
 
 
+# What the kernel says of parameters that are misspelt.
+UNKNOWN_PARAMETERS = re.compile(r'Unknown kernel command line parameters "(.*?)"')
+
+
 class Shown(mmulab.Transcript):
     """A console that is kept, and shown while the guest prints."""
 
@@ -290,6 +298,20 @@ def migration_mode(text):
     if text.partition(" ")[0] not in tlb_migration_linux.MODES:
         raise argparse.ArgumentTypeError(f"choose from {', '.join(tlb_migration_linux.MODES)}")
     return text
+
+
+def refuse_what_has_no_effect(options, chosen):
+    """Ends where an option would be passed over, or the guest would not get the whole command."""
+    if chosen.qemu and chosen.compare:
+        options.error("--compare boots QEMU, too: not with --qemu")
+    if (chosen.qemu or chosen.compare) and (chosen.check or chosen.max_instructions is not None):
+        options.error(
+            "--check and --max-instructions are for our machine: neither with --qemu nor with --compare"
+        )
+    if '"' in chosen.command:
+        options.error(
+            "the command stands in double quotes on the kernel's command line; use single ones in it"
+        )
 
 
 def main():
@@ -334,12 +356,19 @@ def main():
     chosen = options.parse_args()
     if chosen.migration and (chosen.spaces or chosen.qemu or chosen.compare):
         options.error("--migration goes with none of --spaces, --qemu and --compare")
+    if chosen.qemu and chosen.set:
+        options.error("--set is for our machine, not for --qemu")
+    refuse_what_has_no_effect(options, chosen)
     machines = list(KERNEL)
     if chosen.migration or chosen.spaces:
         machines = list(tlb_migration_linux.MACHINES if chosen.migration else WITH_SPACES)
     chosen.machine = chosen.machine or machines[0]
     if chosen.machine not in machines:
         options.error(f"no such kernel for {chosen.machine}: choose from {', '.join(machines)}")
+    if (chosen.qemu or chosen.compare) and chosen.machine in NOT_ON_QEMU:
+        options.error(
+            f"QEMU has no {NOT_ON_QEMU[chosen.machine]}; choose another machine than {chosen.machine}"
+        )
     settings = changes_of(chosen.set)
     if chosen.max_instructions is not None:
         whole_number("--max-instructions", chosen.max_instructions, 1)
@@ -371,6 +400,10 @@ def main():
     if chosen.migration:
         machine = mmulab.Machine.load(chosen.machine).with_changes(settings)
         result = tlb_migration_linux.boot(machine, chosen.migration, chosen.command, **options)
+        if unknown := UNKNOWN_PARAMETERS.search(result.console):
+            raise SystemExit(
+                f"the kernel knows no {unknown[1].strip()}; docs/tlb-migration.md has its parameters"
+            )
     else:
         result = ours(
             chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings, **options

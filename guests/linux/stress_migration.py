@@ -32,7 +32,7 @@ def main():
         type=int,
         default=SEEDS,
         metavar="SEED",
-        help="of the stress, a boot for each (default: %(default)s)",
+        help=f"of the stress, a boot for each (default: {' '.join(map(str, SEEDS))})",
     )
     options.add_argument(
         "-m",

@@ -198,6 +198,9 @@ def main():
     chosen = options.parse_args()
     if chosen.own_kernel and (chosen.qemu or chosen.compare):
         options.error("--own-kernel is for our machine: neither --qemu nor --compare")
+    if chosen.compare and chosen.set:
+        options.error("--set is not for --compare, which boots one core")
+    linux.refuse_what_has_no_effect(options, chosen)
     settings = changes_of(chosen.set)
     first_process = chosen.first or "programs"
     if chosen.qemu:
