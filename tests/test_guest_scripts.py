@@ -37,6 +37,7 @@ MISTAKES = [
     ("linux/debian/run.py --compare --set cores=2", "--set is not for --compare"),
     ('linux/debian/run.py echo"hi"', "use single ones"),
     ('linux/run.py echo"hi"', "use single ones"),
+    ("linux/run.py --compare --set memory.size_bytes=64M", "with --compare only cores"),
     ("linux/layouts.py --jobs 0", "--jobs: 0 is no whole number from 1"),
     ("linux/run.py --set cores", "--set cores: write PATH=VALUE"),
     ("linux/debian/run.py --set cores", "--set cores: write PATH=VALUE"),

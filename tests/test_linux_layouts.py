@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import mmulab
-from mmulab.errors import Interrupted
+from mmulab.errors import InputError, Interrupted
 
 BRANCH_TO_ITSELF = 0xEAFFFFFE
 FOLDER = Path(__file__).resolve().parents[1] / "guests" / "linux"
@@ -120,6 +120,14 @@ def test_an_interrupted_guest_has_not_failed():
     result = SimpleNamespace(reason="interrupted", end="interrupted", console="")
     with pytest.raises(Interrupted, match="start 1 was interrupted"):
         raise linux.failure("start 1", result)
+
+
+def test_a_command_line_that_the_kernel_would_cut_is_refused():
+    """COMMAND_LINE_SIZE of arch/arm/include/uapi/asm/setup.h is 1,024, with the null behind it."""
+    longest = "true " + "x" * (1023 - len(linux.command_line("true ")))
+    assert linux.whole(linux.command_line(longest)) == linux.command_line(longest)
+    with pytest.raises(InputError, match="would have 1024 bytes and keeps 1023; shorten the"):
+        linux.whole(linux.command_line(longest + "x"))
 
 
 def test_a_guest_that_fails_is_told_in_one_line():

@@ -119,6 +119,13 @@ def test_kept_parts_are_not_replayed_again_but_by_another_build(study, tmp_path,
     assert sorted(os.listdir(tmp_path)) == ["study.toml", "t.parquet"]
 
 
+def test_what_two_tables_vary_is_refused(study):
+    study.write_text(study.read_text() + '\n[[vary]]\n"l1d.size_bytes" = ["16K"]\n')
+    wrong = command("sweep", study)
+    assert wrong.status == 2
+    assert wrong.error_line == f"{study}: l1d.size_bytes: is varied in two tables; take one away"
+
+
 def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
     study.write_text(study.read_text().replace("latency_cycles", "latency_cycle"))
     wrong = command("sweep", study, "--set", "memory.latency_cycles=7")

@@ -28,7 +28,7 @@ import oracle
 
 import mmulab
 from mmulab.command import changes_of, run_script, script_options
-from mmulab.errors import Interrupted
+from mmulab.errors import InputError, Interrupted
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux
 
@@ -67,6 +67,9 @@ QEMU_OPTIONS = {"ixp425": " nohlt"}
 
 # Cores that QEMU lacks.
 NOT_ON_QEMU = {"at91rm9200": "ARM920T"}
+
+
+COMMAND_LINE_BYTES = 1024
 
 
 # What makes a file or a kernel's folder in `build/linux`: the first whose name it begins with.
@@ -129,6 +132,15 @@ def command_line(command, spaces=None):
     return f'console=ttyAMA0 {scheme}mmulab.run="{command}"'
 
 
+def whole(words):
+    """A kernel's command line, of which Linux on ARM keeps so many bytes (COMMAND_LINE_SIZE, with the null)."""
+    if (length := len(words.encode())) >= COMMAND_LINE_BYTES:
+        raise InputError(
+            f"the kernel's command line would have {length} bytes and keeps {COMMAND_LINE_BYTES - 1}; shorten the command"
+        )
+    return words
+
+
 def board(machine):
     """The board of a machine, by QEMU's name."""
     return mmulab.Machine.load(machine).get("board.kind")
@@ -156,7 +168,7 @@ def ours(
         described,
         dtb=built(DEVICE_TREE[described.get("board.kind")]),
         initrd=options.pop("initrd", None) or initrd(machine),
-        append=f"{extra} {command_line(command, spaces)}".strip(),
+        append=whole(f"{extra} {command_line(command, spaces)}".strip()),
         symbols=folder / "vmlinux",
         **options,
     )
@@ -195,7 +207,7 @@ def qemu(
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
         "-dtb", str(built(DEVICE_TREE[board(machine)])), "-initrd", str(initrd(machine)),
-        "-append", f"{extra} {command_line(command, spaces)}{last}".strip(), *(["-icount", "shift=3,sleep=off"] if icount else []),
+        "-append", whole(f"{extra} {command_line(command, spaces)}{last}".strip()), *(["-icount", "shift=3,sleep=off"] if icount else []),
         *options,
     ]  # fmt: skip
     started = time.monotonic()
@@ -379,6 +391,10 @@ def main():
         print(console, f"{seconds:.1f} s")
         return
     if chosen.compare:
+        if others := settings.keys() - {"cores"}:
+            options.error(
+                f"--set {sorted(others)[0]}: with --compare only cores, which QEMU is told, too"
+            )
         if chosen.machine == SMP:
             settings["board.timer_hz"] = QEMU_TIMER_HZ
         need_to_boot(chosen.machine, kernel_name(chosen.machine, chosen.spaces))
@@ -399,6 +415,7 @@ def main():
     }  # fmt: skip
     if chosen.migration:
         machine = mmulab.Machine.load(chosen.machine).with_changes(settings)
+        whole(f"tlb_migration={chosen.migration} {command_line(chosen.command)}")
         result = tlb_migration_linux.boot(machine, chosen.migration, chosen.command, **options)
         if unknown := UNKNOWN_PARAMETERS.search(result.console):
             raise SystemExit(

@@ -60,8 +60,8 @@ class TraceInformation:
 
     @property
     def bits_per_instruction(self) -> float:
-        """Size on disk per executed instruction."""
-        return 8 * self.file_bytes / max(self.instructions, 1)
+        """Size on disk per executed instruction; 0 where there is none."""
+        return 8 * self.file_bytes / self.instructions if self.instructions else 0.0
 
 
 def tool_directory() -> Path:

@@ -141,9 +141,13 @@ class Study:
             {path: value for step in steps for path, value in step.items()}
             for steps in itertools.product(*(list(_steps(axis)) for axis in self.vary))
         ]
-        twice = [path for axis in self.vary for path in axis if path in self.set]
-        if twice:
-            raise StudyError(f"{twice[0]}: is both varied and set; take one away")
+        where = f"{self.path}: " if self.path else ""
+        varied_paths = [path for axis in self.vary for path in axis]
+        for path in varied_paths:
+            if path in self.set:
+                raise StudyError(f"{where}{path}: is both varied and set; take one away")
+            if varied_paths.count(path) > 1:
+                raise StudyError(f"{where}{path}: is varied in two tables; take one away")
         found = []
         machines = load_machines(self.machines)
         for machine, label in zip(machines, machine_labels(machines), strict=True):

@@ -103,7 +103,7 @@ fn information_dict<'py>(
     dict.set_item("file_bytes", file_bytes)?;
     dict.set_item("termination", termination.as_ref().map(Termination::describe))?;
     dict.set_item("termination_kind", termination.as_ref().map(Termination::kind))?;
-    dict.set_item("exit_status", termination.as_ref().map(Termination::exit_status))?;
+    dict.set_item("exit_status", termination.as_ref().and_then(Termination::exit_status))?;
     dict.set_item("truncation", truncation)?;
     Ok(dict)
 }

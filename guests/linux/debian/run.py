@@ -80,7 +80,7 @@ def ours(command="true", first_process="busybox", settings=(), own_kernel=False,
         described,
         dtb=need("virt.dtb"),
         initrd=need(FIRST_PROCESS[first_process][0]),
-        append=command_line(command, first_process, described.get("cores")),
+        append=linux.whole(command_line(command, first_process, described.get("cores"))),
         symbols=symbols,
         **options,
     )
@@ -94,7 +94,7 @@ def qemu(command="true", first_process="busybox", cores=4, timeout=600):
         "-m", str(RAM_BYTES >> 20), "-display", "none", "-monitor", "none", "-serial", "stdio",
         "-net", "none", "-no-reboot", "-kernel", str(need("vmlinuz")), "-dtb", str(need("virt.dtb")),
         "-initrd", str(need(FIRST_PROCESS[first_process][0])),
-        "-append", command_line(command, first_process, cores),
+        "-append", linux.whole(command_line(command, first_process, cores)),
         # QEMU 7.2 stops with several cores whose time follows instructions.
         *(["-icount", "shift=3,sleep=off"] if cores == 1 else []),
     ]  # fmt: skip

@@ -491,13 +491,15 @@ impl Termination {
         }
     }
 
-    /// The exit status that a shell would tell of it: 128 + N for signal N, 130 for an interrupt.
-    pub fn exit_status(&self) -> i32 {
+    /// The exit status that a shell would tell of it: 128 + N for signal N, 130 for an interrupt; none where
+    /// nobody knows the end.
+    pub fn exit_status(&self) -> Option<i32> {
         match self {
-            Self::Exited(code) | Self::Replaced(code) => *code,
-            Self::Signalled(signal) => 128 + signal,
-            Self::Interrupted => 128 + libc::SIGINT,
-            Self::Limit | Self::Unknown => 0,
+            Self::Exited(code) | Self::Replaced(code) => Some(*code),
+            Self::Signalled(signal) => Some(128 + signal),
+            Self::Interrupted => Some(128 + libc::SIGINT),
+            Self::Limit => Some(0),
+            Self::Unknown => None,
         }
     }
 }
