@@ -101,6 +101,24 @@ def test_a_killed_sweep_goes_on_where_it_stopped(study, tmp_path):
     assert parquet.read_table(output).equals(mmulab.sweep(study))
 
 
+def test_others_are_kept_out_before_the_configurations_are_worked_out(study, tmp_path, monkeypatch):
+    """Of thousands that takes seconds."""
+    output = tmp_path / "t.parquet"
+    configurations = mmulab.Study.configurations
+
+    def while_locked(self):
+        with (
+            pytest.raises(mmulab.InputError, match="taken"),
+            files.alone(mmulab.study.parts_folder(output), "taken"),
+        ):
+            pass
+        return configurations(self)
+
+    monkeypatch.setattr(mmulab.Study, "configurations", while_locked)
+    mmulab.sweep(study, output)
+    assert output.exists() and not mmulab.study.parts_folder(output).exists()
+
+
 def test_kept_parts_are_not_replayed_again_but_by_another_build(study, tmp_path, monkeypatch):
     output = tmp_path / "t.parquet"
     first = mmulab.sweep(study, output, keep_parts=True)

@@ -241,19 +241,20 @@ def sweep(
             (f"{study.path}: " if study.path else "")
             + "the study names no traces; name one in it, or on the command line after it"
         )
-    points = study.configurations()
-    families = [[one, *(one.alternatives() if guesses else [])] for one in points]
-    configurations = [one for family in families for one in family]
-    units = _engine.sweep_units([one.machine._engine for one in configurations])
-    sources = [trace_provenance(trace) for trace in study.traces]
-    traces = [
-        _Trace(path, label, source)
-        for path, label, source in zip(
-            study.traces, trace_labels(study.traces), sources, strict=True
-        )
-    ]
-    jobs = [_Job(trace, unit, configurations, study.seed) for trace in traces for unit in units]
+    # First of all, since to work out many configurations takes seconds in which another sweep might begin.
     with _parts(output) as parts:
+        points = study.configurations()
+        families = [[one, *(one.alternatives() if guesses else [])] for one in points]
+        configurations = [one for family in families for one in family]
+        units = _engine.sweep_units([one.machine._engine for one in configurations])
+        sources = [trace_provenance(trace) for trace in study.traces]
+        traces = [
+            _Trace(path, label, source)
+            for path, label, source in zip(
+                study.traces, trace_labels(study.traces), sources, strict=True
+            )
+        ]
+        jobs = [_Job(trace, unit, configurations, study.seed) for trace in traces for unit in units]
         waiting = [job for job in jobs if not parts.recall(job)]
         if on is None:
             _run(waiting, parts, threads or os.cpu_count() or 1, progress)
