@@ -154,6 +154,18 @@ def test_an_axis_names_the_parameters_that_have_its_values(trace, tmp_path):
     assert titles == {"itlb.entries and dtlb.entries"}
 
 
+@pytest.mark.parametrize("highest", [0.117, 0.23, 1.17, 3.4, 1170.0])
+def test_no_two_ticks_of_a_plot_have_one_number(highest):
+    """Ticks up to 0.12 in steps of 0.02 were rounded to one digit, the last two alike."""
+    rows = [
+        {"trace": "t", "machine": "m", "l2.size_bytes": size << 10, "vmcpi": highest * part}
+        for size, part in ((512, 1.0), (1024, 0.5), (2048, 0.1))
+    ]
+    drawn = plots.sweep(pa.Table.from_pylist(rows), "vmcpi", "l2.size_bytes", "l2.size_bytes")
+    ticks = [float(text) for text in re.findall(r"<text[^>]*>([\d.,]+)</text>", drawn)]
+    assert len(ticks) > 3 and len(set(ticks)) == len(ticks), ticks
+
+
 def test_a_sweep_of_an_older_version_is_refused_by_name(tmp_path):
     columns = {"machine": ["a", "a"], "x": [1, 2], "instructions": [9, 9], "mcpi": [0.1, 0.2]}
     older = {**columns, "x": [["4K"], ["4K", "2M"]], "vmcpi": [0.1, 0.2]}
