@@ -425,6 +425,16 @@ def test_a_dump_tells_how_far_it_is(trace):
     assert told and all(0 < done <= whole - 1000 == total for done, total in told)
 
 
+def test_an_interrupt_while_python_imports_is_one_line(tmp_path):
+    """As it comes while the entry point imports the commands: the first of them to be imported sends it."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    with start_interruptible(
+        MMULAB, "replay", SMALL, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+    ) as process:
+        assert process.communicate(timeout=60) == ("", "mmulab: interrupted\n")
+        assert process.returncode == 130
+
+
 def test_an_interrupted_dump_does_not_say_that_nothing_was_written(trace):
     with start_interruptible(MMULAB, "trace", "dump", trace) as process:
         assert process.stdout.readline()

@@ -38,6 +38,8 @@ MISTAKES = [
     ('linux/debian/run.py echo"hi"', "use single ones"),
     ('linux/run.py echo"hi"', "use single ones"),
     ("linux/run.py --compare --set memory.size_bytes=64M", "with --compare only cores"),
+    ("linux/layouts.py --first -1", "--first: -1 is no whole number from 0"),
+    ("linux/layouts.py --samples missing/a.csv", "there is no such folder"),
     ("linux/layouts.py --jobs 0", "--jobs: 0 is no whole number from 1"),
     ("linux/run.py --set cores", "--set cores: write PATH=VALUE"),
     ("linux/debian/run.py --set cores", "--set cores: write PATH=VALUE"),

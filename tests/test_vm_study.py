@@ -7,6 +7,7 @@ for each claim some in which just what it says is wrong, on either side where it
 import dataclasses
 import hashlib
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -385,6 +386,26 @@ def test_a_reproduction_that_is_repeated_does_no_finished_sweep_again(trace, tmp
     assert len(replayed) == units
     vm_study_1998.sweep("gcc-like", trace, 4096, tmp_path, papers.Run(seed=2))
     assert len(replayed) == 2 * units
+
+
+def test_an_interrupted_or_killed_recording_is_not_taken_for_a_whole_one(
+    trace, tmp_path, monkeypatch
+):
+    program = study_programs.Program("gcc-like", "cc1", ["cc1"], tmp_path / "input.c")
+    path = tmp_path / "t.mmt"
+
+    def interrupted(*_: object, **__: object) -> SimpleNamespace:
+        path.write_bytes(trace.read_bytes())
+        return SimpleNamespace(was_interrupted=True)
+
+    monkeypatch.setattr(mmulab, "record", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study_programs.record(program, path, 1000)
+    assert not path.exists() and not study_programs.is_recorded(path)
+    path.write_bytes(trace.read_bytes()[:-100])  # as of a recorder that was killed
+    assert not study_programs.is_recorded(path)
+    path.write_bytes(trace.read_bytes())
+    assert study_programs.is_recorded(path)
 
 
 def test_missing_programs_are_told_with_one_command(monkeypatch):

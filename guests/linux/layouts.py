@@ -265,6 +265,9 @@ def main():
         options.error("an interval needs two layouts")
     whole_number("--rounds", chosen.rounds, 1, MOST_ROUNDS)
     whole_number("--jobs", chosen.jobs, 1, MAX_THREADS)
+    whole_number("--first", chosen.first)
+    if chosen.samples and not chosen.samples.parent.is_dir():
+        options.error(f"--samples {chosen.samples}: there is no such folder; make it first")
     measure.need_kernels(chosen.machine)
     samples = Samples(chosen.samples)
     layouts = range(chosen.first, chosen.first + chosen.layouts)

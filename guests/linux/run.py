@@ -211,7 +211,10 @@ def qemu(
         *options,
     ]  # fmt: skip
     started = time.monotonic()
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        raise SystemExit(f"QEMU's guest has not ended after {timeout} s: {command}") from error
     console = done.stdout + done.stderr if options else done.stdout
     return console.decode(errors="replace"), time.monotonic() - started
 

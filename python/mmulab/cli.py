@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import shlex
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -133,7 +134,7 @@ def run(
             folder = run_folder.begin(dir)
             stack.callback(run_folder.forget_if_empty, dir)
         trace = folder / f"{Path(program[0]).name}.mmt"
-        kept_as = dir / trace.name if dir else None
+        kept_as = trace if dir else None
         recorded = _record(program, trace, max_instructions, follow_children, qemu, kept_as)
         if recorded.was_interrupted:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
@@ -261,9 +262,7 @@ def _record(
         )
     for line in views.valgrind_lines(recorded.messages):
         note(line)
-    # A run that is interrupted stays where it is.
-    kept = trace if kept_as and recorded.was_interrupted else kept_as
-    note(views.recorded_line(recorded, kept))
+    note(views.recorded_line(recorded, kept_as))
     return recorded
 
 
@@ -635,7 +634,8 @@ def dump(
     """
     try:
         # The text on a terminal, or in a pager, leaves no place for a bar.
-        bar = progress("Writing") if output else contextlib.nullcontext()
+        to_a_screen = sys.stdout.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+        bar = progress("Writing") if output or not to_a_screen else contextlib.nullcontext()
         with out.writing(output) as write, bar as report:
             mmulab.dump_trace(
                 trace, write, skip=skip, count=count, partial=partial, progress=report

@@ -20,6 +20,7 @@ import typer
 from rich.console import RenderableType
 from typer.core import TyperCommand, TyperGroup
 
+import mmulab_start
 from mmulab import files, output
 from mmulab.errors import InputError, Interrupted, MachineError, MmulabError
 from mmulab.limits import MAX_COUNT, MAX_THREADS
@@ -270,6 +271,7 @@ def command(
 
         @functools.wraps(function)
         def run(*, quiet: bool, **arguments: Any) -> None:
+            mmulab_start.started()
             _refuse_the_separator(arguments)
             written = [arguments.get(option) for option in WRITTEN_FILES]
             files.check_outputs(written, _read_files(arguments))

@@ -142,11 +142,16 @@ def _processes(recorded: TraceInformation, results: ReplayResults) -> Renderable
     for process in recorded.processes:
         table.add_row(
             process.path.name,
-            shlex.join(process.command),
+            _shortened(shlex.join(process.command)),
             process.termination or "incomplete",
             f"{by_trace[process.path.name][0].instructions:,}",
         )
     return table
+
+
+def _shortened(command: str) -> str:
+    """The beginning of a long command; a linker's would fill the screen. All of it is in the JSON."""
+    return command if len(command) <= 80 else f"{command[:79]}…"
 
 
 def _guesses(results: ReplayResults) -> list[RenderableType]:

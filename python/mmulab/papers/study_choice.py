@@ -35,9 +35,10 @@ import mmulab
 from mmulab.papers import install
 from mmulab.papers.study_programs import (
     CANDIDATES,
-    ENVIRONMENT,
     Candidate,
+    is_recorded,
     missing_packages,
+    record,
 )
 
 MAX_INSTRUCTIONS = 200_000_000
@@ -155,14 +156,9 @@ def _choose_in(folder: Path) -> int:
         for position, candidate in enumerate(candidates):
             program = candidate.build(name, folder / f"{name}-{position}")
             trace = folder / f"{name}-{position}.mmt"
-            if not trace.exists():
+            if not is_recorded(trace):
                 print(f"recording {program.label}", file=sys.stderr)
-                mmulab.record(
-                    program.command,
-                    trace,
-                    max_instructions=MAX_INSTRUCTIONS,
-                    environment=ENVIRONMENT,
-                )
+                record(program, trace, MAX_INSTRUCTIONS)
             found.append(candidacy(program.label, trace))
         print("\n".join(table(name, found)))
         same &= choose(name, found) == CHOSEN[name]

@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import mmulab
+
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 """Of all programs that are recorded: in direct-mapped caches it matters where a stack begins, which depends on it."""
 
@@ -429,3 +431,21 @@ def picture_bytes(width: int, height: int) -> bytes:
             row[3 * x + 2] = ((x + y) * 160 // (width + height)) + grain
         rows.append(bytes(row))
     return f"P6\n{width} {height}\n255\n".encode() + b"".join(rows)
+
+
+def record(program: Program, trace: Path, max_instructions: int) -> None:
+    """Records a program whole, or not at all: what is interrupted is not kept, and raises `KeyboardInterrupt`."""
+    recorded = mmulab.record(
+        program.command, trace, max_instructions=max_instructions, environment=ENVIRONMENT
+    )
+    if recorded.was_interrupted:
+        trace.unlink()
+        raise KeyboardInterrupt
+
+
+def is_recorded(trace: Path) -> bool:
+    """Whether a trace is there and whole; that of a recording that was killed is not."""
+    try:
+        return not mmulab.trace_information(trace).was_interrupted
+    except mmulab.TraceError:
+        return False

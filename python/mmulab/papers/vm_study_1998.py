@@ -16,7 +16,14 @@ import mmulab
 from mmulab.papers import Reproduction, Run, published_claims, save_figures
 from mmulab.papers.guesses import over_guesses
 from mmulab.papers.study_choice import chosen
-from mmulab.papers.study_programs import ENVIRONMENT, QUICK, Candidate, Program, programs
+from mmulab.papers.study_programs import (
+    QUICK,
+    Candidate,
+    Program,
+    is_recorded,
+    programs,
+    record,
+)
 from mmulab.papers.study_programs import missing_packages as missing
 from mmulab.papers.vm_study_cells import (
     HASHED,
@@ -139,14 +146,9 @@ def configurations(program: str, full: bool) -> list[Configuration]:
 def trace_of(program: Program, folder: Path, run: Run) -> Path:
     """The program's trace; recorded unless it is there and younger than the input."""
     trace = folder / f"{program.name} {program.label}.mmt".replace(" ", "-").replace(",", "")
-    if not trace.exists() or trace.stat().st_mtime < program.input.stat().st_mtime:
+    if not is_recorded(trace) or trace.stat().st_mtime < program.input.stat().st_mtime:
         run.progress(f"recording {program.name}")
-        mmulab.record(
-            program.command,
-            trace,
-            max_instructions=MAXIMUM_INSTRUCTIONS,
-            environment=ENVIRONMENT,
-        )
+        record(program, trace, MAXIMUM_INSTRUCTIONS)
     return trace
 
 

@@ -62,7 +62,7 @@ pub struct Summary {
     pub termination: Termination,
     /// Sums over the first process.
     pub totals: Totals,
-    /// All files written, the first process first, the others by name.
+    /// All files written, the first process first, each of the others before its children.
     pub files: Vec<PathBuf>,
     /// How long the program ran.
     pub seconds: f64,
@@ -101,7 +101,7 @@ pub fn record(
         termination = Termination::Replaced(*code);
     }
     let mut state = session.shared.state();
-    state.files.sort();
+    state.files.sort_by_key(|file| numbers_of(file));
     let mut files = vec![options.output.clone()];
     files.extend(state.files.drain(..).filter(|file| *file != options.output));
     // Only now the program's end is known, and its file can be brought to its own.
@@ -234,6 +234,13 @@ fn child_path(output: &Path, suffix: &str) -> PathBuf {
         name.push(extension);
     }
     output.with_file_name(name)
+}
+
+/// The numbers in the name of a process's file: a process stands before its children, the tenth child after the second.
+fn numbers_of(file: &Path) -> (Vec<u32>, PathBuf) {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let numbers: Vec<u32> = name.rsplit('.').map_while(|part| part.parse().ok()).collect();
+    (numbers.into_iter().rev().collect(), file.to_owned())
 }
 
 /// Removes the files of child processes that an earlier recording into `output` left.
@@ -677,4 +684,17 @@ fn messages_in(log: &str) -> Vec<String> {
         .filter(|line| !line.is_empty())
         .map(str::to_owned)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_stands_before_its_children_and_the_second_before_the_tenth() {
+        let order = ["t.1.mmt", "t.2.mmt", "t.3.mmt", "t.3.1.mmt", "t.3.1.2.mmt", "t.10.mmt"];
+        let mut files: Vec<_> = order.iter().rev().map(PathBuf::from).collect();
+        files.sort_by_key(|file| numbers_of(file));
+        assert_eq!(files, order.map(PathBuf::from));
+    }
 }
