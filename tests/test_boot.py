@@ -453,14 +453,15 @@ def test_a_silent_guest_is_told_with_its_instructions_while_nobody_reads_its_scr
         notes = []
         with (tmp_path / "screen").open("wb") as screen:
             console = Terminal(screen, escape=at_the_keyboard, note=notes.append)
-            for seconds in (1.9, 0.2, 1.8, 0.4):
+            for seconds, millions in ((1.9, 20), (0.2, 20), (1.8, 40), (0.4, 40), (9.0, 40)):
                 now += seconds
-                console.advanced(20_000_000, None)
+                console.advanced(1_000_000 * millions, None)
             console.write(b"on")
             now += 2.1
             console.advanced(30_000_000, 60_000_000)
         silent = [text.removeprefix("the guest is silent: ").rstrip() for text in notes]
-        before = ["20 M instructions so far"] * 2  # after 2.1 and 4.3 seconds
+        # After 2.1 and 4.3 seconds; later it only waits.
+        before = ["20 M instructions so far", "40 M instructions so far"]
         after = [] if at_the_keyboard else ["30 M of 60 M instructions so far"]
         assert silent == before + after
 

@@ -40,6 +40,8 @@ MISTAKES = [
     ("linux/run.py --compare --set memory.size_bytes=64M", "with --compare only cores"),
     ("linux/layouts.py --first -1", "--first: -1 is no whole number from 0"),
     ("linux/layouts.py --samples missing/a.csv", "there is no such folder"),
+    ("linux/switch_costs.py -n 1", "--processes: 1 is no whole number from 2 to 96"),
+    ("linux/switch_costs.py --layouts -3", "--layouts: -3 is no whole number from 0"),
     ("linux/layouts.py --jobs 0", "--jobs: 0 is no whole number from 1"),
     ("linux/run.py --set cores", "--set cores: write PATH=VALUE"),
     ("linux/debian/run.py --set cores", "--set cores: write PATH=VALUE"),

@@ -7,7 +7,8 @@ that brings entries, where this one brings none: all of the run before is the sa
 first is the core that switches to the task. The gain is by how much longer the task takes without its entries from there to its first
 instruction in user mode, and in user mode for its next instructions, up to where both runs enter the kernel at the same
 instruction. Beside it the same difference for what the other cores execute at that moment, which no entry has come for: it tells what
-is chance. Prints a Markdown table: the share that gains, and quantiles in nanoseconds.
+is chance. Prints a Markdown table: the share that gains, and quantiles in nanoseconds. Needs `make linux-migration` and
+`make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
 import json
@@ -225,7 +226,7 @@ def measure(name, way, load, start):
                 by_chance += chance(with_it, without, at, core)
             else:
                 without_any += 1
-            print(number, core, at, found, exact, file=sys.stderr, flush=True)
+            print(f"{name}, {way}, {load}: migration {number}", file=sys.stderr, flush=True)
 
 
 def quantile(values, percent):

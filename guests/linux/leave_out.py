@@ -71,7 +71,7 @@ def tell(line, to=sys.stdout):
 
 def boot(scheme, name="nothing", machine=MACHINE, command=COMMAND):
     """One run."""
-    tell(f"{machine}, {scheme}, without {name}", sys.stderr)
+    tell(f"{machine}, {scheme}, {'whole' if name == 'nothing' else f'without {name}'}", sys.stderr)
     return run.ours(
         machine,
         command,

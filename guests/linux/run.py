@@ -323,6 +323,8 @@ def refuse_what_has_no_effect(options, chosen):
         options.error(
             "--check and --max-instructions are for our machine: neither with --qemu nor with --compare"
         )
+    if not chosen.command.strip():
+        options.error("the command is empty; leave it out")
     if '"' in chosen.command:
         options.error(
             "the command stands in double quotes on the kernel's command line; use single ones in it"

@@ -21,10 +21,14 @@ import layouts
 import run
 
 from mmulab.command import changes_of, run_script, script_options
+from mmulab.limits import whole_number
 
 HOPS, REPETITIONS = 400, 5
 ALONE, RING = "3", "4"
 """The phases that `lat` begins."""
+# `lat` takes so many processes.
+MOST_PROCESSES = 96
+MOST_LAYOUTS = 1000
 # The schemes, each with the program and the words for both.
 CASES = (
     *((scheme, "lat", f"`{scheme}`") for scheme in run.SCHEMES),
@@ -98,6 +102,9 @@ def main():
     )
     chosen = options.parse_args()
     settings = changes_of(chosen.set)
+    whole_number("--layouts", chosen.layouts, high=MOST_LAYOUTS)
+    for processes in chosen.processes or []:
+        whole_number("--processes", processes, 2, MOST_PROCESSES)
     for machine in chosen.machine or ["ixp425"]:
         run.kernel(machine, run.SCHEMES[0])
     print("| machine | processes | scheme | whole | direct | refilled |", " | ".join(COLUMNS), "|")

@@ -102,6 +102,7 @@ class Terminal:
         self._ended = False
         self._silent_since = time.monotonic()
         self._next_told_seconds = FIRST_TOLD_SECONDS
+        self._told = ""
         self._has_printed = False
         self._last_byte = b"\n"
         self._noted: set[bool] = set()
@@ -124,6 +125,9 @@ class Terminal:
         if seconds < self._next_told_seconds or (self._escape and self._has_printed):
             return
         self._next_told_seconds = 2 * seconds
+        if human(instructions) == self._told:  # it only waits
+            return
+        self._told = human(instructions)
         of_limit = f" of {human(limit)}" if limit else ""
         self._tell(f"the guest is silent: {human(instructions)}{of_limit} instructions so far")
 

@@ -18,5 +18,6 @@ def whole_number(name: str, value: int, low: int = 0, high: int = MAX_COUNT) -> 
     Raises `InputError` that names the argument.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InputError(f"{name}: {value!r} is no whole number from {low} to {high}")
+        last = "2^64 - 1" if high == MAX_COUNT else high
+        raise InputError(f"{name}: {value!r} is no whole number from {low} to {last}")
     return value

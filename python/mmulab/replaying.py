@@ -193,7 +193,7 @@ def check_anything_counted(
     if outcome["instructions"] == 0:
         if not (skip or warm_up or region):
             raise InputError(
-                f"{trace}: the trace has no instructions, or no whole chunk of them; record it again"
+                f"{trace}: the trace has no instruction that is whole; record it again"
             )
         of_region = f" of region {region}" if region else ""
         to_the_end = ", and on to the end of a block," if warm_up else ""
