@@ -7,6 +7,7 @@ for each claim some in which just what it says is wrong, on either side where it
 import dataclasses
 import hashlib
 import math
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -405,6 +406,19 @@ def test_an_interrupted_or_killed_recording_is_not_taken_for_a_whole_one(
     path.write_bytes(trace.read_bytes()[:-100])  # as of a recorder that was killed
     assert not study_programs.is_recorded(path)
     path.write_bytes(trace.read_bytes())
+    assert study_programs.is_recorded(path)
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs Valgrind")
+def test_an_interrupt_at_the_end_of_a_recording_is_not_lost(tmp_path):
+    """It comes from the program itself here, which then ends as if nothing had been."""
+    script = "trap '' INT; kill -INT $PPID; exit 0"
+    program = study_programs.Program("gcc-like", "sh", ["sh", "-c", script], tmp_path / "input.c")
+    path = tmp_path / "t.mmt"
+    with pytest.raises(KeyboardInterrupt):
+        study_programs.record(program, path, 10_000_000)
+    quiet = dataclasses.replace(program, command=["true"])
+    study_programs.record(quiet, path, 10_000_000)
     assert study_programs.is_recorded(path)
 
 

@@ -392,7 +392,7 @@ fn children_get_files_of_their_own() {
         .iter()
         .map(|file| file.file_name().unwrap().to_str().unwrap().to_owned())
         .collect();
-    assert_eq!(names, ["t.mmt", "t.1.1.mmt", "t.1.mmt", "t.2.mmt"]);
+    assert_eq!(names, ["t.mmt", "t.1.mmt", "t.1.1.mmt", "t.2.mmt"]);
     for file in &summary.files {
         let mut source = open(file).unwrap();
         let (mut batch, mut blocks, mut replaced) = (Batch::default(), 0, false);

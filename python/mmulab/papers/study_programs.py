@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import mmulab
+from mmulab import _engine
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 """Of all programs that are recorded: in direct-mapped caches it matters where a stack begins, which depends on it."""
@@ -434,12 +435,13 @@ def picture_bytes(width: int, height: int) -> bytes:
 
 
 def record(program: Program, trace: Path, max_instructions: int) -> None:
-    """Records a program whole, or not at all: what is interrupted is not kept, and raises `KeyboardInterrupt`."""
+    """Records a program whole, or not at all; an interrupt, also at the program's end, raises `KeyboardInterrupt`."""
     recorded = mmulab.record(
         program.command, trace, max_instructions=max_instructions, environment=ENVIRONMENT
     )
     if recorded.was_interrupted:
         trace.unlink()
+    if recorded.was_interrupted or _engine.interrupt_came():
         raise KeyboardInterrupt
 
 

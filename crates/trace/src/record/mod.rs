@@ -236,6 +236,11 @@ fn child_path(output: &Path, suffix: &str) -> PathBuf {
     output.with_file_name(name)
 }
 
+/// Whether an interrupt came while the last recording was under way, even one that found its program at its end.
+pub fn interrupt_came() -> bool {
+    interrupt::received().is_some()
+}
+
 /// The numbers in the name of a process's file: a process stands before its children, the tenth child after the second.
 fn numbers_of(file: &Path) -> (Vec<u32>, PathBuf) {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
