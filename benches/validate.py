@@ -28,7 +28,7 @@ from pathlib import Path
 
 import mmulab
 from mmulab.command import directory, run_script, script_options
-from mmulab.output import note, progress
+from mmulab.output import note, one_by_one
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
@@ -552,15 +552,12 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     machine = machine or mmulab.Machine.load(calibrated(folder / "this-computer"))
     nanoseconds = mmulab._engine.Computer().cycle_ns()
     ran = {}
-    with progress("Running programs", "programs") as report:
-        for done, program in enumerate(programs):
-            report(done, len(programs))
-            ran[program] = measured(PROGRAMS[program], folder, runs)
-    rows = []
-    with progress("Recording and replaying programs", "programs") as report:
-        for done, program in enumerate(programs):
-            report(done, len(programs))
-            rows.append(compare(program, folder, machine, nanoseconds, ran[program]))
+    for program in one_by_one("Running programs", programs, "programs"):
+        ran[program] = measured(PROGRAMS[program], folder, runs)
+    rows = [
+        compare(program, folder, machine, nanoseconds, ran[program])
+        for program in one_by_one("Recording and replaying programs", programs, "programs")
+    ]
     (folder / "validate.json").write_text(
         json.dumps(
             {"machine": machine.values(), "programs": [asdict(row) for row in rows]}, indent=1

@@ -15,7 +15,7 @@ import sys
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
-from mmulab.output import progress
+from mmulab.output import one_by_one
 from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES
 
 QEMU = {"armv4": "sa1110", "armv5te": "arm926"}
@@ -102,10 +102,8 @@ def main() -> None:
         if scheme not in REFUSED or REFUSED[scheme] not in program
     ]
     good = True
-    with progress("Comparing", "programs and schemes") as report:
-        for done, (program, scheme) in enumerate(runs):
-            report(done, len(runs))
-            good &= compare(program, scheme)
+    for program, scheme in one_by_one("Comparing", runs, "programs and schemes"):
+        good &= compare(program, scheme)
     sys.exit(not good)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
-from mmulab.output import progress
+from mmulab.output import one_by_one
 from mmulab.papers.microkernel import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,12 +170,10 @@ def main() -> None:
         options.error(f"no mutant is called {name}; docs/microkernel-mutants.md lists them")
     lines = []
     chosen = [(name, meaning) for name, meaning in mutants() if not wanted or name in wanted]
-    with progress("Leaving out", "operations") as report:
-        for done, (name, meaning) in enumerate(chosen):
-            report(done, len(chosen))
-            who, where = verdict(name)
-            lines.append(f"| `{name}` | {meaning} | {who} | {where} |")
-            print(lines[-1], flush=True)
+    for name, meaning in one_by_one("Leaving out", chosen, "operations"):
+        who, where = verdict(name)
+        lines.append(f"| `{name}` | {meaning} | {who} | {where} |")
+        print(lines[-1], flush=True)
     if wanted:
         return
     head = """# The kernel without its maintenance, one operation at a time

@@ -33,9 +33,8 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.errors import InputError
-from mmulab.output import progress
+from mmulab.output import one_by_one
 from mmulab.papers import microkernel
-from mmulab.replaying import ProgressCallback
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = Path("guests/microkernel/kernel")
@@ -242,8 +241,7 @@ def chosen(mutants: list[Mutant], share: str) -> list[Mutant]:
 class Builder:
     """Builds kernels from the objects of the kernel as it is, of which a mutant replaces some."""
 
-    def __init__(self, directory: Path, report: ProgressCallback) -> None:
-        """Builds the kernel as it is; `report` is told how many times of how many."""
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.sources = directory / "kernel"
         shutil.copytree(ROOT / KERNEL, self.sources)
@@ -251,10 +249,9 @@ class Builder:
         self.files = sorted([*self.sources.glob("*.[cS]"), *self.sources.glob("*/*.c")])
         self.commands = {build: self.command(build) for build in BUILDS}
         self.original: dict[str, str] = {}
-        variants = {"": [], "aligned-": ["-falign-functions=64"], "small-": ["-Os"]}
-        for number, build in enumerate(BUILDS):
-            for done, (variant, options) in enumerate(variants.items(), number * len(variants)):
-                report(done, len(BUILDS) * len(variants))
+        for build in one_by_one("Building the kernel as it is", BUILDS, "builds"):
+            variants = {"": [], "aligned-": ["-falign-functions=64"], "small-": ["-Os"]}
+            for variant, options in variants.items():
                 name = variant + build
                 where = directory / name
                 if not self.compile(build, self.files, where, options) or not self.link(
@@ -489,27 +486,22 @@ def main() -> None:
         judged[told.rsplit(" -- ", 1)[0]] = verdict
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory:
-        with progress("Building the kernel as it is", "builds") as report:
-            judge = Judge(Builder(Path(directory), report))
+        judge = Judge(Builder(Path(directory)))
         files = {mutant.file for mutant in share if mutant.name not in judged}
         # Now, lest hours of mutants end at the first program that the kernel as it is fails.
         runs = sorted({run for file in files for run in Judge.runs(file)}, key=repr)
-        with progress("Running the kernel as it is", "runs") as report:
-            for done, (program, scheme) in enumerate(runs):
-                report(done, len(runs))
-                judge.as_it_is(program, scheme)
-        with progress("Judging", "mutants") as report:
-            for done, mutant in enumerate(share):
-                report(done, len(share))
-                verdict = judged.get(mutant.name, "")
-                if not verdict:
-                    verdict, by = judge.judge(mutant)
-                    line = f"{verdict}: {mutant.name}" + (f" -- {by}" if by else "")
-                    print(line, flush=True)
-                    if asked.out:
-                        with asked.out.open("a") as out:
-                            out.write(line + "\n")
-                counts[verdict] = counts.get(verdict, 0) + 1
+        for program, scheme in one_by_one("Running the kernel as it is", runs, "runs"):
+            judge.as_it_is(program, scheme)
+        for mutant in one_by_one("Judging", share, "mutants"):
+            verdict = judged.get(mutant.name, "")
+            if not verdict:
+                verdict, by = judge.judge(mutant)
+                line = f"{verdict}: {mutant.name}" + (f" -- {by}" if by else "")
+                print(line, flush=True)
+                if asked.out:
+                    with asked.out.open("a") as out:
+                        out.write(line + "\n")
+            counts[verdict] = counts.get(verdict, 0) + 1
     alive, dead = counts.get("survived", 0), counts.get("killed", 0)
     print(f"{len(every):,} mutants, of which {len(share):,} were tried: {counts}")
     print(f"{100 * dead / (dead + alive):.1f}% killed" if dead + alive else "none counts")

@@ -8,11 +8,11 @@ import os
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -35,6 +35,8 @@ NARROWEST_COLUMNS = 80
 
 SPEED_ESTIMATE_SECONDS = 600.0
 """Over how long a job's rate is taken, for the time left: its units may be of unequal length."""
+
+Item = TypeVar("Item")
 
 _quiet = False
 
@@ -209,6 +211,14 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
             bar.update(task, completed=done, total=total, amount=f"{human(done)} {unit}{rate}")
 
         yield report
+
+
+def one_by_one(label: str, items: Sequence[Item], unit: str) -> Iterator[Item]:
+    """The items, with progress beside what is done with each."""
+    with progress(label, unit) as report:
+        for done, item in enumerate(items):
+            report(done, len(items))
+            yield item
 
 
 @contextmanager

@@ -149,11 +149,8 @@ pub(crate) fn dump_trace(
         let mut slice = open_slice(&path, partial, skip, count)?;
         let total = length_of(&slice, skip, count);
         mmulab_trace::dump(&mut slice, &mut |text, done| {
-            stopped = Python::attach(|python| {
-                python.check_signals()?;
-                write.call1(python, (text.as_bytes(),)).map(drop)
-            })
-            .err();
+            stopped =
+                Python::attach(|python| write.call1(python, (text.as_bytes(),)).map(drop)).err();
             stopped.is_none() && watch.continues(done, total)
         })
     });
