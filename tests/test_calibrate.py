@@ -197,6 +197,19 @@ def test_measured_shootdowns_stand_in_the_file_and_guesses_where_there_are_none(
     assert multicore()["shootdown_cycles"] == 4000
 
 
+@pytest.mark.parametrize("samples", [[999.8, 1000.1, 1000.2], [1000.1, 1000.2, 1007.0]])
+def test_a_quartile_that_rounds_to_the_median_is_no_other_value(samples, monkeypatch, tmp_path):
+    tlbs = [Level(16, 4, 7.0), Level(128, 8, 40.0)]
+    caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
+    model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
+    model.fault_cycles = lambda *_: samples
+    model.shootdown_cycles = lambda _: (samples, samples)
+    calibration_of(model, monkeypatch).write(tmp_path)
+    machine = mmulab.Machine.load(tmp_path / "machine.toml")
+    assert "small_page_fault_cycles = 1_000 " in (tmp_path / "machine.toml").read_text()
+    assert machine.name == "this-computer"
+
+
 @pytest.mark.parametrize("breaks_up", [False, True])
 def test_large_pages_that_a_hypervisor_breaks_up_are_found(breaks_up, monkeypatch, tmp_path):
     tlbs = [Level(16, 4, 7.0), Level(128, 8, 60.0)]

@@ -397,7 +397,7 @@ def test_an_interrupted_or_killed_recording_is_not_taken_for_a_whole_one(
 
     def interrupted(*_: object, **__: object) -> SimpleNamespace:
         path.write_bytes(trace.read_bytes())
-        return SimpleNamespace(was_interrupted=True)
+        return SimpleNamespace(was_interrupted=True, interrupt_came=True)
 
     monkeypatch.setattr(mmulab, "record", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -136,7 +136,7 @@ def run(
         trace = folder / f"{Path(program[0]).name}.mmt"
         kept_as = trace if dir else None
         recorded = _record(program, trace, max_instructions, follow_children, qemu, kept_as)
-        if recorded.was_interrupted:
+        if recorded.interrupt_came:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}, nothing was replayed")
         try:

@@ -45,6 +45,8 @@ class TraceInformation:
     """Why a trace that was read as partial ends early."""
     messages: list[str] = dataclasses.field(default_factory=list)
     """What Valgrind said during the recording; empty for a trace that is only looked at."""
+    interrupt_came: bool = False
+    """Whether one came during the recording, even where it found the program at its end."""
     children: list[TraceInformation] = dataclasses.field(default_factory=list)
     """The traces of child processes that were recorded, too."""
 
@@ -97,8 +99,8 @@ def record(
     The program keeps its standard streams and behaves as without. `output` grows while the program
     runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
     with `partial`, up to its last whole chunk. Ctrl-C ends the recording, not Python: the result
-    says `was_interrupted`. `max_instructions` stops recording (the program is
-    ended); `follow_children` records child processes too, in files beside `output`; those that an
+    says `was_interrupted`, or `interrupt_came` alone where the program had just ended.
+    `max_instructions` stops recording (the program is ended); `follow_children` records child processes too, in files beside `output`; those that an
     earlier recording left there are removed.
 
     `environment` is the program's in place of ours. A stack begins below its program's environment, so that with the
@@ -133,5 +135,9 @@ def record(
         for path in others
     ]
     return TraceInformation(
-        path=first, messages=raw["messages"], children=children, **raw["information"]
+        path=first,
+        messages=raw["messages"],
+        interrupt_came=raw["interrupt_came"],
+        children=children,
+        **raw["information"],
     )

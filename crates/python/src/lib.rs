@@ -35,7 +35,5 @@ mod _engine {
     #[pymodule_export]
     use crate::sweep::{sweep_unit, sweep_units};
     #[pymodule_export]
-    use crate::trace::{
-        dump_trace, interrupt_came, record, slice_trace, trace_information, trace_length,
-    };
+    use crate::trace::{dump_trace, record, slice_trace, trace_information, trace_length};
 }

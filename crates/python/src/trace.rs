@@ -74,12 +74,6 @@ fn counted(
     Ok(Information { totals, ..told })
 }
 
-/// Whether an interrupt came while the last recording was under way, even one that found its program at its end.
-#[pyfunction]
-pub(crate) fn interrupt_came() -> bool {
-    mmulab_trace::interrupt_came()
-}
-
 /// How many instructions a trace has, where it can say so without being read.
 #[pyfunction]
 pub(crate) fn trace_length(python: Python<'_>, path: PathBuf) -> Option<u64> {
@@ -243,5 +237,6 @@ pub(crate) fn record(
     dict.set_item("information", information)?;
     dict.set_item("files", summary.files)?;
     dict.set_item("messages", summary.messages)?;
+    dict.set_item("interrupt_came", summary.interrupt_came)?;
     Ok(dict)
 }

@@ -21,7 +21,7 @@ pub use block::{Access, AccessKind, Block, BlockId, BlockTable};
 pub use calls::{Calls, Change, Frame};
 pub use mmt::{Information, MMT_VERSION, Metadata, MmtReader, MmtWriter, Termination, Totals};
 pub use open::{OpenOptions, open, open_with};
-pub use record::{LiveRecording, RecordOptions, Summary, interrupt_came, record, record_live};
+pub use record::{LiveRecording, RecordOptions, Summary, record, record_live};
 pub use schedule::{Cores, MOST_PROGRAMS, RoundRobin};
 pub use slice::Slice;
 pub use source::{Batch, CROSSING_BYTES, Event, LineCrossing, Source, TraceError};

@@ -303,7 +303,7 @@ def _difference(level: Plateau, below: Plateau, name: str) -> Value:
     return Value(
         value,
         f"measured: {_spread(level)}, less {below.cycles:.1f} of {name}",
-        tuple(other for other in (max(0, low), max(0, high)) if other != value),
+        tuple(sorted({max(0, low), max(0, high)} - {value})),
         measured=extra,
     )
 

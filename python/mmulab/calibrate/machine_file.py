@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mmulab.calibrate.findings import Findings, Value
 from mmulab.calibrate.reported import Reported
-from mmulab.calibrate.series import Measurements
+from mmulab.calibrate.series import Measurements, Point
 
 NAME = "this-computer"
 
@@ -105,10 +105,8 @@ def machine_file(measured: Measurements, reported: Reported, findings: Findings)
 
 def _page_faults(findings: Findings) -> dict[str, Value]:
     return {
-        f"interrupts.{kind}_page_fault_cycles": Value(
-            round(point.cycles),
-            f"measured: first touch of {size}, zeroed by the kernel, and giving it back",
-            (round(point.low), round(point.high)),
+        f"interrupts.{kind}_page_fault_cycles": _measured(
+            point, f"first touch of {size}, zeroed by the kernel, and giving it back"
         )
         for kind, size in (("small", "4K"), ("large", "2M"))
         if (point := findings.faults_cycles.get(size))
@@ -116,13 +114,17 @@ def _page_faults(findings: Findings) -> dict[str, Value]:
 
 
 def _shootdowns(findings: Findings) -> dict[str, Value]:
-    found = {}
-    for key, point in findings.shootdown_cycles.items():
-        cycles = round(point.cycles)
-        quartiles = {round(point.low), round(point.high)} - {cycles}
-        source = "measured: munmap while another core runs the program"
-        found[f"multicore.{key}"] = Value(cycles, source, tuple(sorted(quartiles)))
-    return found
+    return {
+        f"multicore.{key}": _measured(point, "munmap while another core runs the program")
+        for key, point in findings.shootdown_cycles.items()
+    }
+
+
+def _measured(point: Point, how: str) -> Value:
+    """A whole number of cycles, and its quartiles where they are other numbers."""
+    cycles = round(point.cycles)
+    quartiles = {round(point.low), round(point.high)} - {cycles}
+    return Value(cycles, f"measured: {how}", tuple(sorted(quartiles)))
 
 
 def _head(measured: Measurements, reported: Reported, findings: Findings) -> Iterator[str]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import mmulab
-from mmulab import _engine
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
 """Of all programs that are recorded: in direct-mapped caches it matters where a stack begins, which depends on it."""
@@ -441,7 +440,7 @@ def record(program: Program, trace: Path, max_instructions: int) -> None:
     )
     if recorded.was_interrupted:
         trace.unlink()
-    if recorded.was_interrupted or _engine.interrupt_came():
+    if recorded.interrupt_came:
         raise KeyboardInterrupt
 
 

@@ -64,6 +64,8 @@ pub struct Summary {
     pub totals: Totals,
     /// All files written, the first process first, each of the others before its children.
     pub files: Vec<PathBuf>,
+    /// Whether an interrupt came, even one that found the program at its end.
+    pub interrupt_came: bool,
     /// How long the program ran.
     pub seconds: f64,
     /// What Valgrind had to say, line by line, for instance of instructions that it does not know;
@@ -106,7 +108,14 @@ pub fn record(
     files.extend(state.files.drain(..).filter(|file| *file != options.output));
     // Only now the program's end is known, and its file can be brought to its own.
     let totals = recorded.writer.finish(termination)?;
-    Ok(Summary { termination, totals, files, seconds: start.elapsed().as_secs_f64(), messages })
+    Ok(Summary {
+        termination,
+        totals,
+        files,
+        interrupt_came: interrupt::received().is_some(),
+        seconds: start.elapsed().as_secs_f64(),
+        messages,
+    })
 }
 
 /// Starts a program and gives what it executes as a source, without a file.
@@ -234,11 +243,6 @@ fn child_path(output: &Path, suffix: &str) -> PathBuf {
         name.push(extension);
     }
     output.with_file_name(name)
-}
-
-/// Whether an interrupt came while the last recording was under way, even one that found its program at its end.
-pub fn interrupt_came() -> bool {
-    interrupt::received().is_some()
 }
 
 /// The numbers in the name of a process's file: a process stands before its children, the tenth child after the second.
