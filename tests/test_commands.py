@@ -319,6 +319,20 @@ def test_two_results_do_not_go_to_one_file(trace, tmp_path):
     assert finished.status == 0
 
 
+def test_a_name_that_promises_other_contents_is_refused(tmp_path):
+    trace = ROOT / "examples/small.mmt"
+    for line in (
+        "record -o t.csv true",
+        "record -o t.gz true",
+        f"trace slice {trace} -o t.json",
+        f"trace dump {trace} -o t.txt.gz",
+        f"trace dump {trace} -o t.mmt",
+    ):
+        finished = mmulab(*line.split(), cwd=tmp_path)
+        assert finished.status == 2 and "give it another name" in finished.error_line, line
+    assert not any(tmp_path.iterdir())
+
+
 def test_no_result_takes_the_place_of_what_the_command_reads(trace, tmp_path):
     """Whatever names it: another name, a link, a machine's file, the program that is to be recorded."""
     for name in ("trace.mmt", "machine.toml", "study.toml", "program"):
@@ -364,14 +378,16 @@ def test_machines_passes_nothing_over():
 
 
 def test_a_limit_on_file_size_leaves_the_old_file_and_no_rest(trace, tmp_path):
-    output = tmp_path / "out.json"
-    output.write_text("old")
-
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
-    for command in (["replay", trace, "-m", "ultrix"], ["trace", "slice", trace]):
+    for name, *command in (
+        ("out.json", "replay", trace, "-m", "ultrix"),
+        ("out.mmt", "trace", "slice", trace),
+    ):
+        output = tmp_path / name
+        output.write_text("old")
         finished = subprocess.run(
             [MMULAB, *command, "-o", output], preexec_fn=limit, capture_output=True, text=True
         )
@@ -379,7 +395,8 @@ def test_a_limit_on_file_size_leaves_the_old_file_and_no_rest(trace, tmp_path):
         assert len(finished.stderr.splitlines()) == 1
         assert finished.stderr.startswith(f"mmulab: {output}: file too large")
         assert output.read_text() == "old"
-        assert os.listdir(tmp_path) == ["out.json"]
+        assert os.listdir(tmp_path) == [name]
+        output.unlink()
 
 
 def test_a_reader_that_goes_away_is_no_error(trace):

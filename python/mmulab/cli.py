@@ -55,6 +55,8 @@ from mmulab.command import (
     folder_path,
     machine_of,
     machines_of,
+    new_text_path,
+    new_trace_path,
     number_from,
     replay_machines_of,
     status_of,
@@ -195,7 +197,10 @@ def _replay_processes(
 def record(
     program: ProgramArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The trace to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", parser=new_trace_path, help="The trace to write."
+        ),
     ] = Path("trace.mmt"),
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
@@ -597,7 +602,10 @@ def info(trace: TraceArgument, partial: PartialOption = False) -> Result:
 def slice(
     trace: TraceArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The .mmt trace to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", parser=new_trace_path, help="The .mmt trace to write."
+        ),
     ],
     skip: SkipOption = 0,
     count: CountOption = None,
@@ -622,7 +630,16 @@ def dump(
     skip: SkipOption = 0,
     count: CountOption = None,
     partial: PartialOption = False,
-    output: OutputOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=new_text_path,
+            help="Write the text to FILE, complete or not at all.",
+        ),
+    ] = None,
 ) -> None:
     """Print a trace as text: a line for each instruction, access and event.
 
@@ -1025,8 +1042,10 @@ def _information_dict(
 ) -> dict[str, Any]:
     """What a trace says of itself; `folder` is where it will stand."""
     path = folder / recorded.path.name if folder else recorded.path
+    values = dataclasses.asdict(recorded)
+    del values["interrupt_came"]  # of the recording; the trace does not know
     return {
-        **dataclasses.asdict(recorded),
+        **values,
         "path": str(path),
         "command": shlex.join(recorded.command),
         "messages": "\n".join(recorded.messages),

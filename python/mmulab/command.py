@@ -184,6 +184,26 @@ def folder_path(text: str) -> Path:
     return Path(text)
 
 
+_OTHER_CONTENTS = [".json", ".csv", ".parquet", ".gz", ".xz", ".zst", ".bz2", ".zip"]
+
+
+def new_trace_path(text: str) -> Path:
+    """A trace to write, whose name promises nothing else."""
+    return _new_path(text, _OTHER_CONTENTS, "a trace is .mmt")
+
+
+def new_text_path(text: str) -> Path:
+    """A text to write, whose name promises nothing else."""
+    return _new_path(text, [".mmt", *_OTHER_CONTENTS], "what is written is plain text")
+
+
+def _new_path(text: str, refused: list[str], what: str) -> Path:
+    path = Path(text)
+    if path.suffix in refused:
+        raise InputError(f"{path}: {what}, not {path.suffix}; give it another name")
+    return path
+
+
 def trace_path(text: str) -> Path:
     """The trace that was named; `-` is the standard input, as everywhere."""
     return Path("/dev/stdin" if text == "-" else text)

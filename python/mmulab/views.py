@@ -370,8 +370,8 @@ def recorded_line(recorded: TraceInformation, path: Path | None) -> str:
     children = len(recorded.processes) - 1
     return (
         f"Recorded {human(recorded.instructions)} instructions, "
-        f"{human(recorded.loads + recorded.modifies)} loads and "
-        f"{human(recorded.stores + recorded.modifies)} stores{into} "
+        f"{human(recorded.loads)} loads, {human(recorded.stores)} stores and "
+        f"{human(recorded.modifies)} modifies{into} "
         f"({human(recorded.file_bytes, 'B')}, {recorded.bits_per_instruction:.2f} bits an instruction); "
         f"{recorded.termination or 'incomplete'}"
         + (f"; child processes recorded as well: {children}" if children else "")
