@@ -538,10 +538,14 @@ def test_quiet_leaves_the_terminal_to_the_program(tmp_path):
     assert (finished.status, finished.output, finished.errors) == (0, "out\n", "err\n")
 
 
-def interrupted(arguments: list[str], cwd: Path, sent: signal.Signals) -> tuple[int, str]:
-    """Sends a signal once the recorded program has begun to write; status and stderr."""
-    program = ["sh", "-c", "echo begun; while :; do :; done"]
-    process = start_interruptible(MMULAB, *arguments, "--", *program, cwd=cwd)
+LOOPS = "echo begun; while :; do :; done"
+
+
+def interrupted(
+    arguments: list[str], cwd: Path, sent: signal.Signals, script: str = LOOPS
+) -> tuple[int, str]:
+    """Sends a signal once the recorded shell script has begun to write; status and stderr."""
+    process = start_interruptible(MMULAB, *arguments, "--", "sh", "-c", script, cwd=cwd)
     assert process.stdout.readline() == "begun\n"
     process.send_signal(sent)
     output, errors = process.communicate(timeout=60)
@@ -571,6 +575,22 @@ def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path, sent):
 
 
 @needs_recorder
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"trap 'exit 0' INT; {LOOPS}",  # handles it, as servers do
+        f"exec sh -c \"trap 'exit 0' INT; {LOOPS}\"",  # was at its end: what it loaded is not recorded
+    ],
+)
+@pytest.mark.parametrize("command", ["record", "run"])
+def test_an_interrupt_is_one_also_where_the_program_ends_well(command, script, tmp_path):
+    kept = {"record": ["-o", "t.mmt"], "run": ["-m", "base", "--dir", "results"]}[command]
+    status, errors = interrupted([command, *kept], tmp_path, signal.SIGINT, script)
+    assert status == 130
+    assert ("nothing was replayed" in errors) == (command == "run")
+
+
+@needs_recorder
 def test_nothing_else_is_written_into_a_file_that_is_recorded(tmp_path):
     """Another program is not run, and the first one's file and those of its children stay."""
     program = ["sh", "-c", "echo begun; read line; true"]
@@ -590,8 +610,8 @@ def test_nothing_else_is_written_into_a_file_that_is_recorded(tmp_path):
         assert refused.error_line == (
             "t.mmt: another mmulab writes there; wait for its end, or name another file"
         )
-        for other in (["trace", "slice", ROOT / SMALL], ["trace", "dump", ROOT / SMALL]):
-            assert mmulab(*other, "-o", "t.mmt", cwd=tmp_path).error_line == refused.error_line
+        other = ["trace", "slice", ROOT / SMALL, "-o", "t.mmt"]
+        assert mmulab(*other, cwd=tmp_path).error_line == refused.error_line
         with pytest.raises(api.OutputError), files.replacing(tmp_path / "t.mmt"):
             pass  # what was begun before the recording
         assert sorted(os.listdir(tmp_path)) == ["t.1.mmt", "t.mmt"]

@@ -242,7 +242,9 @@ def record(
     )
     if format is not None:
         _trace_result(recorded).emit(format, None)
-    raise typer.Exit(recorded.exit_status or 0)
+    raise typer.Exit(
+        Interrupted.exit_status if recorded.interrupt_came else recorded.exit_status or 0
+    )
 
 
 def _record(

@@ -331,19 +331,24 @@ impl Shared {
             channel::signal(stream.process(), libc::SIGKILL);
             return Ok(Progress::Ended);
         }
+        self.end_if_interrupted(stream.process());
+        Ok(progress)
+    }
+
+    /// Passes an interrupt on, once; ends a process that has had its time to end by itself.
+    fn end_if_interrupted(&self, process: u32) {
         if let Some(interrupt) = interrupt::received()
             && self.stop_requested.load(Ordering::Relaxed) == 0
         {
             self.stop();
             if let Interrupt::Signal(signal) = interrupt {
-                channel::signal(stream.process(), signal);
+                channel::signal(process, signal);
             }
         }
         let stop = self.stop_requested.load(Ordering::Relaxed);
         if stop > 0 && self.start.elapsed() >= Duration::from_millis(stop) + GRACE {
-            channel::signal(stream.process(), libc::SIGKILL);
+            channel::signal(process, libc::SIGKILL);
         }
-        Ok(progress)
     }
 
     /// How a process ended whose stream is at its end. Of one that a signal ended its parent alone
@@ -641,6 +646,8 @@ impl Session {
             if let Some(status) = self.runner.try_wait().map_err(failed)? {
                 break status;
             }
+            // What it has loaded in place of itself may run for long, unrecorded.
+            self.shared.end_if_interrupted(self.runner.id());
             std::thread::sleep(Duration::from_millis(2));
         };
         let mut messages = Vec::new();
