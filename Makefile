@@ -93,7 +93,7 @@ $(BUILD)/rust.env: $(VENV)/ready
 	  { $(call pip-install,puccinialin); } && \
 	  { $(BIN)/python -m puccinialin --location $$home --info-json $(BUILD)/rust.json >$(BUILD)/rust.log 2>&1 || { \
 	    tail -n 1 $(BUILD)/rust.log >&2; \
-	    echo "Rust could not be installed ($(BUILD)/rust.log). Install 1.88 or newer from https://rustup.rs, and type make again" >&2; \
+	    echo "Rust could not be installed ($(BUILD)/rust.log). Install 1.88 or newer (Debian 12: apt-get install rustc-web cargo-web; else https://rustup.rs) and type make again" >&2; \
 	    exit 1; }; } && \
 	  echo "export RUSTUP_HOME=$$home/rustup CARGO_HOME=$$home/cargo PATH=$$home/cargo/bin:\$$PATH" > $@; \
 	fi

@@ -15,7 +15,7 @@ import sys
 import threading
 
 import pytest
-from conftest import MMULAB, VERSATILEPB, start_interruptible
+from conftest import MMULAB, ROOT, VERSATILEPB, start_interruptible
 from conftest import mmulab as run_mmulab
 
 import mmulab
@@ -294,6 +294,18 @@ def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
     assert status_of(app, ["boot", str(image)]) == 1
     _, err = capfd.readouterr()
     assert "undefined instruction at 0x00010000" in err
+
+
+def test_a_raw_image_that_is_lost_without_a_device_tree_is_told_of_it(tmp_path, capfd):
+    image = tmp_path / "image"
+    image.write_bytes(struct.pack("<I", 0xE7F000F0) * 16)
+    assert status_of(app, ["boot", str(image)]) == 1
+    assert "if this is Linux it needs one: --dtb FILE" in capfd.readouterr().err
+    tree = tmp_path / "board.dtb"
+    source = ROOT / "guests" / "linux" / "board.dts"
+    subprocess.run(["dtc", "-q", "-o", tree, source], check=True)
+    assert status_of(app, ["boot", str(image), "--dtb", str(tree)]) == 1
+    assert "Linux" not in capfd.readouterr().err
 
 
 def endless(path, printed=b"on\n\0"):

@@ -900,6 +900,9 @@ def boot(
     interrupted = result.reason == "interrupted"
     notes = [text for text in result.data["notes"] if text not in console.remarks]
     notes.append(result.end)
+    is_lost = result.reason in ("vector-loop", "empty-vector", "lost-fetch")
+    if is_lost and dtb is None and restore is None and not _is_elf(image):
+        notes.append("no device tree was given; if this is Linux it needs one: --dtb FILE")
     if output is not None and result.reports:
         notes.append(f"the checker reports {len(result.reports)}: see {output}")
     if restored := result.data["restored"]:
@@ -1037,6 +1040,11 @@ def _trace_result(information: mmulab.TraceInformation) -> Result:
         table=lambda: pa.Table.from_pylist(rows),
         view=lambda: Group(*map(views.dictionary, rows)),
     )
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def _information_dict(
