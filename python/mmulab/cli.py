@@ -1043,6 +1043,8 @@ def _trace_result(information: mmulab.TraceInformation) -> Result:
 
 
 def _is_elf(path: Path) -> bool:
+    if not path.is_file():
+        return False  # a pipe, which has been read
     with path.open("rb") as file:
         return file.read(4) == b"\x7fELF"
 

@@ -100,8 +100,8 @@ def record(
     runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
     with `partial`, up to its last whole chunk. Ctrl-C ends the recording, not Python: the result
     says `was_interrupted`, or `interrupt_came` alone where the program had just ended.
-    `max_instructions` stops recording (the program is ended); `follow_children` records child processes too, in files beside `output`; those that an
-    earlier recording left there are removed.
+    `max_instructions` stops recording (the program is ended); `follow_children` records child
+    processes too, in files beside `output`; those that an earlier recording left there are removed.
 
     `environment` is the program's in place of ours. A stack begins below its program's environment, so that with the
     same one, and the same words, the program's memory lies in the same place in whatever folder mmulab is, and runs.
