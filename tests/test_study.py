@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
@@ -22,6 +23,8 @@ from hypothesis import strategies as st
 
 import mmulab
 from mmulab import StudyError, _engine, files
+from mmulab.cli import app
+from mmulab.command import status_of
 
 STUDY = """
 traces = ["{trace}"]
@@ -150,16 +153,44 @@ def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
     assert wrong.status == 2 and wrong.error_line.startswith(f"{study}: ")
 
 
-def test_a_second_sweep_into_the_same_file_is_refused(study, tmp_path):
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_a_sweep_into_a_file_of_any_format_keeps_its_parts(format, study, tmp_path, monkeypatch):
+    output = tmp_path / f"t.{format}"
+    arguments = ["sweep", str(study), "-o", str(output), "--threads", "1"]
+    replay, replayed = _engine.sweep_unit, []
+
+    def interrupted_at_last(*words: Any, **options: Any) -> list[dict[str, Any]]:
+        if replayed:
+            raise KeyboardInterrupt
+        replayed.append(words)
+        return replay(*words, **options)
+
+    monkeypatch.setattr(_engine, "sweep_unit", interrupted_at_last)
+    assert status_of(app, arguments) == 130
+    kept = list(mmulab.study.parts_folder(output).glob("*.json"))
+    assert len(kept) == 1 and not output.exists()
+    monkeypatch.setattr(_engine, "sweep_unit", replay)
+    assert status_of(app, arguments) == 0
+    assert output.read_text() == command("sweep", study, "--format", format).output
+    assert sorted(os.listdir(tmp_path)) == ["study.toml", output.name]
+
+
+def test_a_sweep_into_a_device_keeps_no_parts(study):
+    assert command("sweep", study, "-o", "/dev/null", "--format", "csv").status == 0
+    assert not os.path.lexists("/dev/null.parts")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.json"])
+def test_a_second_sweep_into_the_same_file_is_refused(name, study, tmp_path):
     """Its parts would be removed with those of the first, or the first's with its own."""
-    output = tmp_path / "t.parquet"
-    with files.alone(tmp_path / "t.parquet.parts", "unused"):
+    output = tmp_path / name
+    with files.alone(tmp_path / f"{name}.parts", "unused"):
         refused = command("sweep", study, "-o", output)
         assert refused.status == 2
         assert refused.error_line.startswith(f"{output}: another sweep writes there;")
-        assert os.listdir(tmp_path / "t.parquet.parts") == []
+        assert os.listdir(tmp_path / f"{name}.parts") == []
     assert command("sweep", study, "-o", output).status == 0
-    assert sorted(os.listdir(tmp_path)) == ["study.toml", "t.parquet"]
+    assert sorted(os.listdir(tmp_path)) == ["study.toml", name]
 
 
 BAD_STUDIES = {

@@ -534,8 +534,8 @@ def sweep(
 
     Example: [bold]mmulab sweep examples/studies/tlb_sizes.toml -o tlb_sizes.parquet[/]
 
-    With -o FILE.parquet finished parts are kept beside it until the whole is done. Rows do not
-    depend on threads or interruptions.
+    With -o FILE finished parts are kept beside it until the whole is done. Rows do not depend on
+    threads or interruptions.
     """
     in_file = mmulab.Study.load(study)
     described = dataclasses.replace(
@@ -545,23 +545,28 @@ def sweep(
         path=None if set_ else in_file.path,  # what is wrong then need not be in the file
         seed=in_file.seed if seed is None else seed,
     )
-    is_parquet = output is not None and out.format_of(format, output) is Format.parquet
+    format = out.format_of(format, output)
+
+    def result_of(table: pa.Table) -> Result:
+        return Result(data=table.to_pylist(), table=lambda: table, view=lambda: views.sweep(table))
+
     try:
         with progress("Sweeping", "configurations" if on else "instructions") as report:
             table = mmulab.sweep(
                 described,
-                output if is_parquet else None,
+                output,
                 threads=threads,
                 on=on,
                 guesses=guesses,
                 progress=report,
                 note=note,
+                encode=lambda table: result_of(table).encoded(format),
             )
     except MachineError:
         in_file.configurations()  # raises where the file is wrong already
         raise
     except KeyboardInterrupt as error:
-        if output is not None and is_parquet:
+        if output is not None:
             kept = mmulab.study.parts_folder(output)
             units = len(list(kept.glob("*.json")))
             raise Interrupted(
@@ -570,13 +575,9 @@ def sweep(
                 else "interrupted before a unit was finished; nothing is kept"
             ) from error
         raise
-    if is_parquet:
+    if output is not None:
         return note(f"{table.num_rows:,} rows in {output}")
-    Result(
-        data=table.to_pylist(),
-        table=lambda: table,
-        view=lambda: views.sweep(table),
-    ).emit(format, output)
+    result_of(table).emit(format, None)
 
 
 trace_group = typer.Typer(

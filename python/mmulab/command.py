@@ -240,6 +240,10 @@ class Result:
     status: int = 0
     """The exit status."""
 
+    def encoded(self, format: Format) -> bytes:
+        """The content of a file in this format."""
+        return output.encoded(data=self.data, table=self.table, view=self.view, format=format)
+
     def emit(self, format: Format | None, path: Path | None) -> None:
         """Writes the result where and how the user asked for, then ends the command."""
         output.emit(data=self.data, table=self.table, view=self.view, format=format, output=path)

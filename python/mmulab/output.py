@@ -74,20 +74,27 @@ def emit(
     `data` goes out as JSON, `table()` as CSV or Parquet, `view()` to people.
     """
     format = format_of(format, output)
+    if output is None and format is Format.table:
+        show(view())
+        return
+    if output is None and format is Format.parquet and sys.stdout.isatty():
+        raise InputError("parquet is binary and does not suit a terminal; add -o FILE")
+    write(encoded(data=data, table=table, view=view, format=format), output)
+
+
+def encoded(
+    *,
+    data: Any,
+    table: Callable[[], pa.Table],
+    view: Callable[[], RenderableType],
+    format: Format,
+) -> bytes:
+    """The content of a file: `data` as JSON, `table()` as CSV or Parquet, `view()` for people."""
     if format is Format.table:
-        if output is None:
-            show(view())
-            return
-        content = _plain(view())
-    elif format is Format.json:
-        content = (json.dumps(data, indent=2) + "\n").encode()
-    elif format is Format.csv:
-        content = _csv(table())
-    else:
-        if output is None and sys.stdout.isatty():
-            raise InputError("parquet is binary and does not suit a terminal; add -o FILE")
-        content = _parquet(table())
-    write(content, output)
+        return _plain(view())
+    if format is Format.json:
+        return (json.dumps(data, indent=2) + "\n").encode()
+    return _csv(table()) if format is Format.csv else _parquet(table())
 
 
 def show(view: RenderableType) -> None:

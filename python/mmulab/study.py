@@ -217,14 +217,15 @@ def sweep(
     progress: ProgressCallback | None = None,
     note: Callable[[str], None] | None = None,
     keep_parts: bool = False,
+    encode: Callable[[pa.Table], bytes] | None = None,
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
 
     Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`. With `guesses`
     each configuration is also tried with the other values that its machine's file gives for what it
     guesses, for the lowest and highest shares of translation; else these columns are empty. With
-    `output` (a Parquet file) finished parts are kept in a folder beside it until the whole is
-    written, so that a killed sweep continues where it stopped; with `keep_parts` they stay until `remove_parts`, for a
+    `output`, a Parquet file if `encode` makes nothing else of the table, finished parts are kept in a folder beside it
+    until the whole is written, so that a killed sweep continues where it stopped; with `keep_parts` they stay until `remove_parts`, for a
     job of several sweeps that continues as a whole. Rows, and the bytes of the file,
     depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
     cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
@@ -267,7 +268,10 @@ def sweep(
         table = pa.Table.from_pylist(rows, schema=_schema(rows, points))
         if output is not None:
             with replacing(output) as file:
-                pa.parquet.write_table(table, file, compression="zstd")
+                if encode is not None:
+                    file.write(encode(table))
+                else:
+                    pa.parquet.write_table(table, file, compression="zstd")
             if not keep_parts:
                 parts.forget()
     return table
@@ -429,8 +433,8 @@ def _parts(output: str | os.PathLike[str] | None) -> Iterator[_Parts]:
 
     Raises `InputError` where another sweep has them: both would remove what the other still writes.
     """
-    if output is None:
-        yield _Parts(None)
+    if output is None or (os.path.exists(output) and not os.path.isfile(output)):
+        yield _Parts(None)  # a device, or a pipe
         return
     folder = parts_folder(output)
     refusal = f"{output}: another sweep writes there; wait for its end, or name another file"
