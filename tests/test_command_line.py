@@ -326,6 +326,7 @@ def test_version_and_module():
         ("mmulab rep", "replay"),
         ("mmulab replay x -m arm926", "arm926ej-s"),
         ("mmulab machines ult", "ultrix"),
+        ("mmulab reproduce fc", "fcse-2009"),
     ],
 )
 def test_the_shell_completes(words, expected):

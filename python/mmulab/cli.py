@@ -22,7 +22,7 @@ from rich.syntax import Syntax
 import mmulab
 from mmulab import files, profiling, replaying, run_folder, views
 from mmulab import output as out
-from mmulab.calibrate import SAMPLES
+from mmulab.calibrate import BUSY_LOAD, SAMPLES
 from mmulab.command import (
     EXIT_STATUS,
     TAKES_A_PROGRAM,
@@ -747,7 +747,7 @@ def calibrate(
     from mmulab.report.calibration import write_calibration_report
 
     load = os.getloadavg()[0]
-    if load > 1:
+    if load > BUSY_LOAD:
         note(
             f"this computer is busy (load {load:.1f}): it takes longer, and shared caches look smaller"
         )
@@ -937,7 +937,13 @@ def boot(
 def reproduce(
     paper: Annotated[
         str | None,
-        typer.Argument(metavar="PAPER", help=f"{', '.join(PAPERS)} (default: all)."),
+        typer.Argument(
+            metavar="PAPER",
+            autocompletion=lambda incomplete: [
+                name for name in PAPERS if name.startswith(incomplete)
+            ],
+            help=f"{', '.join(PAPERS)} (default: all).",
+        ),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Long inputs instead of short ones, which take minutes.")

@@ -23,6 +23,8 @@ const BUFFER_BYTES: usize = 1 << 16;
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 
 const ZIP_MAGIC: [u8; 4] = *b"PK\x03\x04";
+/// Of the LZ4 Frame Format, 0x184d2204.
+const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
 /// What a trace may be packed in. All readers continue with streams that are concatenated.
 #[derive(Clone, Copy)]
@@ -129,6 +131,8 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
         "; what the zip archive holds is none"
     } else if start.is_empty() {
         "; the file is empty"
+    } else if start.starts_with(&LZ4_MAGIC) {
+        "; it is compressed by lz4: expand it first"
     } else if start.starts_with(&ZIP_MAGIC) {
         "; a zip archive is read from a file, not from a pipe"
     } else if start.starts_with(&MAGIC[..4]) {

@@ -230,6 +230,8 @@ fn what_is_no_trace_is_refused_with_its_place() {
     assert_eq!(refusal(b""), format!("{unknown}; the file is empty"));
     assert_eq!(refusal(b"once upon a time\n"), unknown);
     assert_eq!(refusal(&[0; 4096]), unknown);
+    let lz4 = [&[0x04, 0x22, 0x4d, 0x18][..], &[0xa5; 200]].concat();
+    assert_eq!(refusal(&lz4), format!("{unknown}; it is compressed by lz4: expand it first"));
     assert_eq!(refusal(&[0xff; 5000]), unknown);
     assert!(
         refusal(b"PK\x03\x04 and so on").starts_with("FILE: directory of the zip archive: "),
@@ -248,8 +250,17 @@ fn what_is_no_trace_is_refused_with_its_place() {
         damage(format!("{fetches}2 {}", "0".repeat(1 << 20)).as_bytes()),
         "FILE: line 1001: the line is too long"
     );
-    // A bad line early on is no other format: most lines say what it is.
-    for line in 1..=5 {
+    // A bad line early on is no other format: most lines say what it is. Nothing is whole before the second: it may
+    // have had data of the first's instruction.
+    for line in 1..=2 {
+        let mut lines = ["2 400100"; 5];
+        lines[line - 1] = "7 20";
+        assert_eq!(
+            refusal(lines.join("\n").as_bytes()),
+            format!("FILE: line {line}: `7 20` is not a label and an address")
+        );
+    }
+    for line in 3..=5 {
         let mut lines = ["2 400100"; 5];
         lines[line - 1] = "7 20";
         assert_eq!(

@@ -17,7 +17,16 @@ from mmulab.calibrate.reported import Reported, reported
 from mmulab.calibrate.series import SAMPLES, Measurements, Point, Progress, measure
 from mmulab.files import replacing
 
-__all__ = ["SAMPLES", "Calibration", "Findings", "Measurements", "Point", "Value", "calibrate"]
+__all__ = [
+    "BUSY_LOAD",
+    "SAMPLES",
+    "Calibration",
+    "Findings",
+    "Measurements",
+    "Point",
+    "Value",
+    "calibrate",
+]
 
 
 @dataclass(frozen=True)
@@ -58,13 +67,17 @@ class Calibration:
             file.write((json.dumps(self.data(), indent=1) + "\n").encode())
 
 
+BUSY_LOAD = 1.0
+"""The load average from which on others use the caches that are measured."""
+
+
 def calibrate(samples: int = SAMPLES, progress: Progress | None = None) -> Calibration:
     """Measures this computer on one core, in about a minute.
 
     `progress` gets points done and points in all. Raises `MmulabError` where no levels can be told
     apart, as on a busy computer.
     """
-    says = reported()
+    says, load = reported(), os.getloadavg()[0]
     largest = max((cache.size_bytes for cache in says.caches), default=32 << 20)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
@@ -72,4 +85,9 @@ def calibrate(samples: int = SAMPLES, progress: Progress | None = None) -> Calib
         measured = measure(largest, samples, progress)
     finally:
         os.sched_setaffinity(0, allowed)
-    return Calibration(says, measured, find(measured, says))
+    found = find(measured, says)
+    if load > BUSY_LOAD:
+        found.notes.append(
+            f"the computer was busy (load {load:.1f}): shared caches look smaller than they are"
+        )
+    return Calibration(says, measured, found)

@@ -94,7 +94,8 @@ class _Finder:
             name = "l1d" if number == 1 else f"l{number}"
             knee = capacity(loads, level, above)
             known = self.reported.cache(number, "Data")
-            size = _size(knee, known.size_bytes if known else None, "bytes")
+            too_large = next((point.x for point in loads if point.x > knee), math.inf)
+            size = _size(knee, known.size_bytes if known else None, "bytes", too_large)
             self.values[f"{name}.size_bytes"] = size
             self.values[f"{name}.ways"] = self._cache_ways(number, size, known, levels)
             slower = "memory" if number == len(levels) - 1 else f"l{number + 1}"
@@ -270,14 +271,18 @@ class _Finder:
             self.values["itlb.ways"] = Value(self.values["dtlb.ways"].value, "guess: as DTLB")
 
 
-def _size(knee: float, known: int | None, unit: str) -> Value:
-    """What a knee says: the reported size where it agrees, else the nearest one that is built."""
+def _size(knee: float, known: int | None, unit: str, too_large: float = math.inf) -> Value:
+    """What a knee says: the reported size where it agrees, else the nearest one that is built.
+
+    `too_large` is the first size that was measured behind the knee: what is built lies below it.
+    """
     if known and known / AGREEMENT <= knee <= known * AGREEMENT:
         return Value(
             known, f"reported by the processor; measured: {_whole(knee)} {unit}", (), knee, known
         )
+    built = (factor << shift for factor in (4, 5, 6, 7) for shift in range(40))
     rounded = min(
-        (factor << shift for factor in (4, 5, 6, 7) for shift in range(40)),
+        (size for size in built if size < too_large),
         key=lambda size: abs(math.log(size / knee)),
     )
     said = f"; reported: {known:,}, which does not agree" if known else ""

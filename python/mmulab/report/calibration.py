@@ -105,7 +105,7 @@ def _curves(
             "curve:N",
             title=None,
             scale=alt.Scale(domain=present, range=[_COLOURS[name] for name in present]),
-            legend=alt.Legend(orient="bottom"),
+            legend=alt.Legend(orient="bottom", columns=1 if narrow else 3),
         ),
     )
     points = base.mark_circle(size=28, opacity=1).encode(description="text:N")

@@ -182,7 +182,13 @@ impl Source for ForeignSource {
                 Err((place, problem)) => {
                     self.ended = true;
                     if !self.partial {
-                        let problem = format!("{problem}; --partial takes what is before it");
+                        // Nothing may be before it: a whole trace of a kind that is not read.
+                        let mend = if self.table.blocks().is_empty() {
+                            ""
+                        } else {
+                            "; --partial takes what is before it"
+                        };
+                        let problem = format!("{problem}{mend}");
                         return Err(TraceError::damaged(&self.path, &place, &problem));
                     }
                     self.truncation = Some(format!("{place}: {problem}"));
