@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -156,16 +157,19 @@ def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_a_sweep_into_a_file_of_any_format_keeps_its_parts(format, study, tmp_path, monkeypatch):
     output = tmp_path / f"t.{format}"
-    arguments = ["sweep", str(study), "-o", str(output), "--threads", "1"]
-    replay, replayed = _engine.sweep_unit, []
+    arguments = ["sweep", str(study), "-o", str(output), "--threads", "2"]
+    replay, interrupted = _engine.sweep_unit, threading.Event()
+    waits = iter([True, False])
 
-    def interrupted_at_last(*words: Any, **options: Any) -> list[dict[str, Any]]:
-        if replayed:
+    def interrupted_at_second(*words: Any, **options: Any) -> list[dict[str, Any]]:
+        if not next(waits):
+            interrupted.set()
             raise KeyboardInterrupt
-        replayed.append(words)
-        return replay(*words, **options)
+        rows = replay(*words, **options)
+        interrupted.wait()  # the first is finished only then, and is kept all the same
+        return rows
 
-    monkeypatch.setattr(_engine, "sweep_unit", interrupted_at_last)
+    monkeypatch.setattr(_engine, "sweep_unit", interrupted_at_second)
     assert status_of(app, arguments) == 130
     kept = list(mmulab.study.parts_folder(output).glob("*.json"))
     assert len(kept) == 1 and not output.exists()

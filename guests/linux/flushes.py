@@ -1,6 +1,7 @@
 """Linux with one flush left out at a time: what does the checker say?
 
-    flushes.py
+    flushes.py --list
+    flushes.py switch-drain
     flushes.py -m cortex-a7
 
 Patches the built kernel image: a function's first instruction becomes a return, or single
@@ -200,8 +201,12 @@ def main():
         default=250_000_000,
         help="end a run there (default: %(default)s)",
     )
+    options.add_argument("--list", action="store_true", help="print the names and end")
     chosen = options.parse_args()
     known = experiments(chosen.machine)
+    if chosen.list:
+        print("\n".join(known))
+        return
     if unknown := [name for name in chosen.name if name not in known]:
         options.error(f"{unknown[0]}: choose from {', '.join(known)}")
     run.kernel(chosen.machine)

@@ -480,6 +480,11 @@ def _run(
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
+            # What has finished beside it, or since, is kept for the next sweep.
+            for future, job in running.items():
+                finished_well = not future.cancelled() and future.exception() is None
+                if finished_well and job not in parts.rows:
+                    parts.add(job, future.result())
             raise
 
 

@@ -330,3 +330,42 @@ fn two_cores_are_two_threads() {
     gdb.send("k");
     assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }
+
+/// As gdb goes on: it takes the breakpoint away, lets the core that it was told of step, and puts it back. The others may
+/// have come to it meanwhile, untold.
+#[test]
+fn cores_that_come_to_a_breakpoint_together_stop_one_after_the_other() {
+    const CORES: usize = 4;
+    let mut code = Code::new();
+    code.asm("mov r0, r0").asm("mov r0, r0");
+    let place = code.here();
+    code.asm("mov r0, r0").word(0xeaff_fffe); // B to itself
+    let (mut gdb, served) = serve_on("4", code, Transcript::default());
+    gdb.ask("qSupported:swbreak+;hwbreak+;vContSupported+;xmlRegisters=arm");
+    for kind in ["Z0", "Z1"] {
+        // A jump to where the breakpoint is stops there, too.
+        let registers = |gdb: &mut Gdb, thread: usize, pc: u32| {
+            assert_eq!(gdb.ask(&format!("Hg{thread:02x}")), "OK");
+            let mut all = gdb.ask("g");
+            all.replace_range(15 * 8..16 * 8, &format!("{:08x}", pc.swap_bytes()));
+            assert_eq!(gdb.ask(&format!("G{all}")), "OK");
+        };
+        (1..=CORES).for_each(|thread| registers(&mut gdb, thread, place));
+        assert_eq!(gdb.ask(&format!("{kind},{place:x},4")), "OK");
+        let mut stopped = Vec::new();
+        for _ in 0..CORES {
+            let stop = gdb.ask("vCont;c");
+            let thread = stop.split_once("thread:").unwrap().1[..2].to_owned();
+            let gone = kind.to_lowercase();
+            assert_eq!(gdb.ask(&format!("{gone},{place:x},4")), "OK");
+            assert!(gdb.ask(&format!("vCont;s:{thread}")).contains(&thread));
+            assert_eq!(gdb.ask(&format!("{kind},{place:x},4")), "OK");
+            stopped.push(thread);
+        }
+        stopped.sort();
+        assert_eq!(stopped, ["01", "02", "03", "04"], "{kind}");
+        assert_eq!(gdb.ask(&format!("{},{place:x},4", kind.to_lowercase())), "OK");
+    }
+    gdb.send("k");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
+}

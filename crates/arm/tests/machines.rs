@@ -277,7 +277,7 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     let create = || mmulab_system::timeline::Timeline::create(&path, clock_hz, 1).unwrap();
     system.start_timeline(create());
     // Another one into the same file ends first.
-    create().finish(0).unwrap();
+    create().finish().unwrap();
     system.load(&code.image());
     assert_eq!(system.run(&mut Transcript::default(), 1000), Stop::Exit(0));
     system.finish_timeline().unwrap();
@@ -288,6 +288,14 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     assert!(names.contains(&"event 7") && names.contains(&"TLB flush") && names.contains(&"3"));
     let fiq = events.iter().find(|event| event["name"] == "fiq" && event["ph"] == "X").unwrap();
     assert_eq!(fiq["args"]["instructions"], 4);
+    // The rows of modes and address spaces have no gap, from the first cycle to the last.
+    let sum = |row: u64, what: &str| -> u64 {
+        let slices = events.iter().filter(|event| event["tid"] == row && event["ph"] == "X");
+        slices.map(|event| event["args"][what].as_u64().unwrap()).sum()
+    };
+    let total = (system.cycles(), system.instructions());
+    assert_eq!((sum(2, "cycles"), sum(2, "instructions")), total);
+    assert_eq!(sum(1, "cycles"), total.0);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "only the timeline is left");
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -21,8 +21,8 @@ use gdbstub::target::ext::base::multithread::{
     MultiThreadSchedulerLockingOps, MultiThreadSingleStep, MultiThreadSingleStepOps,
 };
 use gdbstub::target::ext::breakpoints::{
-    Breakpoints, BreakpointsOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint, SwBreakpointOps,
-    WatchKind,
+    Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps,
+    SwBreakpoint, SwBreakpointOps, WatchKind,
 };
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps};
 use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
@@ -164,6 +164,7 @@ impl<C: Core> MultiThreadBase for Debuggee<'_, C> {
             return Err(().into());
         }
         self.system.core_mut(core).set_debug_registers(&values.values);
+        self.system.debugging.forget(core); // a jump to a breakpoint stops there
         Ok(())
     }
 
@@ -275,6 +276,10 @@ impl<C: Core> Breakpoints for Debuggee<'_, C> {
         Some(self)
     }
 
+    fn support_hw_breakpoint(&mut self) -> Option<HwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
     fn support_hw_watchpoint(&mut self) -> Option<HwWatchpointOps<'_, Self>> {
         Some(self)
     }
@@ -291,6 +296,17 @@ impl<C: Core> SwBreakpoint for Debuggee<'_, C> {
         let before = breakpoints.len();
         breakpoints.retain(|&known| known != address);
         Ok(breakpoints.len() != before)
+    }
+}
+
+/// The machine has as many as gdb wants, and none changes the guest's memory: both kinds are one.
+impl<C: Core> HwBreakpoint for Debuggee<'_, C> {
+    fn add_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.add_sw_breakpoint(address, kind)
+    }
+
+    fn remove_hw_breakpoint(&mut self, address: u32, kind: usize) -> TargetResult<bool, Self> {
+        self.remove_sw_breakpoint(address, kind)
     }
 }
 

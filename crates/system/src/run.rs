@@ -69,10 +69,13 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
 }
 
 /// Whether the debugger is to look before the instruction at `pc` executes; the run then ends. Where it goes on, that
-/// instruction is the first.
+/// instruction is the first, which is not stopped at again. A core may stand at a breakpoint untold, because another's
+/// stop came before its turn, or the debugger put it there.
 fn stops_before<C: Core>(core: &mut C, pc: u32, debugging: &Debugging, first: bool) -> bool {
-    let step = debugging.step == Some(core.memory().number);
-    let stops = !first && (step || debugging.breakpoints.contains(&pc));
+    let number = core.memory().number;
+    let steps = !first && debugging.step == Some(number);
+    let goes_on = first && debugging.told.contains(&(number, pc));
+    let stops = steps || !goes_on && debugging.breakpoints.contains(&pc);
     if stops {
         core.memory_mut().request_exit();
         core.requests().stop = Some(Stop::Debugger);

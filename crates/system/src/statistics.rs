@@ -144,6 +144,16 @@ impl Statistics {
         }
     }
 
+    /// The processor mode.
+    pub(crate) fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// The address space.
+    pub(crate) fn space(&self) -> Space {
+        self.spaces[self.current_space].0
+    }
+
     /// Time from `now` on, after so many instructions, belongs to another mode.
     pub(crate) fn change_mode(&mut self, now: u64, instructions: u64, mode: u32) {
         self.mode_cycles[self.mode as usize % MODES] += now - self.mode_since;

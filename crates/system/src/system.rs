@@ -127,6 +127,15 @@ pub struct Debugging {
     pub only: Option<usize>,
     /// The core that stopped last.
     pub stopped: usize,
+    /// Cores that stopped, with the address of the instruction, which they have not executed yet.
+    pub told: Vec<(usize, u32)>,
+}
+
+impl Debugging {
+    /// A core no longer stands where it stopped, or stops there again.
+    pub(crate) fn forget(&mut self, core: usize) {
+        self.told.retain(|&(known, _)| known != core);
+    }
 }
 
 /// Cycles and counts of one cause.
@@ -316,6 +325,12 @@ impl<C: Core> System<C> {
     pub fn run(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
         self.fresh = u64::MAX;
         let stop = self.run_until_stop(host, limit);
+        if stop == Stop::Debugger {
+            let stopped = self.debugging.stopped;
+            let pc = self.core(stopped).memory().pc;
+            self.debugging.forget(stopped);
+            self.debugging.told.push((stopped, pc));
+        }
         for core in self.cores_mut() {
             core.memory_mut().clock.flush_pending();
         }
@@ -395,7 +410,11 @@ impl<C: Core> System<C> {
         run(core, &mut self.bus, left, &self.debugging, &mut first);
         core.memory_mut().perform_ready_stores(&mut self.bus);
         self.fresh = if first { self.fresh | bit } else { self.fresh & !bit };
-        Ok(core.memory().clock.pending_instructions() - before)
+        let executed = core.memory().clock.pending_instructions() - before;
+        if executed > 0 || !first {
+            self.debugging.forget(core.memory().number);
+        }
+        Ok(executed)
     }
 
     /// Until when a core may run without being looked after.
@@ -579,13 +598,19 @@ impl<C: Core> System<C> {
 
     /// Hands what happened to the timeline.
     fn record_timeline(&mut self, core: &mut C) {
+        let is_on = self.bus.is_on(core.memory().number);
         let instrumentation = &mut self.bus.board.instrumentation;
         let Some(timeline) = &mut self.timeline else {
             instrumentation.marks.clear();
             return;
         };
         let memory = core.memory_mut();
-        timeline.record::<C>(memory.number, &memory.statistics.take_log());
+        let number = memory.number;
+        if is_on {
+            let instructions = memory.clock.instructions();
+            timeline.stands::<C>(number, memory.now(), &memory.statistics, instructions);
+        }
+        timeline.record::<C>(number, &memory.statistics.take_log());
         for (at, core, mark) in std::mem::take(&mut instrumentation.marks) {
             let name = instrumentation.mark_name(mark);
             timeline.mark(at, core, mark, &name);
@@ -609,14 +634,18 @@ impl<C: Core> System<C> {
     /// # Errors
     /// It could not be written.
     pub fn finish_timeline(&mut self) -> std::io::Result<()> {
+        let now = self.cycles();
         for number in 0..self.bus.cores.len() {
             let Some(mut core) = self.bus.cores[number].take() else { continue };
             core.memory_mut().statistics.end_line_loop();
             self.record_timeline(&mut core);
+            let instructions = core.memory().clock.instructions();
+            if let Some(timeline) = &mut self.timeline {
+                timeline.end(number, now, instructions);
+            }
             self.bus.cores[number] = Some(core);
         }
-        let now = self.cycles();
-        self.timeline.take().map_or(Ok(()), |timeline| timeline.finish(now))
+        self.timeline.take().map_or(Ok(()), Timeline::finish)
     }
 
     // ---- Sums over the cores ---------------------------------------------------------------------

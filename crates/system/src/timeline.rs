@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::board::Mark;
 use crate::core::{Core, Space};
-use crate::statistics::{Counters, Event};
+use crate::statistics::{Counters, Event, Statistics};
 
 /// Cycles between two points of the counters.
 const COUNTER_CYCLES: u64 = 1 << 18;
@@ -122,6 +122,11 @@ impl Timeline {
         ));
     }
 
+    fn mode_slice(&mut self, core: usize, name: &str, since: u64, until: u64, instructions: u64) {
+        let executed = format!(r#","instructions":{instructions}"#);
+        self.slice_with(core, MODES, name, since, until, &executed);
+    }
+
     fn instant(&mut self, core: usize, row: u32, name: &str, at: u64) {
         let (name, at) = (escaped(name), self.microseconds(at));
         self.event(&format!(
@@ -133,6 +138,21 @@ impl Timeline {
     pub(crate) fn begin(&mut self, core: usize, now: u64, counters: &Counters) {
         let open = &mut self.open[core];
         (open.counted_at, open.counted) = (now, *counters);
+    }
+
+    /// A core is on: draws its space and mode from `now` on, if nothing of it is drawn yet.
+    pub(crate) fn stands<C: Core>(
+        &mut self,
+        core: usize,
+        now: u64,
+        statistics: &Statistics,
+        instructions: u64,
+    ) {
+        let open = &mut self.open[core];
+        if open.mode.is_none() {
+            open.space = Some((now, space_name(statistics.space())));
+            open.mode = Some((now, C::mode_name(statistics.mode()), instructions));
+        }
     }
 
     /// Records what a core did.
@@ -151,8 +171,7 @@ impl Timeline {
                     if let Some((since, name, before)) =
                         std::mem::replace(&mut self.open[core].mode, next)
                     {
-                        let executed = format!(r#","instructions":{}"#, instructions - before);
-                        self.slice_with(core, MODES, name, since, at, &executed);
+                        self.mode_slice(core, name, since, at, instructions - before);
                     }
                 }
                 Event::Exception(exception) => {
@@ -203,23 +222,25 @@ impl Timeline {
         ));
     }
 
-    /// Ends what is open at `now`, and gives the file its name.
+    /// Ends what is open of a core at `now`, when it has executed so many instructions.
+    pub(crate) fn end(&mut self, core: usize, now: u64, instructions: u64) {
+        let open = std::mem::take(&mut self.open[core]);
+        if let Some((since, name)) = open.space {
+            self.slice(core, SPACES, &name, since, now);
+        }
+        if let Some((since, name, before)) = open.mode {
+            self.mode_slice(core, name, since, now, instructions - before);
+        }
+        if let Some((since, name)) = open.phase {
+            self.slice(core, PHASES, &name, since, now);
+        }
+    }
+
+    /// Gives the file its name.
     ///
     /// # Errors
     /// Something could not be written; nothing of it is left.
-    pub fn finish(mut self, now: u64) -> std::io::Result<()> {
-        for core in 0..self.open.len() {
-            let open = std::mem::take(&mut self.open[core]);
-            if let Some((since, name)) = open.space {
-                self.slice(core, SPACES, &name, since, now);
-            }
-            if let Some((since, name, _)) = open.mode {
-                self.slice(core, MODES, name, since, now);
-            }
-            if let Some((since, name)) = open.phase {
-                self.slice(core, PHASES, &name, since, now);
-            }
-        }
+    pub fn finish(mut self) -> std::io::Result<()> {
         self.put("\n]}\n");
         let written = self.failed.take().map_or_else(|| self.out.flush(), Err);
         let named = written.and_then(|()| std::fs::rename(&self.unfinished, &self.path));
