@@ -143,7 +143,7 @@ test-rust: setup
 	$(WITH_RUST) PROPTEST_RNG_SEED=1 cargo test --quiet --release --no-fail-fast --workspace --exclude mmulab-python
 
 test-python: setup setup-arm $(BUILD)/study-programs
-	$(BIN)/pytest --quiet
+	$(BIN)/pytest --quiet --numprocesses logical --maxprocesses 8 --dist loadfile
 
 lint: setup ## Check form and style of Rust and Python, and the types of Python.
 	@$(WITH_RUST) { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1 || { $(WITH_RUST) rustup component add clippy rustfmt; }

@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from mmulab.files import replacing_path
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "guests"
 
@@ -44,7 +46,7 @@ def compile(name, sources, flags, script):
     inputs += [header for source in inputs[:-1] for header in source.parent.glob("*.h")]
     command = [
         COMPILER, *flags, "-g", "-Wall", "-Wextra", "-ffreestanding", "-nostdlib",
-        "-Wl,--build-id=none", "-T", str(script), "-o", str(target), *map(str, sources), "-lgcc",
+        "-Wl,--build-id=none", "-T", str(script), *map(str, sources), "-lgcc", "-o",
     ]  # fmt: skip
     stamp = target.with_suffix(".command")
     newest = max(path.stat().st_mtime for path in inputs)
@@ -52,9 +54,10 @@ def compile(name, sources, flags, script):
         if stamp.read_text() == str(command):
             return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{name} does not compile:\n{done.stderr}")
+    with replacing_path(target) as path:  # another process may be about to boot it
+        done = subprocess.run([*command, str(path)], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{name} does not compile:\n{done.stderr}")
     stamp.write_text(str(command))
     return target
 

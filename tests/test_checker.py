@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +11,7 @@ import pytest
 from conftest import ROOT, VERSATILEPB
 
 import mmulab
+from mmulab import guests
 from mmulab.papers.microkernel import boot
 
 sys.path.append(str(ROOT / "guests"))
@@ -51,7 +51,7 @@ def test_programs_of_caches_tlbs_and_faults_run_alike(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", VERSATILEPB)
 def test_a_kernel_with_timer_interrupts_runs_alike(machine: str) -> None:
-    subprocess.run(["make", "--silent", "-C", ROOT / "guests" / "microkernel"], check=True)
+    guests.build("microkernel")
     runs = [boot(machine, "flush", "periodic", check=check).result for check in (False, True)]
     assert runs[0].exit == 0
     assert runs[0].data["events"]["exceptions"]["irq"] > 50

@@ -3,10 +3,11 @@
 import re
 import shutil
 import subprocess
+import threading
 
 import pytest
 
-from mmulab import InputError, guests
+from mmulab import InputError, files, guests
 
 PARTS = ("microkernel", "bench", "timing", "mutants")
 
@@ -71,3 +72,18 @@ def test_a_missing_compiler_is_told_with_its_package(monkeypatch):
 def test_an_unknown_guest_is_told(name):
     with pytest.raises(InputError, match="no such guest"):
         guests.image(name)
+
+
+def test_a_second_process_waits_while_the_first_builds(tmp_path):
+    entered = threading.Event()
+
+    def build_too() -> None:
+        with files.in_turn(tmp_path):
+            entered.set()
+
+    second = threading.Thread(target=build_too)
+    with files.in_turn(tmp_path):
+        second.start()
+        assert not entered.wait(0.3)
+    assert entered.wait(60)
+    second.join()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import mmulab
+from mmulab import guests
 from mmulab.papers.microkernel import SCHEMES, boot
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +43,7 @@ NEEDED = {
 @pytest.fixture(scope="module", autouse=True)
 def images() -> None:
     """Builds both ELFs."""
-    subprocess.run(["make", "--silent", "-C", ROOT / "guests" / "microkernel"], check=True)
+    guests.build("microkernel")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -244,6 +245,20 @@ def test_files_for_viewers(recording: Path, profile: api.Profile, tmp_path: Path
     for line in files["stacks"].read_text().splitlines():
         assert re.fullmatch(r"[^;]+(;[^;]+)* \d+", line)
     assert ";main;around;solve;touch " in files["stacks"].read_text()
+
+
+def test_callgrind_annotate_shows_each_functions_own_cost(trace: Path, tmp_path: Path) -> None:
+    """Of a program whose calls are not all counted."""
+    file = tmp_path / "profile.callgrind"
+    finished = mmulab("profile", trace, "-m", "x86-64", "--callgrind", file, "--format", "csv")
+    rows = list(csv.DictReader(finished.output.splitlines()))
+    annotated = subprocess.run(
+        ["callgrind_annotate", "--threshold=100", file], check=True, capture_output=True, text=True
+    ).stdout
+    shown = re.findall(r"^ *([\d,]+) \(.*:.* \[", annotated, re.MULTILINE)
+    costs = [int(row["instructions"]) for row in rows]
+    assert len(costs) > 100
+    assert sorted(int(number.replace(",", "")) for number in shown) == sorted(costs)
 
 
 def test_bad_regions_are_told_in_a_line(trace: Path) -> None:

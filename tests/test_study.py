@@ -206,6 +206,7 @@ BAD_STUDIES = {
         "study.toml: there is no machine 'ultrx'; did you mean ultrix?",
     ),
     "no such trace": ('traces = ["a.mmt"]\nmachines = ["ultrix"]', "a.mmt"),
+    "an empty table": ('traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]', "vary: a table is empty"),
     "a list of one value": (
         'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entries" = 64',
         "give a list of values",
@@ -224,6 +225,25 @@ BAD_STUDIES = {
         'study.toml: ultrix: dtlb.entry: unknown key; did you mean "entries"?',
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"machines": []},
+        {"vary": [{}]},
+        {"vary": {"itlb.entries": [32]}},
+        {"vary": [{"itlb.entries": 32}]},
+        {"vary": [{"itlb.entries": []}]},
+        {"vary": [{"itlb.entries": [32, 64], "dtlb.entries": [32]}]},
+        {"set": ["itlb.entries"]},
+        {"seed": -1},
+        {"seed": True},
+    ],
+)
+def test_a_wrong_study_is_refused_as_one_of_a_file_is(wrong):
+    with pytest.raises(mmulab.StudyError):
+        mmulab.Study(**{"traces": ["a.mmt"], "machines": ["intel"], **wrong})
 
 
 @pytest.mark.parametrize("case", BAD_STUDIES)

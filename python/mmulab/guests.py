@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from mmulab.errors import InputError
+from mmulab.files import in_turn, telling_where
 from mmulab.output import note
 
 SOURCES = Path(__file__).parent / "guest_sources"
@@ -64,10 +65,14 @@ def build(folder: str) -> None:
             f"the guests cannot be built without {COMPILER} and make; on Debian: "
             f"apt install {' '.join(sorted(missing))}"
         )
-    command = ["make", "--silent", "-C", str(SOURCES / folder), f"OUT={output_folder()}"]
-    if subprocess.run([*command, "--question"], capture_output=True, check=False).returncode:
-        note(f"Building the guests of {folder}")
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    output = output_folder()
+    command = ["make", "--silent", "-C", str(SOURCES / folder), f"OUT={output}"]
+    with telling_where(output):
+        output.mkdir(parents=True, exist_ok=True)
+    with in_turn(output):
+        if subprocess.run([*command, "--question"], capture_output=True, check=False).returncode:
+            note(f"Building the guests of {folder}")
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         said = finished.stderr.strip().splitlines()
         raise InputError(

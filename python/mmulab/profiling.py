@@ -274,7 +274,8 @@ class Profile:
                     f"cob={self._functions[callee]['object'] or '???'}",
                     f"cfi={next((it['file'] for it in by_function[callee] if it['file']), '???')}",
                     f"cfn={symbols[callee]}",
-                    f"calls={calls[number, callee]} 0",
+                    # Some callees' calls are not counted, but costs after `calls=0` would be the caller's own.
+                    f"calls={calls[number, callee] or 1} 0",
                     f"0 {_numbers(costs[number, callee])}",
                 ]
             lines.append("")
@@ -284,13 +285,13 @@ class Profile:
         return "\n".join([*lines, f"totals: {_numbers(totals)}", ""])
 
     def _symbols(self) -> list[str]:
-        """A name for each function that no other of its file has."""
-        namesakes = Counter((it["object"], it["name"]) for it in self._functions)
+        """A name for each function that no other has: callgrind_annotate adds up those of one name, whatever their
+        objects."""
+        names = [self._name(number) for number in range(len(self._functions))]
+        namesakes = Counter(names)
         return [
-            f"{self._name(number)}@{it['address']:#x}"
-            if namesakes[it["object"], it["name"]] > 1
-            else self._name(number)
-            for number, it in enumerate(self._functions)
+            f"{name}@{it['address']:#x}" if namesakes[name] > 1 else name
+            for name, it in zip(names, self._functions, strict=True)
         ]
 
 

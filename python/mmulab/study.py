@@ -67,11 +67,25 @@ class Study:
     """Its file, which errors name, if it has one."""
 
     def __post_init__(self) -> None:
-        """Takes names for paths, and one for a list of one, as `replay` does."""
+        """Takes names for paths, and one for a list of one, as `replay` does.
+
+        Raises `StudyError` for what cannot be a study.
+        """
         traces = [self.traces] if isinstance(self.traces, str | os.PathLike) else self.traces
         machines = [self.machines] if isinstance(self.machines, str | Machine) else self.machines
         object.__setattr__(self, "traces", [Path(trace) for trace in traces])
         object.__setattr__(self, "machines", list(machines))
+        if not self.machines:
+            raise StudyError('machines: give a list of at least one, as in machines = ["..."]')
+        if not isinstance(self.vary, list) or not all(isinstance(axis, dict) for axis in self.vary):
+            raise StudyError('vary: write [[vary]] and lines such as "dtlb.entries" = [64, 128]')
+        for axis in self.vary:
+            _check_axis(axis)
+        if not isinstance(self.set, dict):
+            raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
+        seed = self.seed
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_COUNT:
+            raise StudyError(f"seed: give a whole number from 0 to {MAX_COUNT}")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Study:
@@ -113,25 +127,15 @@ class Study:
             is_left_out = key == "traces" and key not in values
             if not is_left_out and not _is_list_of_text(values.get(key)):
                 raise StudyError(f'{key}: give a list of at least one, as in {key} = ["..."]')
-        axes = values.get("vary", [])
-        if not isinstance(axes, list) or not all(isinstance(axis, dict) for axis in axes):
-            raise StudyError('vary: write [[vary]] and lines such as "dtlb.entries" = [64, 128]')
-        for axis in axes:
-            _check_axis(axis)
-        if not isinstance(values.get("set", {}), dict):
-            raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
-        seed = values.get("seed", 1)
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_COUNT:
-            raise StudyError(f"seed: give a whole number from 0 to {MAX_COUNT}")
         return cls(
             traces=[folder / trace for trace in values.get("traces", [])],
             machines=[
                 str(folder / name) if name.endswith(".toml") else name
                 for name in values["machines"]
             ],
-            vary=axes,
+            vary=values.get("vary", []),
             set=values.get("set", {}),
-            seed=seed,
+            seed=values.get("seed", 1),
             title=values.get("title", ""),
         )
 
@@ -187,6 +191,8 @@ def _is_list_of_text(value: Any) -> bool:
 
 
 def _check_axis(axis: dict[str, Any]) -> None:
+    if not axis:
+        raise StudyError('vary: a table is empty; give it lines such as "dtlb.entries" = [64, 128]')
     lengths = {}
     for path, values in axis.items():
         if not isinstance(values, list) or not values:

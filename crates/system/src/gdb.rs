@@ -106,6 +106,8 @@ struct Debuggee<'a, C: Core> {
     shown: usize,
     /// The cores that gdb asked to continue or to step.
     resumed: Vec<usize>,
+    /// The core whose access a watchpoint has just stopped.
+    accessed: Option<usize>,
     /// How the guest ended, if it did.
     ended: Option<Stop>,
 }
@@ -513,6 +515,14 @@ enum Turn<'a, 'b, C: Core> {
 impl<C: Core> Debuggee<'_, C> {
     /// Runs until the next look at the connection; why it stopped, if it did.
     fn run_slice(&mut self) -> Option<MultiThreadStopReason<u32>> {
+        // Of an ARM gdb expects to be told before the access, and steps over the instruction before it looks
+        // (`have_nonsteppable_watchpoint` of its arm-tdep.c). Here that has executed: the step is done.
+        if let Some(core) = self.accessed.take()
+            && self.system.debugging.step == Some(core)
+        {
+            let (tid, signal) = (thread_of(core), Signal::SIGTRAP);
+            return Some(MultiThreadStopReason::SignalWithThread { tid, signal });
+        }
         let until = self.limit.min(self.system.instructions() + SLICE_INSTRUCTIONS);
         let stop = self.system.run(self.host, until);
         let stopped = self.system.debugging.stopped;
@@ -522,11 +532,14 @@ impl<C: Core> Debuggee<'_, C> {
         Some(match stop {
             Stop::Limit if until < self.limit => return None,
             Stop::Debugger => match self.system.take_watch_hit() {
-                Some(hit) => MultiThreadStopReason::Watch {
-                    tid: thread_of(hit.core),
-                    kind: if hit.store { WatchKind::Write } else { WatchKind::Read },
-                    addr: hit.address,
-                },
+                Some(hit) => {
+                    self.accessed = Some(hit.core);
+                    MultiThreadStopReason::Watch {
+                        tid: thread_of(hit.core),
+                        kind: if hit.store { WatchKind::Write } else { WatchKind::Read },
+                        addr: hit.address,
+                    }
+                }
                 None if own => {
                     MultiThreadStopReason::SignalWithThread { tid: thread, signal: Signal::SIGTRAP }
                 }
@@ -667,7 +680,7 @@ pub fn serve<C: Core>(
         return Ok(Stop::Interrupted);
     };
     let mut packets = Packets { stream, waiting: VecDeque::new(), packet: Vec::new() };
-    let mut debuggee = Debuggee { system, host, limit, shown: 0, resumed: Vec::new(), ended: None };
+    let mut debuggee = Debuggee { system, host, limit, shown: 0, resumed: Vec::new(), accessed: None, ended: None };
     let end = converse(&mut debuggee, &mut packets).unwrap_or(End::Left);
     let Debuggee { system, host, .. } = debuggee;
     system.debugging = crate::system::Debugging::default();
