@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from conftest import mmulab as command
 
+ROWS = {"address space": 1, "mode": 2}  # of a timeline, by thread number
 _spec = importlib.util.spec_from_file_location(
     "multicore", ROOT / "guests" / "multicore" / "run.py"
 )
@@ -19,6 +22,22 @@ _spec.loader.exec_module(multicore)
 @pytest.mark.parametrize("cores", multicore.CORES)
 def test_cores_count_together_as_on_qemu(cores: int) -> None:
     assert multicore.compare_counter(cores) is None
+
+
+def test_the_time_of_cores_that_are_off_is_told_apart(tmp_path: Path) -> None:
+    image, timeline = multicore.build("counter", "counter.c"), tmp_path / "timeline.json"
+    run = multicore.mmulab.boot(image, multicore.machine(4), timeline=timeline)
+    causes = {name: cause["cycles"] for name, cause in run.data["causes"].items()}
+    on = sum(causes.values()) - causes["off"]
+    assert causes["off"] > 0.5 * on
+    assert sum(mode["cycles"] for mode in run.data["modes"]) == on
+    assert sum(space["cycles"] for space in run.data["spaces"]) == on
+    slices = [
+        event for event in json.loads(timeline.read_text())["traceEvents"] if event["ph"] == "X"
+    ]
+    for row in ("address space", "mode"):
+        drawn = [event for event in slices if event["tid"] == ROWS[row]]
+        assert sum(event["args"]["cycles"] for event in drawn) == on
 
 
 def test_the_table_has_every_program_that_leaves_something_out() -> None:

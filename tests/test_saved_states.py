@@ -86,6 +86,9 @@ def test_values_in_cycles_may_be_others_and_act_from_there_on(tmp_path):
     assert runs[0].instructions == runs[1].instructions > saved.instructions
     assert runs[0].cycles < runs[1].cycles
     assert runs[1].data["restored"]["cycles"] == saved.cycles
+    shipped = mmulab.Machine.load(MACHINE).get("memory.word_read_cycles")
+    others = [run.data["restored"]["other_cycles"] for run in runs]
+    assert others == [{}, {"memory.word_read_cycles": {"saved": shipped, "now": 500}}]
 
 
 @pytest.fixture

@@ -237,8 +237,6 @@ BAD_STUDIES = {
         {"vary": [{"itlb.entries": []}]},
         {"vary": [{"itlb.entries": [32, 64], "dtlb.entries": [32]}]},
         {"set": ["itlb.entries"]},
-        {"seed": -1},
-        {"seed": True},
     ],
 )
 def test_a_wrong_study_is_refused_as_one_of_a_file_is(wrong):

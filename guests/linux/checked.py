@@ -87,7 +87,7 @@ def check(machine, scheme, load):
     for report in result.reports:
         print("tolerated: " * run.is_tolerated(report) + report["text"], file=sys.stderr)
     clock_hz = result.data["clock_hz"]
-    idle = result.data["causes"]["idle"]["cycles"]
+    idle = sum(result.data["causes"][cause]["cycles"] for cause in ("idle", "off"))
     tolerated = sum(map(run.is_tolerated, result.reports))
     return {
         "machine": machine, "scheme": scheme, "load": load, "series": series(),
@@ -167,6 +167,8 @@ def main():
     )
     chosen = options.parse_args()
     if chosen.sum:
+        if chosen.machine or chosen.spaces or chosen.load:
+            options.error("--sum adds up all: give neither -m nor --spaces nor --load")
         add_up()
         return
     loads, machines = chosen.load or LOADS, chosen.machine or run.WITH_SPACES

@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE))
 import run
 
 from mmulab.command import run_script, script_options
+from mmulab.limits import whole_number
 
 TEXT = 0xC0008000  # where the first byte of Image runs
 RETURN = 0xE1A0F00E  # mov pc, lr
@@ -192,7 +193,7 @@ def main():
         "-m",
         "--machine",
         default="arm926ej-s",
-        choices=list(run.KERNEL),
+        choices=["arm926ej-s", run.SMP],
         help="the machine (default: %(default)s)",
     )
     options.add_argument(
@@ -201,14 +202,17 @@ def main():
         default=250_000_000,
         help="end a run there (default: %(default)s)",
     )
-    options.add_argument("--list", action="store_true", help="print the names and end")
+    options.add_argument(
+        "--list", action="store_true", help="print the names, each with its function, and end"
+    )
     chosen = options.parse_args()
     known = experiments(chosen.machine)
     if chosen.list:
-        print("\n".join(known))
+        print("\n".join(f"{name:26} {function}" for name, (function, *_) in known.items()))
         return
     if unknown := [name for name in chosen.name if name not in known]:
         options.error(f"{unknown[0]}: choose from {', '.join(known)}")
+    whole_number("--max-instructions", chosen.max_instructions, 1)
     run.kernel(chosen.machine)
     print("| left out | function | called | guest ended with | checker | first report |")
     print("|---|---|---|---|---|---|")

@@ -7,7 +7,7 @@ that brings entries, where this one brings none: all of the run before is the sa
 first is the core that switches to the task. The gain is by how much longer the task takes without its entries from there to its first
 instruction in user mode, and in user mode for its next instructions, up to where both runs enter the kernel at the same
 instruction. Beside it the same difference for what the other cores execute at that moment, which no entry has come for: it tells what
-is chance. Prints a Markdown table: the share that gains, and quantiles in nanoseconds. Needs `make linux-migration` and
+is chance. Prints a Markdown table: the share that gains, and quantiles in nanoseconds. A start takes minutes. Needs `make linux-migration` and
 `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
@@ -255,7 +255,7 @@ def main():
         nargs="*",
         default=PROCESSES,
         metavar="LOAD",
-        help="only these loads (default: all)",
+        help=f"only these of {', '.join(map(repr, PROCESSES))} (default: all)",
     )
     options.add_argument(
         "-m",

@@ -5,7 +5,7 @@
 Runs each load several times in a boot of each way, first as the scheduler has it, then with each of its threads given another core
 after so many microseconds, again and again. Prints a Markdown table: mean time with its interval of 95%, and what the kernel counted in a run.
 With --predictors the ways differ in which entries go along, and it is counted how many of these were used before the next migration, which takes time.
-Needs `make linux-migration` and `make -C guests/linux OUT=$PWD/build/linux loads`.
+A load takes minutes for each way. Needs `make linux-migration` and `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
 import re
@@ -82,7 +82,7 @@ def main():
         nargs="*",
         default=list(LOADS),
         metavar="LOAD",
-        help="only these loads (default: all)",
+        help=f"only these of {', '.join(map(repr, LOADS))} (default: all)",
     )
     options.add_argument(
         "-m",

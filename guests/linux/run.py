@@ -215,8 +215,23 @@ def qemu(
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
     except subprocess.TimeoutExpired as error:
         raise SystemExit(f"QEMU's guest has not ended after {timeout} s: {command}") from error
+    refuse_if_it_failed(done)
     console = done.stdout + done.stderr if options else done.stdout
     return console.decode(errors="replace"), time.monotonic() - started
+
+
+def refuse_if_it_failed(done):
+    """Ends with what QEMU said where it failed itself: a guest's status is another."""
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise SystemExit(f"QEMU: {said[-1] if said else f'status {done.returncode}'}")
+
+
+def tell_of_qemu(console, counts):
+    """Prints what a guest on QEMU printed, and ends with its status; 1 where it told none."""
+    print(console, counts)
+    status = re.search(r"mmulab: exit status (\d+)", console)
+    sys.exit(int(status[1]) if status else 1)
 
 
 def is_tolerated(report):
@@ -253,6 +268,8 @@ DIFFERENT = (
     (r"(?i)(time:? )\d+\.\d+", r"\1N"),
     (r"^(real|user|sys)\t.*", r"\1"),
     (r"(Min|Act|Avg|Max): +\d+", r"\1: N"),
+    # QEMU's sa1110 holds more of them than the chip (SA-1100 manual, 5.2.13).
+    (r"with \d+ process identifiers", "with N process identifiers"),
     # An attack tries the pages around what is mapped, one more or less.
     (r"( victims, )\d+( attempts)", r"\1N\2"),
 )
@@ -287,8 +304,10 @@ def failure(where, result):
     return SystemExit(f"{where}: {result.end}; the guest said: {' / '.join(said[-3:])}")
 
 
-# What the kernel says of parameters that are misspelt.
-UNKNOWN_PARAMETERS = re.compile(r'Unknown kernel command line parameters "(.*?)"')
+# What the kernel says of parameters that are misspelt, and of values that it does not take.
+REFUSED_PARAMETERS = re.compile(
+    r"(Unknown kernel command line parameters \".*?\"|Malformed early option '.*?'|TLB migration: .* not .*)"
+)
 
 
 class Shown(mmulab.Transcript):
@@ -328,6 +347,15 @@ def refuse_what_has_no_effect(options, chosen):
     if '"' in chosen.command:
         options.error(
             "the command stands in double quotes on the kernel's command line; use single ones in it"
+        )
+
+
+def refuse_more_cores(options, settings):
+    """Ends where the device tree, which has four cores, lacks some of the machine's."""
+    cores = mmulab.Machine.load(SMP).with_changes(settings).get("cores")
+    if cores > 4:
+        options.error(
+            f"--set cores={cores}: the device tree has 4; the others would never be started"
         )
 
 
@@ -387,14 +415,17 @@ def main():
             f"QEMU has no {NOT_ON_QEMU[chosen.machine]}; choose another machine than {chosen.machine}"
         )
     settings = changes_of(chosen.set)
+    if "cores" in settings and chosen.machine != SMP:
+        options.error(f"--set cores: is for {SMP}; the kernel of {chosen.machine} is for one")
+    if chosen.machine == SMP:
+        refuse_more_cores(options, settings)
     if chosen.max_instructions is not None:
         whole_number("--max-instructions", chosen.max_instructions, 1)
     if chosen.migration and not tlb_migration_linux.is_built():
         raise SystemExit(tlb_migration_linux.BUILD)
     if chosen.qemu:
         console, seconds = qemu(chosen.machine, chosen.command, spaces=chosen.spaces)
-        print(console, f"{seconds:.1f} s")
-        return
+        tell_of_qemu(console, f"{seconds:.1f} s")
     if chosen.compare:
         if others := settings.keys() - {"cores"}:
             options.error(
@@ -422,9 +453,9 @@ def main():
         machine = mmulab.Machine.load(chosen.machine).with_changes(settings)
         whole(f"tlb_migration={chosen.migration} {command_line(chosen.command)}")
         result = tlb_migration_linux.boot(machine, chosen.migration, chosen.command, **options)
-        if unknown := UNKNOWN_PARAMETERS.search(result.console):
+        if refused := REFUSED_PARAMETERS.search(result.console):
             raise SystemExit(
-                f"the kernel knows no {unknown[1].strip()}; docs/tlb-migration.md has its parameters"
+                f"the kernel says: {refused[1].strip()}; docs/tlb-migration.md has its parameters"
             )
     else:
         result = ours(

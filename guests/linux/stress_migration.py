@@ -56,6 +56,8 @@ def main():
     whole_number("--rounds", chosen.rounds, 1, 2**31 - 1)
     for seed in chosen.seeds:
         whole_number("SEED", seed, 0, 2**31 - 1)
+    if chosen.migration.split()[0] in ("off", "transfer"):
+        options.error("--migration: thesis or safe, whose saved entries this counts")
     if not linux.is_built():
         raise SystemExit(linux.BUILD)
     machine = mmulab.Machine.load(chosen.machine)

@@ -62,7 +62,7 @@ def costs(machine, scheme, program, processes, settings=(), image=None):
     def cycles(phase, names):
         return sum(causes[phase][name]["cycles"] for name in names)
 
-    told = {name for names in COLUMNS.values() for name in names} | {"idle"}
+    told = {name for names in COLUMNS.values() for name in names} | {"idle", "off"}
     missing = set(causes[RING]) - told
     assert not missing, f"causes without a column: {missing}"
     return {

@@ -44,12 +44,12 @@ VIEW = 0x80000000
 BUGS = [
     Bug("invalidate_here_only", "stale-tlb-entry", "load", "use", "set_entry", 1, "TLBIMVA"),
     Bug("reuse_space", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
-    Bug("global_survives", "stale-tlb-entry", "load", "use", "first", 0, "TLBIMVA"),
+    Bug("global_survives", "stale-tlb-entry", "load", "use", "first", 0, "is global"),
     Bug("space_after_table", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
     Bug("code_stale_elsewhere", "stale-instruction", "fetch", hex(PAGE_A), "put", 1, "ICIMVAU"),
     Bug("code_line_step", "stale-instruction", "fetch", hex(PAGE_A + 32), "put", 0, "ICIMVAU"),
-    Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "DCCMVAC"),
-    Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "DCCMVAC"),
+    Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "(DCCMVAC)"),
+    Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "(DCCMVAC)"),
     Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, "TLBIMVA"),
@@ -141,9 +141,9 @@ BUGS = [
     Bug("code_no_isb_elsewhere", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
     Bug("code_patched", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
     Bug("code_patched_beside", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
-    Bug("not_cleaned_for_uncached", "stale-memory", "load", "use", "put", 0, "DCCMVAC"),
-    Bug("evicted_for_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCCMVAC"),
-    Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "DCCMVAC"),
+    Bug("not_cleaned_for_uncached", "stale-memory", "load", "use", "put", 0, "(DCCMVAC)"),
+    Bug("evicted_for_uncached", "mismatched-attributes", "load", "use", "put", 0, "(DCCMVAC)"),
+    Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "(DCCMVAC)"),
     Bug("cached_after_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
     Bug(
         "invalidated_for_cleaned", "stale-memory", "load", "use", "put", 0, "before the invalidate"

@@ -385,8 +385,12 @@ def boot(
     restored: dict[str, Any] | None = None
     if restore is not None:
         saved = json.loads(_engine.saved_state_header(os.fspath(restore)))
-        _refuse_other_run(os.fspath(restore), saved, header)
-        restored = {"state": file_provenance(restore), "set": saved["machine"]["set"]}
+        others = _other_cycles(os.fspath(restore), saved, header)
+        restored = {
+            "state": file_provenance(restore),
+            "set": saved["machine"]["set"],
+            "other_cycles": others,
+        }
     transcript = Transcript(typed.encode())
     data = _engine.boot(
         os.fspath(image),
@@ -436,8 +440,13 @@ def boot(
     return with_guesses(result, loaded, again)
 
 
-def _refuse_other_run(path: str, saved: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raises `InputError` where a state was saved of another run than the wanted one, but for values in cycles."""
+def _other_cycles(
+    path: str, saved: dict[str, Any], wanted: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """The values in cycles that a state was saved with and that are others now, `{path: {"saved": ..., "now": ...}}`.
+
+    Raises `InputError` where anything else of the run that it was saved of is another.
+    """
 
     def refuse(reason: str) -> NoReturn:
         raise InputError(f"{path}: {reason}")
@@ -458,12 +467,18 @@ def _refuse_other_run(path: str, saved: dict[str, Any], wanted: dict[str, Any]) 
         refuse(f"saved {'with' if saved['check'] else 'without'} --check; restore it so, too")
     machines = (saved["machine"], wanted["machine"])
     values = [dict(_leaves(one["description"])) for one in machines]
-    for name in sorted({*values[0], *values[1]}):
-        before, now = (json.dumps(one.get(name)) for one in values)
-        if before != now and name != "guesses" and not name.endswith("_cycles"):
+    others = {}
+    for name in sorted({*values[0], *values[1]} - {"guesses"}):
+        before, now = (one.get(name) for one in values)
+        if before == now:
+            continue
+        if not name.endswith("_cycles"):
             refuse(
-                f"saved on another machine: {name} was {before}, not {now}; only values in cycles may differ"
+                f"saved on another machine: {name} was {json.dumps(before)}, not {json.dumps(now)}; "
+                "only values in cycles may differ"
             )
+        others[name] = {"saved": before, "now": now}
+    return others
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

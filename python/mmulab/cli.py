@@ -29,6 +29,7 @@ from mmulab.command import (
     CommandGroup,
     CountOption,
     EndOption,
+    EnvironmentOption,
     FollowOption,
     FormatOption,
     GuessesOption,
@@ -105,6 +106,7 @@ def run(
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
     qemu: QemuOption = False,
+    environment: EnvironmentOption = None,
     dir: Annotated[
         Path | None,
         typer.Option(
@@ -136,8 +138,16 @@ def run(
             folder = run_folder.begin(dir)
             stack.callback(run_folder.forget_if_empty, dir)
         trace = folder / f"{Path(program[0]).name}.mmt"
-        kept_as = trace if dir else None
-        recorded = _record(program, trace, max_instructions, follow_children, qemu, kept_as)
+        # Where it will be kept is told at the end.
+        recorded = _record(
+            program,
+            trace,
+            max_instructions,
+            follow_children,
+            qemu,
+            None,
+            environment_of(environment),
+        )
         if recorded.interrupt_came:
             kept = f"{trace} holds what was recorded until then" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}, nothing was replayed")
@@ -154,7 +164,7 @@ def run(
                 with progress("Drawing the report"):
                     write_report(folder, sweeps_of=dir)
                 run_folder.publish(dir)
-                notes.append(f"The report: {dir / 'report.html'}")
+                notes.append(f"The report: {dir / 'report.html'}, the trace: {dir / trace.name}")
         except KeyboardInterrupt as error:
             kept = f"{trace} holds the recording" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}") from error
@@ -205,15 +215,7 @@ def record(
     max_instructions: LimitOption = None,
     follow_children: FollowOption = False,
     qemu: QemuOption = False,
-    environment: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--environment",
-            metavar="NAME=VALUE",
-            help="A variable of the program, which gets none of yours then; may be repeated. "
-            "With the same ones its memory lies at the same place, whoever records it.",
-        ),
-    ] = None,
+    environment: EnvironmentOption = None,
     format: Annotated[
         out.Format | None,
         typer.Option(
@@ -254,7 +256,7 @@ def _record(
     follow_children: bool,
     qemu: bool,
     kept_as: Path | None,
-    environment: dict[str, str] | None = None,
+    environment: dict[str, str] | None,
 ) -> mmulab.TraceInformation:
     """Records, and tells what Valgrind said, how it went, and as what the trace will be kept, if at all."""
     with beside_a_program(f"recording {program[0]}") as report:
@@ -732,7 +734,10 @@ def calibrate(
     samples: Annotated[
         int,
         typer.Option(
-            "--samples", parser=number_from(3, 1000), metavar="N", help="Samples of each point."
+            "--samples",
+            parser=number_from(3, 1000),
+            metavar="N",
+            help="Samples of each point, 3 to 1000.",
         ),
     ] = SAMPLES,
 ) -> Result:
@@ -740,7 +745,7 @@ def calibrate(
 
     Example: [bold]mmulab calibrate && mmulab replay examples/small.mmt -m results/this-computer/machine.toml[/]
 
-    It takes one core for a minute or more; let nothing else run meanwhile. Each value of the machine's
+    It takes one core (two for shootdowns) for a minute or more; let nothing else run meanwhile. Each value of the machine's
     file says whether it was measured (median and quartiles), reported by the processor or guessed.
     """
     folder = directory(dir)
@@ -900,7 +905,10 @@ def boot(
         )
     interrupted = result.reason == "interrupted"
     notes = [text for text in result.data["notes"] if text not in console.remarks]
-    notes.append(result.end)
+    missed = save is not None and result.reason != "saved"
+    has_failed = not result.succeeded or missed
+    failures: list[str] = []
+    (failures if has_failed and not interrupted else notes).append(result.end)
     is_lost = result.reason in ("vector-loop", "empty-vector", "lost-fetch")
     if is_lost and dtb is None and restore is None and not _is_elf(image):
         notes.append("no device tree was given; if this is Linux it needs one: --dtb FILE")
@@ -911,10 +919,15 @@ def boot(
             f"restored at {restored['instructions']:,} instructions and {restored['cycles']:,} cycles, "
             "which are part of all counts"
         )
-    missed = save is not None and result.reason != "saved"
+        notes += [
+            f"{name} is {values['now']} since then, where the state was saved with {values['saved']}"
+            for name, values in restored["other_cycles"].items()
+        ]
+        if result.instructions == restored["instructions"]:
+            notes.append("nothing was executed: limits and --save-at count from power-on")
     if missed:
         point = "Ctrl-]; --save-at says where else" if save_at is None else "--save-at"
-        notes.append(f"{save}: not written, as the run ended before {point}")
+        failures.append(f"{save}: not written, as the run ended before {point}")
     if guesses and not interrupted:
         with progress("Booting with other values of the guesses", "boots") as report:
             result = with_guesses(result, chosen, again, report)
@@ -925,11 +938,8 @@ def boot(
         table=lambda: result.table,
         view=lambda: views.boot(result),
         notes=notes,
-        status=Interrupted.exit_status
-        if interrupted
-        else 0
-        if result.succeeded and not missed
-        else 1,
+        failures=failures,
+        status=Interrupted.exit_status if interrupted else int(has_failed),
     ).emit(format, output)
 
 
@@ -946,7 +956,11 @@ def reproduce(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Long inputs instead of short ones, which take minutes.")
+        bool,
+        typer.Option(
+            "--full",
+            help="Long inputs: a quarter of an hour or more a paper, where the short ones take minutes.",
+        ),
     ] = False,
     dir: Annotated[
         Path,

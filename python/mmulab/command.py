@@ -223,6 +223,15 @@ ProgramArgument = Annotated[
 FollowOption = Annotated[
     bool, typer.Option("--follow-children", help="Record child processes, too.")
 ]
+EnvironmentOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--environment",
+        metavar="NAME=VALUE",
+        help="A variable of the program, which gets none of yours then; may be repeated. "
+        "With the same ones its memory lies at the same place, whoever records it.",
+    ),
+]
 QemuOption = Annotated[
     bool, typer.Option("--qemu", help="Run the program under QEMU, though Valgrind could.")
 ]
@@ -237,6 +246,8 @@ class Result:
     view: Callable[[], RenderableType]
     notes: Sequence[str] = ()
     """Lines for people, on stderr behind the result."""
+    failures: Sequence[str] = ()
+    """Lines that say why the status is not 0, told with --quiet, too."""
     status: int = 0
     """The exit status."""
 
@@ -249,6 +260,8 @@ class Result:
         output.emit(data=self.data, table=self.table, view=self.view, format=format, output=path)
         for line in self.notes:
             output.note(line)
+        for line in self.failures:
+            output.tell(line)
         if self.status:
             raise typer.Exit(self.status)
 

@@ -32,6 +32,8 @@ from mmulab.files import replacing
 
 NARROWEST_COLUMNS = 80
 """What the tables of all machines that ship fit into."""
+PLAIN_COLUMNS = 200
+"""How wide tables in files and pipes may be, so that long names stay whole."""
 
 SPEED_ESTIMATE_SECONDS = 600.0
 """Over how long a job's rate is taken, for the time left: its units may be of unequal length."""
@@ -103,7 +105,8 @@ def show(view: RenderableType) -> None:
     A terminal that is too narrow for the tables wraps their lines: a table that is made narrower loses digits.
     """
     console = Console()
-    console.width = max(console.width, NARROWEST_COLUMNS)
+    is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    console.width = PLAIN_COLUMNS if is_wide else max(console.width, NARROWEST_COLUMNS)
     with console.capture() as captured:
         console.print(view)
     write(captured.get().encode(), None)
@@ -166,7 +169,7 @@ def format_of(asked: Format | None, output: Path | None) -> Format:
 
 def _plain(view: RenderableType) -> bytes:
     text = io.StringIO()
-    Console(file=text, width=200).print(view)
+    Console(file=text, width=PLAIN_COLUMNS).print(view)
     lines = (line.rstrip() for line in text.getvalue().splitlines())
     return ("\n".join(lines) + "\n").encode()
 
@@ -298,6 +301,10 @@ def open_closed_streams() -> None:
 
 def note(text: str) -> None:
     """A line for people, on stderr."""
-    if _quiet:
-        return
+    if not _quiet:
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """The same, with --quiet, too."""
     print(text, file=sys.stderr, flush=True)

@@ -70,8 +70,9 @@ def replay(
     counted, nor is the rest of the block in which these end, and the replay ends `limit` instructions after
     the `warm_up`. With `region` only
     what functions of that name do counts, from their entry to their return and with all that they
-    call, and what the program marks with that name; the rest is replayed and not counted. With `guesses`
-    each machine is also tried with the other values that its file gives for what it guesses.
+    call, and what the program marks with that name; the rest is replayed and not counted. With `guesses`, as
+    by default, each machine is also tried with the other values that its file gives for what it guesses, which
+    takes a replay for each.
     `partial` accepts an incomplete trace up to its last whole chunk.
 
     With `time_slice_instructions` the programs of a list of traces take turns on one core, each for so

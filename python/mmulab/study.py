@@ -36,7 +36,7 @@ import pyarrow.parquet
 from mmulab import _engine
 from mmulab.errors import InputError, MachineError, MmulabError, StudyError
 from mmulab.files import alone, replacing
-from mmulab.limits import MAX_COUNT, MAX_THREADS, whole_number
+from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value, toml_text
 from mmulab.provenance import (
     file_provenance,
@@ -69,7 +69,7 @@ class Study:
     def __post_init__(self) -> None:
         """Takes names for paths, and one for a list of one, as `replay` does.
 
-        Raises `StudyError` for what cannot be a study.
+        Raises `StudyError` for what cannot be a study, `InputError` for what is no seed.
         """
         traces = [self.traces] if isinstance(self.traces, str | os.PathLike) else self.traces
         machines = [self.machines] if isinstance(self.machines, str | Machine) else self.machines
@@ -83,9 +83,7 @@ class Study:
             _check_axis(axis)
         if not isinstance(self.set, dict):
             raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
-        seed = self.seed
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_COUNT:
-            raise StudyError(f"seed: give a whole number from 0 to {MAX_COUNT}")
+        whole_number("seed", self.seed)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Study:
@@ -522,7 +520,10 @@ def _run_on_cluster(
         while reason.__cause__ is not None:
             reason = reason.__cause__
         said = f" ({reason})" if str(reason) else ""
-        raise InputError(f"{on}: {what}{said}") from error
+        # A worker imports the script of Python that starts it, if it is one.
+        is_local = address == "local"
+        hint = '; a script has to sweep under if __name__ == "__main__":' if is_local else ""
+        raise InputError(f"{on}: {what}{said}{hint}") from error
     with client:
         if note is not None and not client.nthreads():
             note(f"{on}: no Dask worker has connected yet; the sweep waits for one")

@@ -501,6 +501,8 @@ def _boot_causes(data: dict[str, Any]) -> RenderableType:
     table = _table(title)
     phases = data["phases"]
     several = 1 < len(phases) <= _SHOWN_PHASES
+    if len(phases) > _SHOWN_PHASES:
+        table.caption = f"{len(phases)} phases: JSON has the cycles of each (--format json)"
     table.add_column("cause")
     table.add_column("events", justify="right")
     table.add_column("cycles", justify="right")

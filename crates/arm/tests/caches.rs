@@ -95,6 +95,49 @@ fn the_checker_names_what_was_forgotten() {
     }
 }
 
+/// Its two cacheable views are of one physical page; whoever does all that the report says reads the new word.
+#[test]
+fn the_checker_names_all_that_a_store_in_the_write_buffer_needs() {
+    for name in MACHINES {
+        let mut code = Code::new();
+        code.section(0, cached(0)).section(0x101, uncached(0x101));
+        code.section(2, cached(1)).section(3, cached(1)).put(0x10_0000, 0x11).enable();
+        code.set(1, 0x20_0000).set(2, 0x30_0000).set(3, 0x22);
+        code.load(4, 1, 0);
+        for line in (1..6).rev() {
+            code.store(3, 2, 0x100 * line); // the buffer has no time for the last
+        }
+        code.store(3, 2, 0).load(5, 1, 0).set(0, 0).exit_with(0);
+        let found = run_checked(&machine(name, &[]), &code);
+        let report = &found.outcome.checker.reports[0];
+        assert_eq!((report.kind, found.register(5)), (Kind::StaleDataLine, 0x11), "{name}");
+        assert_eq!(
+            report.missing,
+            "drain the write buffer (c7, c10, 4), then invalidate the data cache line of \
+             0x00200000 (c7, c6, 1)",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_checker_says_where_a_store_went_that_a_stale_entry_misled() {
+    for name in MACHINES {
+        let mut code = Code::new();
+        code.section(0, uncached(0)).section(0x101, uncached(0x101)).section(2, uncached(1));
+        code.section(3, uncached(4)).set(1, 0x20_0000).set(2, 0x30_0000).set(3, 0x22).enable();
+        code.load(4, 1, 0).section(2, uncached(4));
+        code.store(3, 1, 0).load(5, 2, 0).set(0, 0).exit_with(0);
+        let found = run_checked(&machine(name, &[]), &code);
+        let [store, load] = &found.outcome.checker.reports[..] else {
+            panic!("{name}: {:?}", found.outcome.checker.reports)
+        };
+        assert_eq!((store.kind, load.kind), (Kind::StaleTlbEntry, Kind::StaleMemory), "{name}");
+        assert!(load.stale.ends_with("which went to physical 0x00100000 instead"), "{name}");
+        assert_eq!(load.missing, "what the report of that store names", "{name}");
+    }
+}
+
 #[test]
 fn correct_programs_are_silent_and_take_the_same_time_when_checked() {
     for name in MACHINES {

@@ -268,6 +268,7 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     let path = directory.join("timeline.json");
     let machine = machine("arm926ej-s", &[]);
     let mut code = Code::new();
+    code.section(0, support::cached(0)).section(0x101, support::uncached(0x101)).enable();
     code.put(support::LAB + 0x18, 3).put(support::LAB + 0x20, 7).system(0, 8, 7, 0);
     // To FIQ mode, three instructions and the one that returns.
     code.asm("msr cpsr_c, #0xd1").set(1, 1).set(1, 2).set(1, 3).asm("msr cpsr_c, #0xd3");
@@ -296,6 +297,13 @@ fn a_timeline_is_json_with_the_guests_own_events() {
     let total = (system.cycles(), system.instructions());
     assert_eq!((sum(2, "cycles"), sum(2, "instructions")), total);
     assert_eq!(sum(1, "cycles"), total.0);
+    let counted = |name: &str| -> u64 {
+        let points = events.iter().filter(|event| event["ph"] == "C");
+        points.map(|event| event["args"][name].as_u64().unwrap()).sum()
+    };
+    let counters = &system.cores().next().unwrap().memory.statistics.counters;
+    assert!(counters.icache_misses > 0);
+    assert_eq!(counted("icache"), counters.icache_misses);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "only the timeline is left");
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -148,8 +148,10 @@ impl<C: Core> Bus<C> {
     /// Turns on a core that was off, at time `now`: it starts at `entry` with an argument.
     pub fn turn_on(&mut self, number: usize, entry: u32, argument: u32, now: u64) {
         let Some(Some(core)) = self.cores.get_mut(number) else { return };
-        let passed = now.saturating_sub(core.memory().now());
-        core.memory_mut().charge(Cause::Idle, passed);
+        let memory = core.memory_mut();
+        let since = memory.now();
+        memory.charge(Cause::Off, now.saturating_sub(since));
+        memory.statistics.was_off(since, memory.now());
         core.turned_on(entry, argument);
         *core.requests() = Requests::default();
         self.off &= !(1 << number);

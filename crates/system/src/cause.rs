@@ -42,6 +42,8 @@ pub enum Cause {
     Drain,
     /// Waiting for an interrupt.
     Idle,
+    /// Turned off, until turned on.
+    Off,
 }
 
 impl LedgerCause for Cause {
@@ -64,6 +66,7 @@ impl LedgerCause for Cause {
         Cause::TlbOperation,
         Cause::Drain,
         Cause::Idle,
+        Cause::Off,
     ];
 
     #[inline]
@@ -91,6 +94,7 @@ impl LedgerCause for Cause {
             Cause::TlbOperation => "tlb-operation",
             Cause::Drain => "drain",
             Cause::Idle => "idle",
+            Cause::Off => "off",
         }
     }
 }

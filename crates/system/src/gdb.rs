@@ -404,7 +404,7 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
             ),
             _ => gdbstub::outputln!(
                 out,
-                "physical ADDRESS [WORDS]: what is in memory, past the caches\n\
+                "physical ADDRESS [WORDS], in hexadecimal: what is in memory, past the caches\n\
                  translate ADDRESS: what the TLB and the tables say, and what the caches hold\n\
                  tlb: the entries of the TLBs\n\
                  cycles: the time\n\
@@ -680,7 +680,15 @@ pub fn serve<C: Core>(
         return Ok(Stop::Interrupted);
     };
     let mut packets = Packets { stream, waiting: VecDeque::new(), packet: Vec::new() };
-    let mut debuggee = Debuggee { system, host, limit, shown: 0, resumed: Vec::new(), accessed: None, ended: None };
+    let mut debuggee = Debuggee {
+        system,
+        host,
+        limit,
+        shown: 0,
+        resumed: Vec::new(),
+        accessed: None,
+        ended: None,
+    };
     let end = converse(&mut debuggee, &mut packets).unwrap_or(End::Left);
     let Debuggee { system, host, .. } = debuggee;
     system.debugging = crate::system::Debugging::default();

@@ -175,6 +175,13 @@ impl Statistics {
         self.note(now, Event::Space(space));
     }
 
+    /// The core was off between two times, which belong to no mode or space.
+    pub(crate) fn was_off(&mut self, since: u64, until: u64) {
+        self.mode_cycles[self.mode as usize % MODES] += since - self.mode_since;
+        self.spaces[self.current_space].1 += since - self.space_since;
+        (self.mode_since, self.space_since) = (until, until);
+    }
+
     pub(crate) fn exception(&mut self, now: u64, number: usize) {
         self.counters.exceptions[number % EXCEPTIONS] += 1;
         self.note(now, Event::Exception(number));

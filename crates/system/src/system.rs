@@ -611,6 +611,9 @@ impl<C: Core> System<C> {
             timeline.stands::<C>(number, memory.now(), &memory.statistics, instructions);
         }
         timeline.record::<C>(number, &memory.statistics.take_log());
+        if !is_on {
+            timeline.end(number, memory.now(), memory.clock.instructions());
+        }
         for (at, core, mark) in std::mem::take(&mut instrumentation.marks) {
             let name = instrumentation.mark_name(mark);
             timeline.mark(at, core, mark, &name);
@@ -634,14 +637,14 @@ impl<C: Core> System<C> {
     /// # Errors
     /// It could not be written.
     pub fn finish_timeline(&mut self) -> std::io::Result<()> {
-        let now = self.cycles();
         for number in 0..self.bus.cores.len() {
             let Some(mut core) = self.bus.cores[number].take() else { continue };
             core.memory_mut().statistics.end_line_loop();
             self.record_timeline(&mut core);
-            let instructions = core.memory().clock.instructions();
+            let memory = core.memory();
             if let Some(timeline) = &mut self.timeline {
-                timeline.end(number, now, instructions);
+                timeline.end(number, memory.now(), memory.clock.instructions());
+                timeline.count_now(number, memory.now(), &memory.statistics.counters);
             }
             self.bus.cores[number] = Some(core);
         }

@@ -161,15 +161,18 @@ impl Timeline {
             match event {
                 Event::Space(space) => {
                     let next = Some((at, space_name(space)));
-                    if let Some((since, name)) = std::mem::replace(&mut self.open[core].space, next)
+                    let open = &mut self.open[core].space;
+                    if let Some((since, name)) = std::mem::replace(open, next)
+                        && since < at
                     {
                         self.slice(core, SPACES, &name, since, at);
                     }
                 }
                 Event::Mode(mode, instructions) => {
                     let next = Some((at, C::mode_name(mode), instructions));
-                    if let Some((since, name, before)) =
-                        std::mem::replace(&mut self.open[core].mode, next)
+                    let open = &mut self.open[core].mode;
+                    if let Some((since, name, before)) = std::mem::replace(open, next)
+                        && since < at
                     {
                         self.mode_slice(core, name, since, at, instructions - before);
                     }
@@ -204,15 +207,19 @@ impl Timeline {
         }
     }
 
-    /// Draws a point of the counters, if it is time: misses since the last one.
+    /// Draws a point of the counters, if it is time.
     pub fn count(&mut self, core: usize, now: u64, counters: &Counters) {
-        let open = &mut self.open[core];
-        if now < open.counted_at + COUNTER_CYCLES {
-            return;
+        if now >= self.open[core].counted_at + COUNTER_CYCLES {
+            self.count_now(core, now, counters);
         }
+    }
+
+    /// Draws a point of the counters: the misses since the last one, where the viewer draws a value from.
+    pub(crate) fn count_now(&mut self, core: usize, now: u64, counters: &Counters) {
+        let open = &mut self.open[core];
         let before = std::mem::replace(&mut open.counted, *counters);
-        open.counted_at = now;
-        let at = self.microseconds(now);
+        let since = std::mem::replace(&mut open.counted_at, now);
+        let at = self.microseconds(since);
         self.event(&format!(
             r#""ph":"C","name":"misses","pid":{core},"ts":{at},"args":{{"icache":{},"dcache":{},"itlb":{},"dtlb":{}}}"#,
             counters.icache_misses - before.icache_misses,
@@ -224,14 +231,15 @@ impl Timeline {
 
     /// Ends what is open of a core at `now`, when it has executed so many instructions.
     pub(crate) fn end(&mut self, core: usize, now: u64, instructions: u64) {
-        let open = std::mem::take(&mut self.open[core]);
-        if let Some((since, name)) = open.space {
+        let open = &mut self.open[core];
+        let (space, mode, phase) = (open.space.take(), open.mode.take(), open.phase.take());
+        if let Some((since, name)) = space {
             self.slice(core, SPACES, &name, since, now);
         }
-        if let Some((since, name, before)) = open.mode {
+        if let Some((since, name, before)) = mode {
             self.mode_slice(core, name, since, now, instructions - before);
         }
-        if let Some((since, name)) = open.phase {
+        if let Some((since, name)) = phase {
             self.slice(core, PHASES, &name, since, now);
         }
     }

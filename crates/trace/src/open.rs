@@ -160,7 +160,13 @@ fn open_threads(folder: &Path, options: &OpenOptions) -> Result<Box<dyn Source>,
         }
     }
     if paths.is_empty() {
-        let hint = "; it is a directory without files *.trace, *.trace.gz or *.trace.zip".into();
+        let hint = if folder.join("raw").is_dir() {
+            "; it is a recording of drmemtrace that is not converted yet: \
+             drrun -t drmemtrace -indir FOLDER -tool basic_counts"
+        } else {
+            "; it is a directory without files *.trace, *.trace.gz or *.trace.zip"
+        };
+        let hint = hint.into();
         return Err(TraceError::UnknownFormat { path: folder.display().to_string(), hint });
     }
     paths.sort();

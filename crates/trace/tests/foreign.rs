@@ -499,6 +499,10 @@ fn the_files_of_a_folder_are_threads_in_the_order_of_their_timestamps() {
     assert_eq!(read_threads(folder.path()), expected);
     let error = read(tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
     assert!(error.contains("a directory without files"), "{error}");
+    let unconverted = tempfile::tempdir().unwrap();
+    std::fs::create_dir(unconverted.path().join("raw")).unwrap();
+    let error = read(unconverted.path()).unwrap_err().to_string();
+    assert!(error.contains("not converted yet: drrun -t drmemtrace -indir"), "{error}");
 }
 
 /// What a record does to what was executed, from the format's description.

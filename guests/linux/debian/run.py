@@ -27,6 +27,7 @@ import oracle
 
 import mmulab
 from mmulab.command import changes_of, run_script, script_options
+from mmulab.limits import whole_number
 
 # By its path, since several folders have a module of this name.
 _spec = importlib.util.spec_from_file_location("linux_run", HERE.parent / "run.py")
@@ -100,6 +101,7 @@ def qemu(command="true", first_process="busybox", cores=4, timeout=600):
     ]  # fmt: skip
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    linux.refuse_if_it_failed(done)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return done.stdout.decode(errors="replace"), seconds
@@ -202,11 +204,16 @@ def main():
         options.error("--set is not for --compare, which boots one core")
     linux.refuse_what_has_no_effect(options, chosen)
     settings = changes_of(chosen.set)
+    if chosen.qemu and (others := settings.keys() - {"cores"}):
+        options.error(f"--set {sorted(others)[0]}: with --qemu only cores")
+    linux.refuse_more_cores(options, settings)
     first_process = chosen.first or "programs"
+    if chosen.max_instructions is not None:
+        whole_number("--max-instructions", chosen.max_instructions, 1)
     if chosen.qemu:
-        console, seconds = qemu(chosen.command, first_process, int(settings.get("cores", 4)))
-        print(console, f"{seconds:.1f} s of processor time")
-        return
+        cores = mmulab.Machine.load(MACHINE).with_changes(settings).get("cores")
+        console, seconds = qemu(chosen.command, first_process, cores)
+        linux.tell_of_qemu(console, f"{seconds:.1f} s of processor time")
     if chosen.compare:
         differences, lines = compare(chosen.command, first_process)
         print("\n".join(differences) or f"{lines} lines, all the same")

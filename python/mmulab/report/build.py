@@ -222,6 +222,7 @@ def _guess_rows(row: MachineResult) -> dict[str, Any]:
             "difference": 100 * (guess["translation_share_at"][cost] - own),
         }
         for guess in row.data["guesses"]
+        if guess["translation_share_at"][cost] != own
     ]
     rows.sort(key=lambda one: -abs(one["difference"]))
     return {
@@ -231,6 +232,7 @@ def _guess_rows(row: MachineResult) -> dict[str, Any]:
         "highest": highest,
         "weightiest": weightiest_guess(row),
         "rows": rows,
+        "without_effect": len(row.data["guesses"]) - len(rows),
     }
 
 

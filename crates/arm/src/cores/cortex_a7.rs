@@ -213,8 +213,8 @@ const DESCRIPTION: CoreDescription = CoreDescription {
     maintenance: MaintenanceNames {
         invalidate_data_translation: "invalidate the TLB entry (TLBIMVA), space (TLBIASID) or TLB (TLBIALL)",
         invalidate_fetch_translation: "invalidate the TLB entry (TLBIMVA), space (TLBIASID) or TLB (TLBIALL)",
-        clean_line: "clean the data cache line (DCCMVAC or DCCMVAU)",
-        clean_to_memory: "clean the data cache line to the point of coherency (DCCMVAC)",
+        clean_line: "clean the data cache line of {line} (DCCMVAC or DCCMVAU)",
+        clean_to_memory: "clean the data cache line of {line} to the point of coherency (DCCMVAC)",
         invalidate_line: "invalidate the data cache line of {line} (DCIMVAC)",
         invalidate_instructions: "invalidate the instruction cache line of {line} (ICIMVAU)",
         drain: "DSB",

@@ -48,7 +48,7 @@ pub static CORE: CoreDescription = CoreDescription {
     maintenance: MaintenanceNames {
         invalidate_data_translation: "invalidate the data TLB entry (c8, c6, 1) or TLB (c8, c6, 0)",
         invalidate_fetch_translation: "invalidate the instruction TLB (c8, c5, 0)",
-        clean_line: "clean the data cache line (c7, c10, 1)",
+        clean_line: "clean the data cache line of {line} (c7, c10, 1)",
         clean_to_memory: "",
         invalidate_line: rows::INVALIDATE_LINE_NAME,
         invalidate_instructions: "invalidate the instruction cache (c7, c5, 0)",

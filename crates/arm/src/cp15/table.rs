@@ -328,7 +328,8 @@ pub mod rows {
     pub const INVALIDATE_FETCH_TRANSLATION_NAME: &str =
         "invalidate the instruction TLB entry (c8, c5, 1) or TLB (c8, c5, 0)";
     /// Name of c7, c10, 1.
-    pub const CLEAN_LINE_NAME: &str = "clean the data cache line (c7, c10, 1), or the whole cache";
+    pub const CLEAN_LINE_NAME: &str =
+        "clean the data cache line of {line} (c7, c10, 1), or the whole cache";
     /// Name of c7, c6, 1.
     pub const INVALIDATE_LINE_NAME: &str = "invalidate the data cache line of {line} (c7, c6, 1)";
     /// Name of c7, c5, 1.

@@ -3,7 +3,7 @@
 use mmulab_hardware::Line;
 
 use super::report::Report;
-use super::{Checker, LOST_BYTES, Origin};
+use super::{Checker, LOST_BYTES, Origin, on_line};
 use crate::bus::Bus;
 use crate::core::{Core, Mmu};
 use crate::memory::CoreMemory;
@@ -27,6 +27,8 @@ pub(super) enum Newer {
     Dropped(u32),
     /// Overwritten in memory by an older dirty line that was written back (its address).
     Overwritten(u32),
+    /// Stored at this physical address instead, which was reported.
+    Misplaced(u32),
     /// Not found.
     Unknown,
 }
@@ -40,6 +42,7 @@ mmulab_state::value_enum!(Newer {
     BufferElsewhere(core),
     Dropped(pc),
     Overwritten(address),
+    Misplaced(address),
     Unknown,
 });
 
@@ -107,7 +110,17 @@ impl Checker {
             format!("what was stored through {:#010x}", writer.address)
         };
         let names = core.mmu.maintenance();
-        let (clean, drain) = (names.clean_line, names.drain);
+        let drain = names.drain;
+        let clean = |address| on_line(names.clean_line, address);
+        // What reads below the second level wants it cleaned through.
+        let clean_to_memory = |address| match names.clean_to_memory {
+            "" => clean(address),
+            name => on_line(name, address),
+        };
+        let then_drop = |first: String| match drop {
+            "" => first,
+            drop => format!("{first}, then {drop}"),
+        };
         let (place, missing) = match newer {
             Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
             // Which is enough for whoever reads below the first level.
@@ -115,36 +128,40 @@ impl Checker {
                 ("is in the second level".to_owned(), drop.to_owned())
             }
             Newer::SecondLevel => {
-                ("is in the second level".to_owned(), names.clean_to_memory.to_owned())
+                ("is in the second level".to_owned(), clean_to_memory(writer.address))
             }
             Newer::DirtyLine(tag) => (
                 format!("is in the dirty line {tag:#010x}"),
                 if drop.is_empty() {
-                    format!("{clean} of {tag:#010x} and {drain}")
+                    format!("{}, and {drain}", clean_to_memory(tag))
                 } else {
-                    format!("{clean} of {tag:#010x}, then {drop}")
+                    then_drop(clean(tag))
                 },
             ),
             Newer::DirtyElsewhere(other, tag) => (
                 format!("is in the dirty line {tag:#010x} of core {other}"),
                 if drop.is_empty() {
-                    format!("{clean} of {tag:#010x} and {drain} on core {other}")
+                    format!("{}, and {drain} on core {other}", clean_to_memory(tag))
                 } else {
-                    format!("{clean} of {tag:#010x} on core {other}, then {drop}")
+                    then_drop(format!("{} on core {other}", clean(tag)))
                 },
             ),
-            Newer::Buffer => ("is in the write buffer".to_owned(), drain.to_owned()),
+            Newer::Buffer => ("is in the write buffer".to_owned(), then_drop(drain.to_owned())),
             Newer::BufferElsewhere(other) => (
                 format!("is in the write buffer of core {other}"),
-                format!("{drain} on core {other}"),
+                then_drop(format!("{drain} on core {other}")),
             ),
             Newer::Dropped(pc) => (
                 "was dropped by an invalidate".to_owned(),
-                format!("{clean} before the invalidate at {pc:#010x}"),
+                format!("{}, before the invalidate at {pc:#010x}", clean(writer.address)),
             ),
             Newer::Overwritten(tag) => (
                 format!("was overwritten by the older dirty line {tag:#010x}"),
                 format!("clean and invalidate {tag:#010x} before the store"),
+            ),
+            Newer::Misplaced(place) => (
+                format!("went to physical {place:#010x} instead"),
+                "what the report of that store names".to_owned(),
             ),
             Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),
         };

@@ -373,6 +373,9 @@ impl Checker {
                     "{}; the entry is locked down and survives the invalidation of all",
                     report.missing
                 );
+            } else if core.mmu.asid() != 0 && entry.is_some_and(|held| held.global) {
+                report.missing =
+                    format!("{}; the entry is global, so it serves all spaces", report.missing);
             }
             self.judge_old_entry(&found, report);
         } else {
@@ -398,18 +401,18 @@ impl Checker {
         Origin { pc, core }
     }
 
-    /// Whether the line that serves an access is one of another physical address.
+    /// The physical line that the line is of that serves an access, if it is another.
     fn check_line_address<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
         bus: &Bus<C>,
         used: &Use,
         right: u32,
-    ) -> bool {
-        let Some(held) = core.line_held_for(used.address, right) else { return false };
+    ) -> Option<u32> {
+        let held = core.line_held_for(used.address, right)?;
         // Lines of devices and of the zero bank have no newest word to be compared with.
         if held == C::DataLine::base(right) || !bus.is_ram(right) {
-            return false;
+            return None;
         }
         let mut report = new_report(core, Kind::DataHomonym, used, right);
         report.stale = format!(
@@ -423,7 +426,7 @@ impl Checker {
             C::DataLine::base(used.address)
         );
         self.report(report);
-        true
+        Some(held)
     }
 
     #[inline(never)]
@@ -566,9 +569,15 @@ impl Checker {
     fn perform<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store, right: u32) {
         let &Store { pc, address, physical, cached, value, mask } = store;
         let used = Use::of_store(store);
-        let mut through = None;
-        if right == physical && cached && !self.check_line_address(core, bus, &used, right) {
-            through = self.know_data_line(core, address, right);
+        let (mut through, mut misplaced) = (None, None);
+        if right != physical {
+            misplaced = Some(physical);
+        } else if cached {
+            let other_line = self.check_line_address(core, bus, &used, right);
+            misplaced = other_line.map(|line| line + right % C::DataLine::BYTES);
+            if misplaced.is_none() {
+                through = self.know_data_line(core, address, right);
+            }
         }
         let writer = Writer { pc, address, core: core.number };
         if self.tables.flags(right) != 0 {
@@ -578,6 +587,9 @@ impl Checker {
             self.check_store_past(core, &used, right);
         }
         self.store(right, (value, mask), writer, core.now(), cached, through);
+        if let Some(place) = misplaced {
+            self.lost.insert(right & !(LOST_BYTES - 1), Newer::Misplaced(place));
+        }
     }
 
     /// Notes a store to a slot of the data cache, if it needs no look: whether what is known of
@@ -623,7 +635,8 @@ impl<C: Core> Observer<C> for Checker {
         let used = Use::new(Access::Load, address);
         let right = self.check_translation(core, &used, physical);
         let reported = right != physical
-            || source == Source::DataCache && self.check_line_address(core, bus, &used, right);
+            || source == Source::DataCache
+                && self.check_line_address(core, bus, &used, right).is_some();
         if self.changes.are_unfinished() {
             self.changes.loaded(core.number, right);
         }

@@ -101,7 +101,7 @@ static SPACE: SpaceFormat = SpaceFormat {
 static NAMES: MaintenanceNames = MaintenanceNames {
     invalidate_data_translation: "INVALIDATE_PAGE",
     invalidate_fetch_translation: "INVALIDATE_PAGE",
-    clean_line: "CLEAN",
+    clean_line: "CLEAN {line}",
     clean_to_memory: "",
     invalidate_line: "INVALIDATE of {line}",
     invalidate_instructions: "INVALIDATE_INSTRUCTIONS of {line}",
