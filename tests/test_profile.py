@@ -247,6 +247,12 @@ def test_files_for_viewers(recording: Path, profile: api.Profile, tmp_path: Path
     assert ";main;around;solve;touch " in files["stacks"].read_text()
 
 
+def test_lines_outside_of_a_region_are_left_out(recording: Path) -> None:
+    lines = api.profile(recording, "x86-64", region="solve").table("line").to_pylist()
+    assert lines and all(row["instructions"] for row in lines)
+    assert "main" not in {row["function"] for row in lines}
+
+
 def test_callgrind_annotate_shows_each_functions_own_cost(trace: Path, tmp_path: Path) -> None:
     """Of a program whose calls are not all counted."""
     file = tmp_path / "profile.callgrind"

@@ -120,6 +120,8 @@ class Profile:
 
     def _line_rows(self) -> Iterator[dict[str, Any]]:
         for line in self._lines:
+            if not any(line["cost"].values()):
+                continue  # outside of the region that counts
             yield {
                 "function": self._name(line["function"]),
                 "object": self._functions[line["function"]]["object"],
