@@ -404,9 +404,15 @@ def causes(*arguments: str | Path, stdin: bytes | None = None) -> dict:
     return json.loads(finished.stdout)[0]["causes"]
 
 
-def test_the_dump_of_a_trace_is_replayed_like_the_trace(trace):
+def test_the_dump_of_a_trace_is_replayed_like_the_trace(trace, tmp_path):
     text = subprocess.run([MMULAB, "trace", "dump", trace], capture_output=True, check=True).stdout
     assert causes("-", stdin=text) == causes(trace)
+    # Of a part, which begins with what was mapped before.
+    part = tmp_path / "part.mmt"
+    assert mmulab("trace", "slice", trace, "--skip", "100000", "-n", "500", "-o", part).status == 0
+    dumped = mmulab("trace", "dump", part).output
+    assert dumped.startswith("-- map") and dumped.count("-- ") > 50
+    assert causes("-", stdin=dumped.encode()) == causes(part)
     some = mmulab("trace", "dump", trace, "--skip", "1000", "-n", "3").output.splitlines()
     instructions = [line for line in text.decode().splitlines() if line.startswith("I  ")]
     assert [line for line in some if line.startswith("I  ")] == instructions[1000:1003]

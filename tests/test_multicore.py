@@ -24,9 +24,15 @@ def test_cores_count_together_as_on_qemu(cores: int) -> None:
     assert multicore.compare_counter(cores) is None
 
 
-def test_the_time_of_cores_that_are_off_is_told_apart(tmp_path: Path) -> None:
-    image, timeline = multicore.build("counter", "counter.c"), tmp_path / "timeline.json"
-    run = multicore.mmulab.boot(image, multicore.machine(4), timeline=timeline)
+@pytest.mark.parametrize("name, cores", [("counter", 4), ("off", 2)])
+def test_the_time_of_cores_that_are_off_is_told_apart(
+    name: str, cores: int, tmp_path: Path
+) -> None:
+    image, timeline = multicore.build(name, f"{name}.c"), tmp_path / "timeline.json"
+    run = multicore.mmulab.boot(
+        image, multicore.machine(cores), timeline=timeline, max_instructions=multicore.LIMIT
+    )
+    assert run.exit == 0
     causes = {name: cause["cycles"] for name, cause in run.data["causes"].items()}
     on = sum(causes.values()) - causes["off"]
     assert causes["off"] > 0.5 * on

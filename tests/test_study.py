@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import os
 import resource
@@ -237,6 +238,8 @@ BAD_STUDIES = {
         {"vary": [{"itlb.entries": []}]},
         {"vary": [{"itlb.entries": [32, 64], "dtlb.entries": [32]}]},
         {"set": ["itlb.entries"]},
+        {"set": {"memory.latency_cycles": datetime.date(1979, 5, 27)}},
+        {"vary": [{"memory.latency_cycles": [datetime.date(1979, 5, 27)]}]},
     ],
 )
 def test_a_wrong_study_is_refused_as_one_of_a_file_is(wrong):

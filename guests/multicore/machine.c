@@ -7,7 +7,6 @@ enum { MMU = 1, DATA_CACHE = 1 << 2, INSTRUCTION_CACHE = 1 << 12 };
 /* Sections: devices; memory, write-back and write-allocate, shared; memory that no cache holds. */
 enum { DEVICE = 0x10c06, MEMORY = 0x11c0e, UNCACHED_MEMORY = 0x11c02, COARSE = 1 };
 
-word hypervisor_call(word function, word first, word second, word third);
 void start_core(void);
 
 void print(const char *text)

@@ -55,6 +55,7 @@ static inline void set_space(word number) { WRITE_CP15(number, c13, c0, 1); }
 void print(const char *text);
 void print_number(word number);
 _Noreturn void power_off(void);
+word hypervisor_call(word function, word first, word second, word third);
 word turn_on(word core);                        /* whether there is such a core */
 void set_entry(word table, word index, word value);
 void put(word address, word value);             /* a store that makes something stale */

@@ -913,7 +913,7 @@ def boot(
     if is_lost and dtb is None and restore is None and not _is_elf(image):
         notes.append("no device tree was given; if this is Linux it needs one: --dtb FILE")
     if output is not None and result.reports:
-        notes.append(f"the checker reports {len(result.reports)}: see {output}")
+        failures.append(f"the checker reports {len(result.reports)}: see {output}")
     if restored := result.data["restored"]:
         notes.append(
             f"restored at {restored['instructions']:,} instructions and {restored['cycles']:,} cycles, "

@@ -72,7 +72,8 @@ class Study:
         Raises `StudyError` for what cannot be a study, `InputError` for what is no seed.
         """
         traces = [self.traces] if isinstance(self.traces, str | os.PathLike) else self.traces
-        machines = [self.machines] if isinstance(self.machines, str | Machine) else self.machines
+        is_one = isinstance(self.machines, str | os.PathLike | Machine)
+        machines = [self.machines] if is_one else self.machines
         object.__setattr__(self, "traces", [Path(trace) for trace in traces])
         object.__setattr__(self, "machines", list(machines))
         if not self.machines:
@@ -83,6 +84,8 @@ class Study:
             _check_axis(axis)
         if not isinstance(self.set, dict):
             raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
+        for path, value in self.set.items():
+            _check_value(path, value)
         whole_number("seed", self.seed)
 
     @classmethod
@@ -200,10 +203,18 @@ def _check_axis(axis: dict[str, Any]) -> None:
                 else ""
             )
             raise StudyError(f"vary: {path}: give a list of values{hint}")
+        for value in values:
+            _check_value(path, value)
         lengths[path] = len(values)
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{path} has {length}" for path, length in lengths.items())
         raise StudyError(f"vary: lists of one table go together and must be equally long; {listed}")
+
+
+def _check_value(path: str, value: Any) -> None:
+    """TOML has dates, too, which no machine has."""
+    if not isinstance(value, bool | int | float | str | list):
+        raise StudyError(f"{path}: {value} is no number, text, truth value or list of these")
 
 
 def _steps(axis: dict[str, list[Value]]) -> Iterator[dict[str, Value]]:

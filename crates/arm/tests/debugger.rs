@@ -231,11 +231,18 @@ fn break_step_watch_and_look() {
     assert_eq!(gdb.ask("Z2,8000,4"), "OK");
     assert!(gdb.ask("c").contains("watch"));
     assert_eq!((pc(&mut gdb), gdb.ask("m8000,4")), (after + 4, "00800000".to_owned()));
-    // A second step is one, and so is the first after something else.
+    // One that is narrower than the access is told by its own address.
     assert_eq!(gdb.ask("z2,8000,4"), "OK");
     assert_eq!(gdb.ask("s"), "T05thread:01;");
-    assert_eq!(gdb.ask("s"), "T05thread:01;");
-    assert_eq!(pc(&mut gdb), after + 8);
+    assert_eq!(gdb.ask("Z3,8002,1"), "OK");
+    let stop = gdb.ask("c");
+    assert!(stop.contains("rwatch:8002") || stop.contains("rwatch:00008002"), "{stop}");
+    assert_eq!(gdb.ask("z3,8002,1"), "OK");
+    // A second step is one.
+    for place in [after + 8, after + 12] {
+        assert_eq!(gdb.ask("s"), "T05thread:01;");
+        assert_eq!(pc(&mut gdb), place);
+    }
     assert_eq!(gdb.ask("c"), "W00");
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
 }
@@ -340,6 +347,36 @@ fn two_cores_are_two_threads() {
         assert_eq!([register(&mut gdb, 1, 15), register(&mut gdb, 2, 15)], [other, pc]);
     }
     assert_eq!(gdb.ask("m8000,4"), "01000000");
+    gdb.send("k");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
+}
+
+/// One core stands at a breakpoint while another's access is told: the first is told when all go on.
+#[test]
+fn a_core_at_a_breakpoint_is_told_after_the_watchpoint_of_another() {
+    let mut code = Code::new();
+    code.set(1, 0x8000).asm("mov r0, r0");
+    let place = code.here();
+    code.store(1, 1, 0).word(0xeaff_fffe); // B to itself
+    let (mut gdb, served) = serve_on("2", code, Transcript::default());
+    gdb.ask("qSupported:swbreak+;hwbreak+;vContSupported+;xmlRegisters=arm");
+    assert_eq!(gdb.ask(&format!("Z0,{place:x},4")), "OK");
+    assert_eq!(gdb.ask("Z2,8000,4"), "OK");
+    let mut told = [false; 2];
+    for _ in 0..6 {
+        let stop = gdb.ask("vCont;c");
+        let core = usize::from(stop.contains("thread:02"));
+        if stop.contains("watch:") {
+            assert!(told[core], "core {core} passed the breakpoint untold: {stop}");
+            continue;
+        }
+        told[core] = true;
+        // As gdb steps over: here both go on, so that the access of one meets the breakpoint of the other.
+        if told == [true; 2] {
+            break;
+        }
+    }
+    assert_eq!(told, [true; 2]);
     gdb.send("k");
     assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }

@@ -151,7 +151,7 @@ impl<C: Core> Bus<C> {
         let memory = core.memory_mut();
         let since = memory.now();
         memory.charge(Cause::Off, now.saturating_sub(since));
-        memory.statistics.was_off(since, memory.now());
+        memory.statistics.was_off(since, memory.now(), memory.clock.instructions());
         core.turned_on(entry, argument);
         *core.requests() = Requests::default();
         self.off &= !(1 << number);

@@ -131,7 +131,7 @@ pub struct Watchpoint {
 pub struct WatchHit {
     /// The core that made it.
     pub core: usize,
-    /// Its virtual address.
+    /// The first watched byte that it accesses, by its virtual address.
     pub address: u32,
     /// Whether it was a store.
     pub store: bool,
@@ -154,9 +154,10 @@ impl<C: Core> Observer<C> for Watchpoints {
                 && (address.wrapping_sub(point.address) < point.length
                     || point.address.wrapping_sub(address) < size)
         };
-        if !self.points.iter().any(|point| wanted(&point)) {
-            return false;
-        }
+        let Some(point) = self.points.iter().find(wanted) else { return false };
+        // The debugger looks for a watchpoint with this address.
+        let inside = point.address.wrapping_sub(address) < size;
+        let address = if inside { point.address } else { address };
         self.hit = Some(WatchHit { core: core.number, address, store });
         true
     }

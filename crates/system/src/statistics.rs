@@ -84,6 +84,17 @@ pub enum Event {
     Maintenance(&'static str, u64),
     /// The processor mode is another one from here on, after so many instructions.
     Mode(u32, u64),
+    /// The core is off from here on until another time, after so many instructions, and has these mode and space then.
+    Off {
+        /// When it is turned on.
+        until: u64,
+        /// What it has executed.
+        instructions: u64,
+        /// The processor mode.
+        mode: u32,
+        /// The address space.
+        space: Space,
+    },
 }
 
 /// The numbers of one core.
@@ -175,8 +186,10 @@ impl Statistics {
         self.note(now, Event::Space(space));
     }
 
-    /// The core was off between two times, which belong to no mode or space.
-    pub(crate) fn was_off(&mut self, since: u64, until: u64) {
+    /// The core was off between two times, after so many instructions; they belong to no mode or space.
+    pub(crate) fn was_off(&mut self, since: u64, until: u64, instructions: u64) {
+        let (mode, space) = (self.mode, self.space());
+        self.note(since, Event::Off { until, instructions, mode, space });
         self.mode_cycles[self.mode as usize % MODES] += since - self.mode_since;
         self.spaces[self.current_space].1 += since - self.space_since;
         (self.mode_since, self.space_since) = (until, until);

@@ -325,7 +325,8 @@ impl<C: Core> System<C> {
     pub fn run(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
         self.fresh = u64::MAX;
         let stop = self.run_until_stop(host, limit);
-        if stop == Stop::Debugger {
+        // Where a watchpoint was hit too, that is told, and a core that came to a breakpoint stops there again.
+        if stop == Stop::Debugger && self.watch_hit().is_none() {
             let stopped = self.debugging.stopped;
             let pc = self.core(stopped).memory().pc;
             self.debugging.forget(stopped);

@@ -177,6 +177,11 @@ impl Timeline {
                         self.mode_slice(core, name, since, at, instructions - before);
                     }
                 }
+                Event::Off { until, instructions, mode, space } => {
+                    self.end(core, at, instructions);
+                    self.open[core].space = Some((until, space_name(space)));
+                    self.open[core].mode = Some((until, C::mode_name(mode), instructions));
+                }
                 Event::Exception(exception) => {
                     self.instant(core, EXCEPTIONS, C::EXCEPTIONS[exception], at);
                 }

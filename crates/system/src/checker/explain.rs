@@ -153,7 +153,8 @@ impl Checker {
             ),
             Newer::Dropped(pc) => (
                 "was dropped by an invalidate".to_owned(),
-                format!("{}, before the invalidate at {pc:#010x}", clean(writer.address)),
+                // An invalidate reaches as far as memory.
+                format!("{}, before the invalidate at {pc:#010x}", clean_to_memory(writer.address)),
             ),
             Newer::Overwritten(tag) => (
                 format!("was overwritten by the older dirty line {tag:#010x}"),

@@ -736,7 +736,13 @@ impl<C: Core> Observer<C> for Checker {
                 let newer = self.find_newer(core, bus, at, newest);
                 let mut report = new_report(core, Kind::StaleWalk, &used, at);
                 let copy = format!("the descriptor at physical {at:#010x}");
-                self.explain(core, &mut report, newer, at, &copy, "");
+                // Walks of these cores look into the data cache.
+                let drop = if C::COHERENT && newer == Newer::Memory {
+                    on_line(core.mmu.maintenance().invalidate_line, at)
+                } else {
+                    String::new()
+                };
+                self.explain(core, &mut report, newer, at, &copy, &drop);
                 if let Ok(entered) = &found.result {
                     self.stale_walks.insert((entered.first_of_page(address), report.since));
                 }
