@@ -363,20 +363,16 @@ fn a_core_at_a_breakpoint_is_told_after_the_watchpoint_of_another() {
     assert_eq!(gdb.ask(&format!("Z0,{place:x},4")), "OK");
     assert_eq!(gdb.ask("Z2,8000,4"), "OK");
     let mut told = [false; 2];
-    for _ in 0..6 {
+    while told != [true; 2] {
         let stop = gdb.ask("vCont;c");
         let core = usize::from(stop.contains("thread:02"));
         if stop.contains("watch:") {
             assert!(told[core], "core {core} passed the breakpoint untold: {stop}");
-            continue;
-        }
-        told[core] = true;
-        // As gdb steps over: here both go on, so that the access of one meets the breakpoint of the other.
-        if told == [true; 2] {
-            break;
+        } else {
+            assert!(!told[core], "core {core} is told of one arrival twice: {stop}");
+            told[core] = true;
         }
     }
-    assert_eq!(told, [true; 2]);
     gdb.send("k");
     assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }

@@ -612,14 +612,11 @@ impl<C: Core> System<C> {
             timeline.stands::<C>(number, memory.now(), &memory.statistics, instructions);
         }
         timeline.record::<C>(number, &memory.statistics.take_log());
-        if !is_on {
-            timeline.end(number, memory.now(), memory.clock.instructions());
-        }
         for (at, core, mark) in std::mem::take(&mut instrumentation.marks) {
             let name = instrumentation.mark_name(mark);
             timeline.mark(at, core, mark, &name);
         }
-        timeline.count(memory.number, memory.now(), &memory.statistics.counters);
+        timeline.count(number, memory.now(), &memory.statistics.counters);
     }
 
     /// Records a timeline from here on.
@@ -644,8 +641,8 @@ impl<C: Core> System<C> {
             self.record_timeline(&mut core);
             let memory = core.memory();
             if let Some(timeline) = &mut self.timeline {
-                timeline.end(number, memory.now(), memory.clock.instructions());
-                timeline.count_now(number, memory.now(), &memory.statistics.counters);
+                let counters = &memory.statistics.counters;
+                timeline.end(number, memory.now(), memory.clock.instructions(), counters);
             }
             self.bus.cores[number] = Some(core);
         }

@@ -148,11 +148,16 @@ impl Timeline {
         statistics: &Statistics,
         instructions: u64,
     ) {
-        let open = &mut self.open[core];
-        if open.mode.is_none() {
-            open.space = Some((now, space_name(statistics.space())));
-            open.mode = Some((now, C::mode_name(statistics.mode()), instructions));
+        if self.open[core].mode.is_none() {
+            self.draw::<C>(core, now, statistics.space(), statistics.mode(), instructions);
         }
+    }
+
+    /// Draws a space and a mode of a core from `now` on.
+    fn draw<C: Core>(&mut self, core: usize, now: u64, space: Space, mode: u32, instructions: u64) {
+        let open = &mut self.open[core];
+        open.space = Some((now, space_name(space)));
+        open.mode = Some((now, C::mode_name(mode), instructions));
     }
 
     /// Records what a core did.
@@ -178,9 +183,8 @@ impl Timeline {
                     }
                 }
                 Event::Off { until, instructions, mode, space } => {
-                    self.end(core, at, instructions);
-                    self.open[core].space = Some((until, space_name(space)));
-                    self.open[core].mode = Some((until, C::mode_name(mode), instructions));
+                    self.end_state(core, at, instructions);
+                    self.draw::<C>(core, until, space, mode, instructions);
                 }
                 Event::Exception(exception) => {
                     self.instant(core, EXCEPTIONS, C::EXCEPTIONS[exception], at);
@@ -220,7 +224,7 @@ impl Timeline {
     }
 
     /// Draws a point of the counters: the misses since the last one, where the viewer draws a value from.
-    pub(crate) fn count_now(&mut self, core: usize, now: u64, counters: &Counters) {
+    fn count_now(&mut self, core: usize, now: u64, counters: &Counters) {
         let open = &mut self.open[core];
         let before = std::mem::replace(&mut open.counted, *counters);
         let since = std::mem::replace(&mut open.counted_at, now);
@@ -234,19 +238,25 @@ impl Timeline {
         ));
     }
 
-    /// Ends what is open of a core at `now`, when it has executed so many instructions.
-    pub(crate) fn end(&mut self, core: usize, now: u64, instructions: u64) {
+    /// Ends the space and mode of a core at `now`, when it has executed so many instructions.
+    fn end_state(&mut self, core: usize, now: u64, instructions: u64) {
         let open = &mut self.open[core];
-        let (space, mode, phase) = (open.space.take(), open.mode.take(), open.phase.take());
+        let (space, mode) = (open.space.take(), open.mode.take());
         if let Some((since, name)) = space {
             self.slice(core, SPACES, &name, since, now);
         }
         if let Some((since, name, before)) = mode {
             self.mode_slice(core, name, since, now, instructions - before);
         }
-        if let Some((since, name)) = phase {
+    }
+
+    /// Ends all that is open of a core at `now`, and draws the last point of its counters.
+    pub(crate) fn end(&mut self, core: usize, now: u64, instructions: u64, counters: &Counters) {
+        self.end_state(core, now, instructions);
+        if let Some((since, name)) = self.open[core].phase.take() {
             self.slice(core, PHASES, &name, since, now);
         }
+        self.count_now(core, now, counters);
     }
 
     /// Gives the file its name.

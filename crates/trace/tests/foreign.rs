@@ -252,27 +252,17 @@ fn what_is_no_trace_is_refused_with_its_place() {
     );
     // A bad line early on is no other format: most lines say what it is. Nothing is whole before the second: it may
     // have had data of the first's instruction.
-    for line in 1..=2 {
-        let mut lines = ["2 400100"; 5];
-        lines[line - 1] = "7 20";
-        assert_eq!(
-            refusal(lines.join("\n").as_bytes()),
-            format!("FILE: line {line}: `7 20` is not a label and an address")
-        );
-    }
-    for line in 3..=5 {
-        let mut lines = ["2 400100"; 5];
-        lines[line - 1] = "7 20";
-        assert_eq!(
-            damage(lines.join("\n").as_bytes()),
-            format!("FILE: line {line}: `7 20` is not a label and an address")
-        );
-        let mut lines = ["I  0401ab70,3"; 5];
-        lines[line - 1] = "Hello, world";
-        assert_eq!(
-            damage(lines.join("\n").as_bytes()),
-            format!("FILE: line {line}: `Hello, world` is not a line of lackey's")
-        );
+    for (whole, bad, what) in [
+        ("2 400100", "7 20", "a label and an address"),
+        ("I  0401ab70,3", "Hello, world", "a line of lackey's"),
+    ] {
+        for line in 1..=5 {
+            let mut lines = [whole; 5];
+            lines[line - 1] = bad;
+            let text = lines.join("\n");
+            let told = if line <= 2 { refusal(text.as_bytes()) } else { damage(text.as_bytes()) };
+            assert_eq!(told, format!("FILE: line {line}: `{bad}` is not {what}"));
+        }
     }
     let lines = "I  0401ab70,3\n".repeat(1000);
     assert_eq!(

@@ -121,6 +121,10 @@ impl Checker {
             "" => first,
             drop => format!("{first}, then {drop}"),
         };
+        let then_read = |dirty, where_: String| match drop {
+            "" => format!("{}, and {drain}{where_}", clean_to_memory(dirty)),
+            drop => format!("{}{where_}, then {drop}", clean(dirty)),
+        };
         let (place, missing) = match newer {
             Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
             // Which is enough for whoever reads below the first level.
@@ -130,21 +134,12 @@ impl Checker {
             Newer::SecondLevel => {
                 ("is in the second level".to_owned(), clean_to_memory(writer.address))
             }
-            Newer::DirtyLine(tag) => (
-                format!("is in the dirty line {tag:#010x}"),
-                if drop.is_empty() {
-                    format!("{}, and {drain}", clean_to_memory(tag))
-                } else {
-                    then_drop(clean(tag))
-                },
-            ),
+            Newer::DirtyLine(tag) => {
+                (format!("is in the dirty line {tag:#010x}"), then_read(tag, String::new()))
+            }
             Newer::DirtyElsewhere(other, tag) => (
                 format!("is in the dirty line {tag:#010x} of core {other}"),
-                if drop.is_empty() {
-                    format!("{}, and {drain} on core {other}", clean_to_memory(tag))
-                } else {
-                    then_drop(format!("{} on core {other}", clean(tag)))
-                },
+                then_read(tag, format!(" on core {other}")),
             ),
             Newer::Buffer => ("is in the write buffer".to_owned(), then_drop(drain.to_owned())),
             Newer::BufferElsewhere(other) => (
