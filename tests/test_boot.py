@@ -296,6 +296,19 @@ def test_a_guest_that_is_lost_fails_with_its_pc(tmp_path, capfd):
     assert "undefined instruction at 0x00010000" in err
 
 
+def test_quiet_is_silent_where_a_run_ends_well_and_tells_why_where_not(tmp_path):
+    def said(*words):
+        finished = run_mmulab("boot", *words, "-q", "-o", tmp_path / "r.json")
+        return finished.status, finished.errors
+
+    assert said(program(tmp_path / "well")) == (0, "")
+    status, told = said(program(tmp_path / "three", status=3))
+    assert status == 1 and "status 3" in told
+    unsaved = ("--save", tmp_path / "state", "--save-at", "never printed")
+    status, told = said(tmp_path / "well", *unsaved)
+    assert status == 1 and "not written, as the run ended before --save-at" in told
+
+
 def test_a_raw_image_that_is_lost_without_a_device_tree_is_told_of_it(tmp_path, capfd):
     image = tmp_path / "image"
     image.write_bytes(struct.pack("<I", 0xE7F000F0) * 16)

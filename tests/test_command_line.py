@@ -687,6 +687,23 @@ def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
 
 
 @needs_recorder
+def test_a_run_tells_where_its_trace_is_kept_and_gives_the_program_its_environment(tmp_path):
+    words = ("run", "-m", "ultrix", "--no-guesses", "--environment", "SAID=this", "--dir", tmp_path)
+    finished = mmulab(*words, "--", "sh", "-c", 'test "$SAID" = this && test -z "$HOME"')
+    assert finished.status == 0, finished.errors
+    assert finished.errors.splitlines()[-1].endswith(f", the trace: {tmp_path / 'sh.mmt'}")
+    assert (tmp_path / "sh.mmt").exists() and "unfinished" not in finished.errors
+
+
+def test_names_stay_whole_in_a_pipe(trace):
+    """As they do not in 80 columns."""
+    words = [MMULAB, "profile", trace, "-m", "x86-64", "--format", "table"]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    piped = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert "__memset_avx2_unaligned_erms" in piped.stdout
+    assert "__memset_avx2_unaligned_erms" not in mmulab(*words[1:], COLUMNS="80").output
+
+
 def test_progress_does_not_overwrite_what_the_program_writes(tmp_path):
     """On a terminal, for longer than the first line of progress takes to come."""
     leader, follower = pty.openpty()

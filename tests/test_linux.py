@@ -22,6 +22,29 @@ _spec.loader.exec_module(linux)
 FLUSHING_LESS = [scheme for scheme in linux.SCHEMES if scheme != "off"]
 
 
+def test_a_guest_on_qemu_gives_its_status_and_qemu_its_own(capsys):
+    for console, status in [("mmulab: exit status 0", 0), ("mmulab: exit status 3", 3), ("", 1)]:
+        with pytest.raises(SystemExit) as ended:
+            linux.tell_of_qemu(console, "1.0 s")
+        assert ended.value.code == status
+    linux.refuse_if_it_failed(subprocess.CompletedProcess([], 0, b"", b"a warning\n"))
+    with pytest.raises(SystemExit, match="QEMU: no such machine"):
+        linux.refuse_if_it_failed(subprocess.CompletedProcess([], 1, b"", b"so\nno such machine\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_refused"),
+    [
+        ('Unknown kernel command line parameters "tlb_migration_foo=3", will be passed', True),
+        ("Malformed early option 'tlb_migration_threads'", True),
+        ("TLB migration: 1 to 256 entries, not 1000", True),
+        ("TLB migration: safe, at most 64 entries", False),
+    ],
+)
+def test_a_parameter_that_the_kernel_refuses_is_seen(line, is_refused):
+    assert bool(linux.REFUSED_PARAMETERS.search(f"[    0.000000] {line}\n")) == is_refused
+
+
 def need(machine: str) -> None:
     """Skips the test where the machine's kernel is not built."""
     if not (BUILT / linux.WITH_SPACES[machine] / "Image").exists():

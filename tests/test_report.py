@@ -67,6 +67,18 @@ def test_the_page_loads_nothing(page):
     }
 
 
+def test_values_of_guesses_that_change_nothing_are_counted_and_left_out(page, trace):
+    results = mmulab.replay(trace, ["base", "ultrix", "intel", "x86-64"])
+    others = [(row, guess) for row in results for guess in row.data["guesses"]]
+    effective = [
+        guess["translation_share_at"]["10"] != row.translation_share(10) for row, guess in others
+    ]
+    assert 0 < sum(effective) < len(others)
+    assert f"that change nothing here, {len(others) - sum(effective)}." in page
+    listed = page.split("Each guess alone")[1].split("</details>")[0]
+    assert listed.count("<tr><td>") == sum(effective)
+
+
 def test_the_page_says_what_was_found(page, trace):
     results = mmulab.replay(trace, ["ultrix"])
     assert f"{results['ultrix'].vmcpi:.4f}" in page

@@ -180,3 +180,16 @@ def test_linux_goes_on_where_it_was_saved(machine, check, tmp_path):
     second = linux.ours(machine, **options, restore=state)
     assert first.console + second.console == whole.console
     assert compared(second) == compared(whole)
+
+
+def test_a_restored_run_tells_of_other_values_and_of_a_limit_that_is_past(tmp_path):
+    image, state = program(tmp_path / "image"), tmp_path / "state"
+    result = ("-o", tmp_path / "result.json")
+    changed = ("--set", "memory.word_read_cycles=500")
+    boot = ("boot", image, "-m", MACHINE)
+    assert run_mmulab(*boot, *changed, "--save", state, "--save-at", "3000", *result).status == 0
+    other = "memory.word_read_cycles is"
+    assert other in run_mmulab(*boot, "--restore", state, *result).errors
+    same = run_mmulab(*boot, *changed, "--restore", state, "--max-instructions", "10", *result)
+    assert other not in same.errors
+    assert "nothing was executed: limits and --save-at count from power-on" in same.errors

@@ -49,6 +49,7 @@ BUGS = [
     Bug("code_stale_elsewhere", "stale-instruction", "fetch", hex(PAGE_A), "put", 1, "ICIMVAU"),
     Bug("code_line_step", "stale-instruction", "fetch", hex(PAGE_A + 32), "put", 0, "ICIMVAU"),
     Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "(DCCMVAC)"),
+    Bug("descriptor_past_line", "stale-walk", "walk", "use", "set_entry", 0, "(DCIMVAC)"),
     Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "(DCCMVAC)"),
     Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
@@ -146,7 +147,13 @@ BUGS = [
     Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "(DCCMVAC)"),
     Bug("cached_after_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
     Bug(
-        "invalidated_for_cleaned", "stale-memory", "load", "use", "put", 0, "before the invalidate"
+        "invalidated_for_cleaned",
+        "stale-memory",
+        "load",
+        "use",
+        "put",
+        0,
+        "(DCCMVAC), before the invalidate",
     ),
 ]
 
