@@ -41,8 +41,17 @@ class Bug:
 
 PAGE_A = 0x40200000
 VIEW = 0x80000000
+BARRIERS = "; a DSB before and after the invalidation, then an ISB"
 BUGS = [
-    Bug("invalidate_here_only", "stale-tlb-entry", "load", "use", "set_entry", 1, "TLBIMVA"),
+    Bug(
+        "invalidate_here_only",
+        "stale-tlb-entry",
+        "load",
+        "use",
+        "set_entry",
+        1,
+        f" on all cores{BARRIERS}",
+    ),
     Bug("reuse_space", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
     Bug("global_survives", "stale-tlb-entry", "load", "use", "first", 0, "is global"),
     Bug("space_after_table", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
@@ -51,9 +60,19 @@ BUGS = [
     Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "(DCCMVAC)"),
     Bug("descriptor_past_line", "stale-walk", "walk", "use", "set_entry", 0, "(DCIMVAC)"),
     Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "(DCCMVAC)"),
+    Bug(
+        "protect_in_cache",
+        "stale-tlb-entry",
+        "store",
+        "put",
+        "set_entry",
+        0,
+        "(DCCMVAC), and DSB, ",
+    ),
+    Bug("code_past_lines", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "(DCIMVAC), then "),
     Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
-    Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, "TLBIMVA"),
+    Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, BARRIERS),
     Bug("rollover_here_only", "stale-tlb-entry", "load", "use", "other", 1, "TLBIALL"),
     Bug(
         "page_reused",
@@ -134,7 +153,15 @@ BUGS = [
     Bug("walk_cache_only", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("walk_cache_fault", "spurious-fault", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("code_not_cleaned", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "DCCMVAU"),
-    Bug("code_not_invalidated", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "ICIMVAU"),
+    Bug(
+        "code_not_invalidated",
+        "stale-instruction",
+        "fetch",
+        hex(PAGE_A),
+        "put",
+        0,
+        f"(ICIMVAU){BARRIERS}",
+    ),
     Bug("code_other_colour", "stale-instruction", "fetch", hex(VIEW + 4096), "put", 0, "ICIMVAU"),
     Bug("code_no_dsb_before", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB between"),
     Bug("code_no_dsb_after", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB after"),

@@ -274,10 +274,6 @@ impl Mmu for ArmMmu {
         }
     }
 
-    fn data_cache_is_on(&self) -> bool {
-        self.has(control::DATA_CACHE)
-    }
-
     fn permission(&self, page: &Translation, address: u32) -> u8 {
         if self.is_v7() { page.permissions } else { permission(page, address) }
     }

@@ -120,6 +120,78 @@ fn the_checker_names_all_that_a_store_in_the_write_buffer_needs() {
     }
 }
 
+/// Both cacheable views have a dirty line of one place. To invalidate the older now would lose its other words; whoever
+/// does what the report says reads all that was stored.
+#[test]
+fn the_checker_names_what_two_dirty_lines_of_one_place_need() {
+    for name in MACHINES {
+        let program = |mended: bool| {
+            let mut code = Code::new();
+            code.section(0, cached(0)).section(0x101, uncached(0x101));
+            code.section(2, cached(1)).section(3, cached(1)).put(0x10_0000, 0x11).enable();
+            code.set(1, 0x20_0000).set(2, 0x30_0000).set(3, 0x22).set(6, 0x33);
+            code.load(4, 1, 0).store(3, 1, 0).store(3, 1, 4);
+            if mended {
+                code.system(1, 7, 10, 1).system(1, 7, 6, 1);
+            }
+            code.load(4, 2, 0).store(6, 2, 0);
+            if mended {
+                code.system(2, 7, 10, 1);
+            }
+            code.load(4, 1, 0).load(5, 1, 4).set(0, 0).exit_with(0);
+            code
+        };
+        let found = run_checked(&machine(name, &[]), &program(false));
+        let report = found.outcome.checker.reports.last().unwrap();
+        assert_eq!((report.kind, found.register(4)), (Kind::StaleDataLine, 0x22), "{name}");
+        let missing = "clean and invalidate the data cache line of 0x00200000 before that store, \
+                       and clean the data cache line of 0x00300000 (c7, c10, 1) after it";
+        assert_eq!(report.missing.replace(", or the whole cache", ""), missing, "{name}");
+        let mended = run_checked(&machine(name, &[]), &program(true));
+        assert_eq!(mended.outcome.checker.reports, [], "{name}");
+        assert_eq!((mended.register(4), mended.register(5)), (0x33, 0x22), "{name}");
+    }
+}
+
+/// The store waits in the write buffer when the older line follows it to memory.
+#[test]
+fn the_checker_names_the_line_that_overwrote_a_store_in_the_write_buffer() {
+    const BUFFERABLE: u32 = 1 << 2;
+    for name in MACHINES {
+        let mut code = with_alias();
+        code.section(3, uncached(1) | BUFFERABLE).set(6, 0x33);
+        code.load(4, 1, 0).store(3, 1, 0).load(4, 2, 0x100).load(4, 1, 0x200); // the TLB entries
+        code.store(6, 2, 0).system(1, 7, 10, 1).system(0, 7, 10, 4);
+        code.load(5, 2, 0).set(0, 0).exit_with(0);
+        let found = run_checked(&machine(name, &[]), &code);
+        let report = found.outcome.checker.reports.last().unwrap();
+        assert_eq!((report.kind, found.register(5)), (Kind::StaleMemory, 0x22), "{name}");
+        assert_eq!(report.missing, "clean and invalidate 0x00200000 before the store", "{name}");
+    }
+}
+
+/// A descriptor that is in the data cache, or the write buffer, is not where walks read it.
+#[test]
+fn the_checker_names_the_clean_of_a_descriptor_beside_the_stale_entry() {
+    for name in MACHINES {
+        let mut code = Code::new();
+        // Megabyte 4 shows the tables through the cache.
+        code.section(0, uncached(0)).section(0x101, uncached(0x101)).section(2, uncached(1));
+        code.section(4, cached(0)).put(0x10_0000, 0x11).put(0x50_0000, 0x55).enable();
+        code.set(1, 0x20_0000).load(4, 1, 0).set(2, 0x40_4008).set(3, uncached(5));
+        code.load(4, 2, 0).store(3, 2, 0).load(0, 1, 0).exit_with(0);
+        let found = run_checked(&machine(name, &[]), &code);
+        let [report] = &found.outcome.checker.reports[..] else {
+            panic!("{name}: {:?}", found.outcome.checker.reports)
+        };
+        assert_eq!((found.stop, report.kind), (Stop::Exit(0x11), Kind::StaleTlbEntry), "{name}");
+        let first = "clean the data cache line of 0x00404000 (c7, c10, 1), and drain the write \
+                     buffer (c7, c10, 4), then invalidate the ";
+        let missing = report.missing.replace(", or the whole cache", "");
+        assert!(missing.starts_with(first), "{name}: {missing}");
+    }
+}
+
 #[test]
 fn the_checker_says_where_a_store_went_that_a_stale_entry_misled() {
     for name in MACHINES {

@@ -881,3 +881,25 @@ fn a_core_that_has_invalidated_all_is_no_walker_any_more() {
         assert_eq!(found, kinds, "invalidates: {invalidates}, reads again: {again}");
     }
 }
+
+/// As the debugger sees them: a store past the caches in the write buffer, and one through them in the store buffer;
+/// each by the mapping that it came by, as a load would.
+#[test]
+fn who_looks_at_memory_sees_what_waits_in_the_buffers() {
+    let mut system = system(false);
+    // Normal memory, not cacheable (ARM DDI 0406C, table B3-10: TEX 1, C 0, B 0).
+    system.bus.load(TABLE + (0xb00 << 2), &0x4400_1c02_u32.to_le_bytes());
+    let (past, through, physical) = (0xb000_2000, 0xa000_2000, 0x4400_2000);
+    system.with_core(0, |core, bus| {
+        let memory = &mut core.memory;
+        memory.load_word(bus, past + 0x100).unwrap(); // the TLB entries
+        memory.load_word(bus, through + 0x100).unwrap();
+        memory.store_word(bus, past, 0x11).unwrap();
+        assert_eq!((bus.ram.get(physical), memory.peek(bus, past)), (Some(0), Some(0x11)));
+        memory.complete_maintenance(bus);
+        memory.store_word(bus, through, 0x22).unwrap();
+        assert_eq!((memory.peek(bus, through), memory.peek(bus, past)), (Some(0x22), Some(0x11)));
+        assert_eq!(memory.load_word(bus, through), Ok(0x22));
+        assert_eq!(memory.load_word(bus, past), Ok(0x11));
+    });
+}

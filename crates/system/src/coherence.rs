@@ -41,14 +41,15 @@ impl<C: Core> Bus<C> {
         self.level_2.as_ref().map(|level_2| level_2.first())
     }
 
+    /// A word of the second level, for who only looks.
+    fn level_2_word(&self, physical: u32) -> Option<u32> {
+        let level_2 = self.level_2.as_ref()?;
+        Some(level_2.word(level_2.peek(physical, physical)?, physical))
+    }
+
     /// A word as it is below the first level, for who only looks.
     pub(crate) fn word_below(&self, physical: u32) -> Option<u32> {
-        if let Some(level_2) = &self.level_2
-            && let Some(slot) = level_2.peek(physical, physical)
-        {
-            return Some(level_2.word(slot, physical));
-        }
-        self.ram.get(physical)
+        self.level_2_word(physical).or_else(|| self.ram.get(physical))
     }
 
     /// Puts the dirty halves of a line into RAM.
@@ -257,15 +258,19 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// The newest word that any coherent cache or memory has, for who only looks.
-    pub(crate) fn coherent_word(&self, bus: &Bus<C>, physical: u32) -> u32 {
-        let all = std::iter::once(self).chain(bus.peers());
-        let held = all.filter_map(|core| {
+    /// The word that the coherent caches hold, if any does, for who only looks.
+    pub(crate) fn held_word(&self, bus: &Bus<C>, physical: u32) -> Option<u32> {
+        // All copies are the same.
+        let held = std::iter::once(self).chain(bus.peers()).find_map(|core| {
             let slot = core.dcache.peek(physical, physical)?;
             Some(core.dcache.word(slot, physical))
         });
-        // All copies are the same.
-        held.into_iter().next().or_else(|| bus.word_below(physical)).unwrap_or(0)
+        held.or_else(|| bus.level_2_word(physical))
+    }
+
+    /// The newest word that any coherent cache or memory has, for who only looks.
+    pub(crate) fn coherent_word(&self, bus: &Bus<C>, physical: u32) -> u32 {
+        self.held_word(bus, physical).or_else(|| bus.ram.get(physical)).unwrap_or(0)
     }
 
     /// A table walk reads a descriptor through the data cache.

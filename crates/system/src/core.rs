@@ -407,9 +407,6 @@ pub trait Mmu: Clone + Value + 'static {
     /// A page's type as the control registers leave it for a side.
     fn effective_type(&self, page: MemoryType, side: Side) -> MemoryType;
 
-    /// Whether the data cache is used.
-    fn data_cache_is_on(&self) -> bool;
-
     /// The permission of an address of a page, as a number that the debugger shows.
     fn permission(&self, page: &Translation, address: u32) -> u8;
 

@@ -166,7 +166,6 @@ impl<C: Core> MultiThreadBase for Debuggee<'_, C> {
             return Err(().into());
         }
         self.system.core_mut(core).set_debug_registers(&values.values);
-        self.system.debugging.forget(core); // a jump to a breakpoint stops there
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use mmulab_hardware::Line;
 
 use crate::bus::Bus;
-use crate::core::{CacheAddress, Core, Mmu, Side, Translation};
+use crate::core::{Core, MemoryType, Mmu, Side, Translation};
 use crate::memory::CoreMemory;
 use crate::observer::Observer;
 use crate::tlb::Entry;
@@ -17,35 +17,29 @@ impl<C: Core> CoreMemory<C> {
         self.peek_entry(address, side).map(|entry| entry.payload)
     }
 
-    /// The physical address of one as the MMU sees it, as a load would find it.
-    fn physical(&self, bus: &Bus<C>, address: u32) -> Option<u32> {
+    /// The physical address and memory type of an address as the MMU sees it, as a load would find them.
+    fn translated(&self, bus: &Bus<C>, address: u32) -> Option<(u32, MemoryType)> {
         if !self.mmu.is_on() {
-            return Some(address);
+            return Some((address, self.mmu.untranslated_type(Side::Data)));
         }
         let found = self.tlb_says(address, Side::Data).or_else(|| self.tables_say(bus, address))?;
-        Some(found.physical_of(address))
-    }
-
-    /// The slot of the data cache that a load of an address would hit.
-    fn slot_of(&self, address: u32, physical: u32) -> Option<usize> {
-        let by = |kind| match kind {
-            CacheAddress::Virtual => address,
-            CacheAddress::Physical => physical,
-        };
-        self.dcache.peek(by(C::DATA_INDEX), by(C::DATA_TAG))
+        let memory_type = self.mmu.effective_type(found.memory_type, Side::Data);
+        Some((found.physical_of(address), memory_type))
     }
 
     /// The word that a load would get, without doing it.
     fn peek_word(&self, bus: &Bus<C>, address: u32) -> Option<u32> {
         let address = self.relocated(address);
-        let physical = self.physical(bus, address)?;
-        if C::COHERENT && bus.is_ram(physical) {
-            return Some(self.store_buffer.forward(physical, self.coherent_word(bus, physical)));
-        }
-        if self.mmu.data_cache_is_on()
-            && let Some(slot) = self.slot_of(address, physical)
-        {
-            return Some(self.dcache.word(slot, address));
+        let (physical, memory_type) = self.translated(bus, address)?;
+        if memory_type.is_cached() {
+            if C::COHERENT && bus.is_ram(physical) {
+                return Some(
+                    self.store_buffer.forward(physical, self.coherent_word(bus, physical)),
+                );
+            }
+            if let Some(slot) = self.slot_held_for(address, physical) {
+                return Some(self.dcache.word(slot, address));
+            }
         }
         let mut word = bus.ram.get(physical)?;
         let line = C::DataLine::base(physical);
@@ -76,7 +70,7 @@ impl<C: Core> CoreMemory<C> {
     /// Writes a byte everywhere: memory, and the lines and buffers that have a copy.
     pub fn poke(&mut self, bus: &mut Bus<C>, address: u32, value: u8) -> Option<()> {
         let address = self.relocated(address);
-        let physical = self.physical(bus, address)?;
+        let (physical, _) = self.translated(bus, address)?;
         if !bus.is_ram(physical) {
             return None;
         }
@@ -128,8 +122,8 @@ impl<C: Core> CoreMemory<C> {
         let data = describe(self.tlb_says(address, Side::Data));
         let fetch = describe(self.tlb_says(address, Side::Instruction));
         let tables = describe(self.tables_say(bus, address));
-        let physical = self.physical(bus, address).unwrap_or(address);
-        let line = self.slot_of(address, physical).map_or("no line".to_owned(), |slot| {
+        let physical = self.translated(bus, address).map_or(address, |(physical, _)| physical);
+        let line = self.slot_held_for(address, physical).map_or("no line".to_owned(), |slot| {
             format!(
                 "line of physical {:#010x}, dirty halves {:02b}",
                 self.dcache.physical(slot),

@@ -68,14 +68,13 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
     }
 }
 
-/// Whether the debugger is to look before the instruction at `pc` executes; the run then ends. Where it goes on, that
-/// instruction is the first, which is not stopped at again. A core may stand at a breakpoint untold, because another's
-/// stop came before its turn, or the debugger put it there.
+/// Whether the debugger is to look before the instruction at `pc` executes; the run then ends. To go on from a
+/// breakpoint gdb takes it away for a step (`first` is that step's instruction).
 fn stops_before<C: Core>(core: &mut C, pc: u32, debugging: &Debugging, first: bool) -> bool {
-    let number = core.memory().number;
-    let steps = !first && debugging.step == Some(number);
-    let goes_on = first && debugging.told.contains(&(number, pc));
-    let stops = steps || !goes_on && debugging.breakpoints.contains(&pc);
+    let stops = match debugging.step == Some(core.memory().number) {
+        true => !first,
+        false => debugging.breakpoints.contains(&pc),
+    };
     if stops {
         core.memory_mut().request_exit();
         core.requests().stop = Some(Stop::Debugger);

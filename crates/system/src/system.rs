@@ -127,15 +127,6 @@ pub struct Debugging {
     pub only: Option<usize>,
     /// The core that stopped last.
     pub stopped: usize,
-    /// Cores that stopped, with the address of the instruction, which they have not executed yet.
-    pub told: Vec<(usize, u32)>,
-}
-
-impl Debugging {
-    /// A core no longer stands where it stopped, or stops there again.
-    pub(crate) fn forget(&mut self, core: usize) {
-        self.told.retain(|&(known, _)| known != core);
-    }
 }
 
 /// Cycles and counts of one cause.
@@ -163,8 +154,8 @@ pub struct System<C: Core> {
     pub save_point: SavePoint,
     /// The timeline being recorded.
     timeline: Option<Timeline>,
-    /// The cores that have executed no instruction since the run began, a bit for each: they may start
-    /// at a breakpoint.
+    /// The cores that have executed no instruction since the run began, a bit for each: a step of
+    /// theirs is still to be made.
     fresh: u64,
     host_at: u64,
 }
@@ -325,13 +316,6 @@ impl<C: Core> System<C> {
     pub fn run(&mut self, host: &mut dyn Host, limit: u64) -> Stop {
         self.fresh = u64::MAX;
         let stop = self.run_until_stop(host, limit);
-        // Where a watchpoint was hit too, that is told, and a core that came to a breakpoint stops there again.
-        if stop == Stop::Debugger && self.watch_hit().is_none() {
-            let stopped = self.debugging.stopped;
-            let pc = self.core(stopped).memory().pc;
-            self.debugging.forget(stopped);
-            self.debugging.told.push((stopped, pc));
-        }
         for core in self.cores_mut() {
             core.memory_mut().clock.flush_pending();
         }
@@ -411,11 +395,7 @@ impl<C: Core> System<C> {
         run(core, &mut self.bus, left, &self.debugging, &mut first);
         core.memory_mut().perform_ready_stores(&mut self.bus);
         self.fresh = if first { self.fresh | bit } else { self.fresh & !bit };
-        let executed = core.memory().clock.pending_instructions() - before;
-        if executed > 0 || !first {
-            self.debugging.forget(core.memory().number);
-        }
-        Ok(executed)
+        Ok(core.memory().clock.pending_instructions() - before)
     }
 
     /// Until when a core may run without being looked after.

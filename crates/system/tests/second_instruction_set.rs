@@ -197,6 +197,7 @@ fn the_debugger_shows_its_registers() {
     let registers = ask("g");
     assert!(registers.contains("78563412"), "{registers}");
     assert!(registers.contains(&format!("{:08x}", end.swap_bytes())), "{registers}");
+    ask(&format!("z0,{end:x},4"));
     assert!(ask("c").contains("W00"));
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
 }

@@ -46,6 +46,31 @@ mmulab_state::value_enum!(Newer {
     Unknown,
 });
 
+/// The old copy of a word that an access used.
+pub(super) enum OldCopy {
+    /// None: it read memory.
+    None,
+    /// One that this operation drops.
+    Clean(String),
+    /// A dirty line, whose other words a late invalidate would lose: what drops it before the store.
+    Dirty(String),
+}
+
+impl OldCopy {
+    /// What is missing where an operation (perhaps none) brings the newest value to where the reader looks next.
+    fn then_drop(&self, operation: &str) -> String {
+        match (self, operation) {
+            (OldCopy::None, operation) => operation.to_owned(),
+            (OldCopy::Clean(drop), "") => drop.clone(),
+            (OldCopy::Clean(drop), operation) => format!("{operation}, then {drop}"),
+            (OldCopy::Dirty(drop), "") => format!("{drop} before that store"),
+            (OldCopy::Dirty(drop), operation) => {
+                format!("{drop} before that store, and {operation} after it")
+            }
+        }
+    }
+}
+
 /// A dirty line with the newest value of a word: its tag.
 fn dirty_line<C: Core>(core: &CoreMemory<C>, physical: u32, newest: u32) -> Option<u32> {
     let word = C::DataLine::word(physical);
@@ -55,7 +80,8 @@ fn dirty_line<C: Core>(core: &CoreMemory<C>, physical: u32, newest: u32) -> Opti
     })
 }
 
-fn is_buffered<C: Core>(core: &CoreMemory<C>, physical: u32) -> bool {
+/// Whether a word waits in the write buffer.
+pub(super) fn is_buffered<C: Core>(core: &CoreMemory<C>, physical: u32) -> bool {
     let (line, word) = (C::DataLine::base(physical), C::DataLine::word(physical));
     core.write_buffer.entries().any(|entry| entry.line == line && entry.mask[word] != 0)
 }
@@ -99,8 +125,8 @@ impl Checker {
         report: &mut Report,
         newer: Newer,
         physical: u32,
-        copy: &str,
-        drop: &str,
+        what: &str,
+        copy: &OldCopy,
     ) {
         let writer = self.writer(physical);
         report.since(Origin { pc: writer.pc, core: writer.core });
@@ -109,6 +135,21 @@ impl Checker {
         } else {
             format!("what was stored through {:#010x}", writer.address)
         };
+        let (place, missing) = self.place_and_operation(core, newer, physical, copy);
+        report.stale = format!("{what} is older than {stored}, which {place}");
+        report.missing = missing;
+    }
+
+    /// Where the newest value of a word is, and the operation that would have brought it to a reader that has, or
+    /// had not, an old copy.
+    pub(super) fn place_and_operation<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        newer: Newer,
+        physical: u32,
+        copy: &OldCopy,
+    ) -> (String, String) {
+        let writer = self.writer(physical);
         let names = core.mmu.maintenance();
         let drain = names.drain;
         let clean = |address| on_line(names.clean_line, address);
@@ -117,22 +158,20 @@ impl Checker {
             "" => clean(address),
             name => on_line(name, address),
         };
-        let then_drop = |first: String| match drop {
-            "" => first,
-            drop => format!("{first}, then {drop}"),
+        // A clean is over for memory's readers when the write buffer is empty.
+        let then_read = |dirty, where_: String| match copy {
+            OldCopy::None => format!("{}, and {drain}{where_}", clean_to_memory(dirty)),
+            _ => copy.then_drop(&format!("{}{where_}", clean(dirty))),
         };
-        let then_read = |dirty, where_: String| match drop {
-            "" => format!("{}, and {drain}{where_}", clean_to_memory(dirty)),
-            drop => format!("{}{where_}, then {drop}", clean(dirty)),
-        };
-        let (place, missing) = match newer {
-            Newer::Memory => ("is in memory".to_owned(), drop.to_owned()),
+        match newer {
+            Newer::Memory => ("is in memory".to_owned(), copy.then_drop("")),
             // Which is enough for whoever reads below the first level.
-            Newer::SecondLevel if !drop.is_empty() => {
-                ("is in the second level".to_owned(), drop.to_owned())
-            }
             Newer::SecondLevel => {
-                ("is in the second level".to_owned(), clean_to_memory(writer.address))
+                let first = match copy {
+                    OldCopy::None => clean_to_memory(writer.address),
+                    _ => String::new(),
+                };
+                ("is in the second level".to_owned(), copy.then_drop(&first))
             }
             Newer::DirtyLine(tag) => {
                 (format!("is in the dirty line {tag:#010x}"), then_read(tag, String::new()))
@@ -141,10 +180,10 @@ impl Checker {
                 format!("is in the dirty line {tag:#010x} of core {other}"),
                 then_read(tag, format!(" on core {other}")),
             ),
-            Newer::Buffer => ("is in the write buffer".to_owned(), then_drop(drain.to_owned())),
+            Newer::Buffer => ("is in the write buffer".to_owned(), copy.then_drop(drain)),
             Newer::BufferElsewhere(other) => (
                 format!("is in the write buffer of core {other}"),
-                then_drop(format!("{drain} on core {other}")),
+                copy.then_drop(&format!("{drain} on core {other}")),
             ),
             Newer::Dropped(pc) => (
                 "was dropped by an invalidate".to_owned(),
@@ -160,8 +199,6 @@ impl Checker {
                 "what the report of that store names".to_owned(),
             ),
             Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),
-        };
-        report.stale = format!("{copy} is older than {stored}, which {place}");
-        report.missing = missing;
+        }
     }
 }

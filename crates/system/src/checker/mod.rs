@@ -29,7 +29,7 @@ use crate::ram::Ram;
 
 use attributes::LineUses;
 use changes::Changes;
-use explain::Newer;
+use explain::{Newer, OldCopy};
 use known::{Holder, Known};
 pub use report::{AccessKind, Kind, Permitted, Report};
 use reset::Invalidated;
@@ -304,6 +304,7 @@ impl Checker {
     fn check_translation<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
+        bus: &Bus<C>,
         used: &Use,
         physical: u32,
     ) -> u32 {
@@ -367,7 +368,7 @@ impl Checker {
             }) {
                 return right;
             }
-            report.missing = invalidate_translation_name(core, used.side).to_owned();
+            report.missing = self.invalidation(core, bus, used, &found);
             if core.tlb(used.side).is_locked(address, core.mmu.asid()) {
                 report.missing = format!(
                     "{}; the entry is locked down and survives the invalidation of all",
@@ -387,6 +388,40 @@ impl Checker {
             }
         }
         right
+    }
+
+    /// Where the newest value of a descriptor is, when a walk reads an older one, and what the walk reads.
+    fn find_newer_descriptor<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        at: u32,
+        newest: u32,
+    ) -> (Newer, OldCopy) {
+        let newer = self.find_newer(core, bus, at, newest);
+        // Walks of these cores look into the data cache.
+        let drop = on_line(core.mmu.maintenance().invalidate_line, at);
+        let is_held = C::COHERENT && newer == Newer::Memory;
+        (newer, if is_held { OldCopy::Clean(drop) } else { OldCopy::None })
+    }
+
+    /// What lets an access find the translation of the current tables: the invalidation of the old entry, after
+    /// what brings the descriptors to where the next walk reads them.
+    fn invalidation<C: Core>(
+        &self,
+        core: &CoreMemory<C>,
+        bus: &Bus<C>,
+        used: &Use,
+        found: &Walk,
+    ) -> String {
+        let invalidate = invalidate_translation_name(core, used.side);
+        let unseen = found
+            .descriptors()
+            .iter()
+            .find(|&&(at, newest)| core.table_word(bus, used.address, at) != newest);
+        let Some(&(at, newest)) = unseen else { return invalidate.to_owned() };
+        let (newer, copy) = self.find_newer_descriptor(core, bus, at, newest);
+        format!("{}, then {invalidate}", self.place_and_operation(core, newer, at, &copy).1)
     }
 
     /// What last changed a translation: the write of a descriptor, or of the table base.
@@ -409,7 +444,7 @@ impl Checker {
         used: &Use,
         right: u32,
     ) -> Option<u32> {
-        let held = core.line_held_for(used.address, right)?;
+        let held = core.dcache.physical(core.slot_held_for(used.address, right)?);
         // Lines of devices and of the zero bank have no newest word to be compared with.
         if held == C::DataLine::base(right) || !bus.is_ram(right) {
             return None;
@@ -440,8 +475,9 @@ impl Checker {
         length: u32,
     ) -> bool {
         let used = Use::new(Access::Fetch, address);
-        let right = self.check_translation(core, &used, physical);
-        let missing = || on_line(core.mmu.maintenance().invalidate_instructions, address);
+        let right = self.check_translation(core, bus, &used, physical);
+        let names = core.mmu.maintenance();
+        let invalidate = on_line(names.invalidate_instructions, address);
         if right != physical {
             let entry = entry_now(core, &used);
             if entry.is_some_and(|entry| entry.physical_of(address) == right) {
@@ -454,7 +490,7 @@ impl Checker {
                 );
                 let found = self.walk(core, address);
                 report.since(self.table_change(core, &found));
-                report.missing = missing();
+                report.missing = invalidate;
                 self.report(report);
             }
         } else if let Some(newest) = self.word(right) {
@@ -463,8 +499,19 @@ impl Checker {
             if (newest ^ word) & mask != 0 {
                 let newer = self.find_newer(core, bus, right, newest);
                 let mut report = new_report(core, Kind::StaleInstruction, &used, right);
-                let copy = "the instruction that was fetched";
-                self.explain(core, &mut report, newer, right, copy, &missing());
+                let invalidate =
+                    format!("{invalidate}{}", if C::COHERENT { rules::BARRIERS } else { "" });
+                // A store past the caches leaves what these hold of the line, which the next fetch finds.
+                let passed = matches!(newer, Newer::Memory | Newer::Buffer);
+                let copy = match core.held_word(bus, right) {
+                    Some(held) if passed && C::COHERENT && held != newest => {
+                        let drop = on_line(names.invalidate_line, address);
+                        OldCopy::Clean(format!("{drop}, then {invalidate}"))
+                    }
+                    _ => OldCopy::Clean(invalidate),
+                };
+                let what = "the instruction that was fetched";
+                self.explain(core, &mut report, newer, right, what, &copy);
                 self.report(report);
             } else if self.changes.has_code::<C::FetchLine>(C::FetchLine::base(right)) {
                 self.check_code(core, &used, right, (newest, mask));
@@ -633,7 +680,7 @@ impl<C: Core> Observer<C> for Checker {
     fn loaded(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, load: &Load) {
         let &Load { address, physical, source, size, word } = load;
         let used = Use::new(Access::Load, address);
-        let right = self.check_translation(core, &used, physical);
+        let right = self.check_translation(core, bus, &used, physical);
         let reported = right != physical
             || source == Source::DataCache
                 && self.check_line_address(core, bus, &used, right).is_some();
@@ -658,9 +705,10 @@ impl<C: Core> Observer<C> for Checker {
             newer = Newer::Memory;
         }
         let names = core.mmu.maintenance();
-        let (kind, copy, drop) = match (source, newer) {
+        let (kind, what, copy) = match (source, newer) {
             (Source::ReadBuffer, _) => {
-                (Kind::StaleReadBuffer, "the read buffer", names.empty_read_buffer.to_owned())
+                let drop = names.empty_read_buffer.to_owned();
+                (Kind::StaleReadBuffer, "the read buffer", OldCopy::Clean(drop))
             }
             (
                 Source::DataCache,
@@ -670,26 +718,31 @@ impl<C: Core> Observer<C> for Checker {
                 | Newer::Buffer
                 | Newer::DirtyElsewhere(..)
                 | Newer::BufferElsewhere(_),
-            ) => (
-                Kind::StaleDataLine,
-                "the data cache line",
-                on_line(names.invalidate_line, address),
-            ),
-            _ => (Kind::StaleMemory, "memory", String::new()),
+            ) => {
+                let slot = core.slot_held_for(address, right);
+                let copy = match slot.is_some_and(|slot| core.dcache.dirty(slot) != 0) {
+                    true => OldCopy::Dirty(format!(
+                        "clean and invalidate the data cache line of {address:#010x}"
+                    )),
+                    false => OldCopy::Clean(on_line(names.invalidate_line, address)),
+                };
+                (Kind::StaleDataLine, "the data cache line", copy)
+            }
+            _ => (Kind::StaleMemory, "memory", OldCopy::None),
         };
         let mut report = new_report(core, kind, &used, right);
-        self.explain(core, &mut report, newer, right, copy, &drop);
+        self.explain(core, &mut report, newer, right, what, &copy);
         self.report(report);
     }
 
     fn storing(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
-        let right = self.check_translation(core, &Use::of_store(store), store.physical);
+        let right = self.check_translation(core, bus, &Use::of_store(store), store.physical);
         self.store_order.store(right, Origin { pc: store.pc, core: core.number });
         self.perform(core, bus, store, right);
     }
 
-    fn putting_off(&mut self, core: &CoreMemory<C>, _: &Bus<C>, store: &Store) {
-        self.check_translation(core, &Use::of_store(store), store.physical);
+    fn putting_off(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store) {
+        self.check_translation(core, bus, &Use::of_store(store), store.physical);
         self.known.discard_holders(C::DataLine::base(store.physical), C::DataLine::BYTES);
         self.store_order.put_off(store.physical, Origin { pc: store.pc, core: core.number });
     }
@@ -700,7 +753,7 @@ impl<C: Core> Observer<C> for Checker {
         self.perform(core, bus, store, store.physical);
     }
 
-    fn refused(&mut self, core: &CoreMemory<C>, _: &Bus<C>, access: Access, address: u32) {
+    fn refused(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, access: Access, address: u32) {
         let used = Use::new(access, address);
         let found = self.walk(core, address);
         // A stale walk has its own report; here it is the entry that is old, or what the walk began with.
@@ -721,7 +774,7 @@ impl<C: Core> Observer<C> for Checker {
             let mut report = new_report(core, Kind::SpuriousFault, &used, physical);
             report.stale = stale.to_owned();
             report.since(self.table_change(core, &found));
-            report.missing = invalidate_translation_name(core, used.side).to_owned();
+            report.missing = self.invalidation(core, bus, &used, &found);
             self.judge_old_entry(&found, report);
         }
     }
@@ -733,16 +786,10 @@ impl<C: Core> Observer<C> for Checker {
         for &(at, value) in found.descriptors_read() {
             let Some(newest) = self.word(at) else { continue };
             if newest != value {
-                let newer = self.find_newer(core, bus, at, newest);
+                let (newer, copy) = self.find_newer_descriptor(core, bus, at, newest);
                 let mut report = new_report(core, Kind::StaleWalk, &used, at);
-                let copy = format!("the descriptor at physical {at:#010x}");
-                // Walks of these cores look into the data cache.
-                let drop = if C::COHERENT && newer == Newer::Memory {
-                    on_line(core.mmu.maintenance().invalidate_line, at)
-                } else {
-                    String::new()
-                };
-                self.explain(core, &mut report, newer, at, &copy, &drop);
+                let what = format!("the descriptor at physical {at:#010x}");
+                self.explain(core, &mut report, newer, at, &what, &copy);
                 if let Ok(entered) = &found.result {
                     self.stale_walks.insert((entered.first_of_page(address), report.since));
                 }
@@ -752,15 +799,15 @@ impl<C: Core> Observer<C> for Checker {
         }
     }
 
-    /// If memory is newer than what is written back, remember who spoilt it.
-    fn writing_back(&mut self, _: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
+    /// If memory, or what waits in the write buffer, is newer than what is written back, remember who spoilt it.
+    fn writing_back(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
         for (word, &held) in line.words.as_ref().iter().enumerate() {
             let at = line.physical + 4 * word as u32;
             let (Some(newest), Some(now)) = (self.word(at), bus.ram.get(at)) else {
                 continue;
             };
             let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
-            if dirty && held != newest && now == newest {
+            if dirty && held != newest && (now == newest || explain::is_buffered(core, at)) {
                 let piece = at & !(LOST_BYTES - 1);
                 self.lost.insert(piece, Newer::Overwritten(line.tag));
             }

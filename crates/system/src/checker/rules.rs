@@ -12,6 +12,9 @@ use crate::observer::Store;
 /// Pages up to this size are watched for other uses after their mapping was changed.
 const MAX_WATCHED_SHIFT: u8 = 16;
 
+/// What an invalidation of old entries or instructions needs beside it (rules 6 to 8, and 10).
+pub(super) const BARRIERS: &str = "; a DSB before and after the invalidation, then an ISB";
+
 /// Whether two pages differ in their permissions at most: then one may replace the other at once.
 fn differ_in_permissions_only(one: &Translation, other: &Translation) -> bool {
     let less = |page: &Translation| Translation { permissions: 0, domain: 0, ..*page };
@@ -68,6 +71,7 @@ impl Checker {
                 ));
                 report.missing.push_str(" on all cores");
             }
+            report.missing.push_str(BARRIERS);
             all.push(report);
         }
         all
@@ -89,10 +93,16 @@ impl Checker {
     pub(super) fn judge_old_entry(&mut self, found: &Walk, mut report: Report) {
         let mut changed = found.descriptors().iter().rev();
         let changed = changed.find_map(|&(at, _)| self.changes.of(at).map(|change| (at, change)));
-        let Some((at, change)) = changed else { return self.report(report) };
+        let Some((at, change)) = changed else {
+            if self.line_uses.is_some() {
+                report.missing.push_str(BARRIERS);
+            }
+            return self.report(report);
+        };
         if let Some(by) = change.rewritten {
             report.stale.push_str(&format!("; the old page was written {} since", place_of(by)));
-            report.missing.push_str(" and DSB before the page is used again");
+            report.missing.push_str(" before the page is used again");
+            report.missing.push_str(BARRIERS);
             return self.report(report);
         }
         if change.is_complete_on(report.core) {

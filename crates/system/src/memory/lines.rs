@@ -37,16 +37,11 @@ impl<C: Core> CoreMemory<C> {
         found
     }
 
-    /// The physical address of the line that serves an address which translates to `physical`, for who
-    /// only looks.
-    pub(crate) fn line_held_for(&self, address: u32, physical: u32) -> Option<u32> {
+    /// The slot of the line that serves an address which translates to `physical`, for who only looks.
+    pub(crate) fn slot_held_for(&self, address: u32, physical: u32) -> Option<usize> {
         let index = Self::by(C::DATA_INDEX, address, physical);
         let tag = Self::by(C::DATA_TAG, address, physical);
-        let slot = match self.dcache.hinted(address, tag) {
-            Some(slot) => slot,
-            None => self.dcache.peek(index, tag)?,
-        };
-        Some(self.dcache.physical(slot))
+        self.dcache.hinted(address, tag).or_else(|| self.dcache.peek(index, tag))
     }
 
     /// Empties a slot without writing it back.

@@ -138,10 +138,6 @@ impl Mmu for ToyMmu {
         page
     }
 
-    fn data_cache_is_on(&self) -> bool {
-        self.is_on()
-    }
-
     fn permission(&self, page: &Translation, _: u32) -> u8 {
         page.permissions
     }
