@@ -21,9 +21,10 @@ import pyarrow.parquet as parquet
 import pytest
 import typer
 from conftest import MMULAB, ROOT, mmulab, start_interruptible
+from rich.console import Console
 
 import mmulab as api
-from mmulab import files, report
+from mmulab import files, output, report, views
 from mmulab.cli import app
 from mmulab.command import status_of
 from mmulab.output import Format
@@ -702,6 +703,48 @@ def test_names_stay_whole_in_a_pipe(trace):
     piped = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert "__memset_avx2_unaligned_erms" in piped.stdout
     assert "__memset_avx2_unaligned_erms" not in mmulab(*words[1:], COLUMNS="80").output
+
+
+def test_many_varied_values_are_told_whole_in_80_columns(tmp_path):
+    """One row is one line, longer than the terminal's."""
+    varied = {
+        f"{cache}.{value}": number
+        for cache in ("l1i", "l1d", "l2")
+        for value, number in (("size_bytes", 1048576), ("line_bytes", 64), ("ways", 4))
+    }
+    lines = "".join(f'"{path}" = [{number}]\n' for path, number in varied.items())
+    study = tmp_path / "study.toml"
+    study.write_text(f'traces = ["{ROOT / SMALL}"]\nmachines = ["x86-64"]\n[[vary]]\n{lines}')
+    for columns in ("80", "300"):
+        swept = mmulab("sweep", study, "--format", "table", COLUMNS=columns)
+        assert swept.status == 0, swept.errors
+        row = swept.output.rstrip().splitlines()[-1].split()
+        assert row[1 : 1 + len(varied)] == [str(number) for number in varied.values()]
+
+
+@pytest.mark.parametrize("columns", [20, 80, 199])
+def test_a_table_that_does_not_fit_folds_names_and_no_number(columns):
+    name = "a::name<of,300,characters>" * 11
+    numbers = [f"{10**9 + n:,}" for n in range(9)]
+    table = views._table("")
+    table.add_column("name", overflow="fold")
+    for heading in range(len(numbers)):
+        table.add_column(f"{heading}", justify="right")
+    table.add_row(name, *numbers)
+
+    def drawn(width):
+        console = Console(file=io.StringIO(), width=width)
+        console.print(table, crop=False)
+        return [
+            line.split()
+            for line in console.file.getvalue().splitlines()
+            if ":" in line or "," in line
+        ]
+
+    first, *more = drawn(columns)
+    assert first[1:] == numbers and more
+    assert "".join([first[0], *(part for line in more for part in line)]) == name
+    assert drawn(output.PLAIN_COLUMNS) == [[name, *numbers]]
 
 
 def test_progress_does_not_overwrite_what_the_program_writes(tmp_path):

@@ -20,7 +20,7 @@ from mmulab.errors import InputError
 from mmulab.provenance import inputs_provenance
 from mmulab.report import plots, write_report, write_reproduction
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Balance(HTMLParser):
@@ -77,6 +77,19 @@ def test_values_of_guesses_that_change_nothing_are_counted_and_left_out(page, tr
     assert f"that change nothing here, {len(others) - sum(effective)}." in page
     listed = page.split("Each guess alone")[1].split("</details>")[0]
     assert listed.count("<tr><td>") == sum(effective)
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_sign(page):
+    """Not +0.00 and -0.00."""
+    assert not re.search(r"[+-]0\.00<", page) and re.search(r"[+-]0\.0[1-9]<", page)
+
+
+def test_lines_end_between_the_words_of_a_dotted_path(page):
+    """A phone's lines are shorter than some paths, and a path that breaks within a word cannot be read."""
+    cells = re.findall(r"<code>([^<]*(?:<wbr>[^<]*)*)</code>", page)
+    paths = [cell for cell in cells if "organisation" in cell and " = " in cell]
+    longest = max((word for path in paths for word in path.split("<wbr>")), key=len)
+    assert paths and len(longest) < 25, longest
 
 
 def test_the_page_says_what_was_found(page, trace):

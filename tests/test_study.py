@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow.parquet as parquet
 import pytest
 from conftest import MMULAB, ROOT
@@ -207,6 +208,11 @@ BAD_STUDIES = {
         "study.toml: there is no machine 'ultrx'; did you mean ultrix?",
     ),
     "no such trace": ('traces = ["a.mmt"]\nmachines = ["ultrix"]', "a.mmt"),
+    "a NUL in a name": (
+        'traces = ["a\\u0000b"]\nmachines = ["ultrix"]',
+        "is no name of a file; take its NUL away",
+    ),
+    "a title that is no text": ('title = 5\ntraces = ["a"]\nmachines = ["ultrix"]', "is no text"),
     "an empty table": ('traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]', "vary: a table is empty"),
     "a list of one value": (
         'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entries" = 64',
@@ -240,6 +246,16 @@ BAD_STUDIES = {
         {"set": ["itlb.entries"]},
         {"set": {"memory.latency_cycles": datetime.date(1979, 5, 27)}},
         {"vary": [{"memory.latency_cycles": [datetime.date(1979, 5, 27)]}]},
+        {"traces": 5},
+        {"traces": [None]},
+        {"traces": ["a\0b"]},
+        {"machines": 5},
+        {"machines": [5]},
+        {"machines": ["intel\0"]},
+        {"title": 5},
+        {"vary": [{5: [64]}]},
+        {"set": {5: 64}},
+        {"set": {"memory.latency_cycles": None}},
     ],
 )
 def test_a_wrong_study_is_refused_as_one_of_a_file_is(wrong):
@@ -424,3 +440,13 @@ def test_a_value_that_is_varied_cannot_be_set_as_well(study):
 def test_a_study_takes_names_and_paths_and_one_for_a_list(trace):
     one = mmulab.sweep(mmulab.Study(traces=str(trace), machines="base"))
     assert one == mmulab.sweep(mmulab.Study(traces=[trace], machines=[mmulab.Machine.load("base")]))
+
+
+def test_values_may_be_numpys(trace):
+    latencies = numpy.array([100, 200])
+    plain = mmulab.Study([trace], ["base"], [{"memory.latency_cycles": [100, 200]}])
+    for axis in ([*latencies], latencies):
+        of_numpy = mmulab.Study([trace], ["base"], [{"memory.latency_cycles": axis}])
+        assert mmulab.sweep(of_numpy) == mmulab.sweep(plain)
+    varied = mmulab.Machine.load("base").vary("memory.latency_cycles", latencies)
+    assert [one.get("memory.latency_cycles") for one in varied] == [100, 200]

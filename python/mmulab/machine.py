@@ -157,7 +157,7 @@ class Machine:
 
         Raises `MachineError` for an unknown path or a value that breaks a rule.
         """
-        changes = dict(changes)
+        changes = {path: machine_value(path, value) for path, value in dict(changes).items()}
         engine = self._engine.with_changes(
             [(path, toml_text(value)) for path, value in changes.items()]
         )
@@ -175,6 +175,19 @@ class Machine:
 
     def __hash__(self) -> int:
         return hash(self._engine.toml())
+
+
+def machine_value(path: str, value: Any) -> Value:
+    """A value for a dotted path, in Python's own types where it is one of NumPy's numbers or arrays.
+
+    Raises `MachineError` for what no machine has, as TOML's dates.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(path, str):
+        raise MachineError(f'{path!r}: is no dotted path; write one as "dtlb.entries"')
+    if not isinstance(value, bool | int | float | str | list):
+        raise MachineError(f"{path}: {value} is no number, text, truth value or list of these")
+    return value
 
 
 def machine_schema() -> dict[str, Any]:

@@ -33,7 +33,7 @@ from mmulab.files import replacing
 NARROWEST_COLUMNS = 80
 """What the tables of all machines that ship fit into."""
 PLAIN_COLUMNS = 200
-"""How wide tables in files and pipes may be, so that long names stay whole."""
+"""How wide text in files and pipes is; a table there is as wide as it needs."""
 
 SPEED_ESTIMATE_SECONDS = 600.0
 """Over how long a job's rate is taken, for the time left: its units may be of unequal length."""
@@ -100,15 +100,12 @@ def encoded(
 
 
 def show(view: RenderableType) -> None:
-    """Draws on the terminal, or plainly into a pipe.
-
-    A terminal that is too narrow for the tables wraps their lines: a table that is made narrower loses digits.
-    """
+    """Draws on the terminal, or plainly into a pipe; what is wider than the terminal is for it to wrap."""
     console = Console()
     is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     console.width = PLAIN_COLUMNS if is_wide else max(console.width, NARROWEST_COLUMNS)
     with console.capture() as captured:
-        console.print(view)
+        console.print(view, crop=False)
     write(captured.get().encode(), None)
 
 
@@ -169,7 +166,7 @@ def format_of(asked: Format | None, output: Path | None) -> Format:
 
 def _plain(view: RenderableType) -> bytes:
     text = io.StringIO()
-    Console(file=text, width=PLAIN_COLUMNS).print(view)
+    Console(file=text, width=PLAIN_COLUMNS).print(view, crop=False)
     lines = (line.rstrip() for line in text.getvalue().splitlines())
     return ("\n".join(lines) + "\n").encode()
 

@@ -24,7 +24,7 @@ import logging
 import os
 import threading
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,7 +37,7 @@ from mmulab import _engine
 from mmulab.errors import InputError, MachineError, MmulabError, StudyError
 from mmulab.files import alone, replacing
 from mmulab.limits import MAX_THREADS, whole_number
-from mmulab.machine import Machine, Value, toml_text
+from mmulab.machine import Machine, Value, machine_value, toml_text
 from mmulab.provenance import (
     file_provenance,
     machine_labels,
@@ -71,22 +71,26 @@ class Study:
 
         Raises `StudyError` for what cannot be a study, `InputError` for what is no seed.
         """
-        traces = [self.traces] if isinstance(self.traces, str | os.PathLike) else self.traces
-        is_one = isinstance(self.machines, str | os.PathLike | Machine)
-        machines = [self.machines] if is_one else self.machines
-        object.__setattr__(self, "traces", [Path(trace) for trace in traces])
-        object.__setattr__(self, "machines", list(machines))
-        if not self.machines:
+        names = (str, os.PathLike)
+        traces = [Path(trace) for trace in _list_of("traces", self.traces, names)]
+        machines = _list_of("machines", self.machines, (*names, Machine))
+        if not machines:
             raise StudyError('machines: give a list of at least one, as in machines = ["..."]')
+        if not isinstance(self.title, str):
+            raise StudyError(f'title: {self.title} is no text; write title = "..."')
         if not isinstance(self.vary, list) or not all(isinstance(axis, dict) for axis in self.vary):
             raise StudyError('vary: write [[vary]] and lines such as "dtlb.entries" = [64, 128]')
-        for axis in self.vary:
-            _check_axis(axis)
         if not isinstance(self.set, dict):
             raise StudyError('set: write [set] and lines such as "memory.latency_cycles" = 200')
-        for path, value in self.set.items():
-            _check_value(path, value)
+        try:
+            vary = [_axis(axis) for axis in self.vary]
+            changes = {path: machine_value(path, value) for path, value in self.set.items()}
+        except MachineError as error:
+            raise StudyError(str(error)) from error
         whole_number("seed", self.seed)
+        plain = {"traces": traces, "machines": machines, "vary": vary, "set": changes}
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Study:
@@ -191,30 +195,34 @@ def _is_list_of_text(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
-def _check_axis(axis: dict[str, Any]) -> None:
+def _list_of(key: str, given: Any, kinds: tuple[type, ...]) -> list[Any]:
+    """What a key is given as a list, which one name alone stands for, too."""
+    is_one = isinstance(given, kinds) or not isinstance(given, Iterable)
+    found: list[Any] = [given] if is_one else list(given)
+    if not all(isinstance(one, kinds) for one in found):
+        raise StudyError(f'{key}: give a list of names, as in {key} = ["..."]')
+    for one in found:
+        if not isinstance(one, Machine) and "\0" in os.fspath(one):
+            raise StudyError(f"{key}: {os.fspath(one)!r} is no name of a file; take its NUL away")
+    return found
+
+
+def _axis(axis: dict[str, Any]) -> dict[str, list[Value]]:
+    """The lists of one table, which are stepped through together."""
     if not axis:
         raise StudyError('vary: a table is empty; give it lines such as "dtlb.entries" = [64, 128]')
-    lengths = {}
+    found = {}
     for path, values in axis.items():
+        values = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(values, list) or not values:
-            hint = (
-                ' (dotted paths stand in quotes: "dtlb.entries")'
-                if isinstance(values, dict)
-                else ""
-            )
+            is_table = isinstance(values, dict)
+            hint = ' (dotted paths stand in quotes: "dtlb.entries")' if is_table else ""
             raise StudyError(f"vary: {path}: give a list of values{hint}")
-        for value in values:
-            _check_value(path, value)
-        lengths[path] = len(values)
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+        found[path] = [machine_value(path, value) for value in values]
+    if len({len(values) for values in found.values()}) > 1:
+        listed = ", ".join(f"{path} has {len(values)}" for path, values in found.items())
         raise StudyError(f"vary: lists of one table go together and must be equally long; {listed}")
-
-
-def _check_value(path: str, value: Any) -> None:
-    """TOML has dates, too, which no machine has."""
-    if not isinstance(value, bool | int | float | str | list):
-        raise StudyError(f"{path}: {value} is no number, text, truth value or list of these")
+    return found
 
 
 def _steps(axis: dict[str, list[Value]]) -> Iterator[dict[str, Value]]:
@@ -250,6 +258,7 @@ def sweep(
     """
     if not isinstance(study, Study):
         study = Study.load(study)
+    output = None if output is None else Path(output)
     whole_number("threads", threads, 0, MAX_THREADS)
     whole_number("seed", study.seed)
     if not study.traces:
@@ -511,7 +520,7 @@ def _run_on_cluster(
     note: Callable[[str], None] | None,
 ) -> None:
     """Hands jobs to a Dask cluster; only here are files written."""
-    scheme, _, address = on.partition("://")
+    scheme, _, address = str(on).partition("://")
     if scheme != "dask" or not address:
         raise InputError(f"{on}: unknown cluster; give dask://HOST:PORT or dask://local")
     try:

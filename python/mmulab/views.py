@@ -20,7 +20,7 @@ from mmulab.calibrate import Calibration
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.machine import settings_of, toml_text, value_text
-from mmulab.output import human, percent
+from mmulab.output import PLAIN_COLUMNS, human, percent
 from mmulab.profiling import By, Profile
 from mmulab.recording import TraceInformation
 from mmulab.results import MachineResult, ReplayResults
@@ -30,8 +30,32 @@ def _note(text: str) -> Text:
     return Text(text + "\n", style="dim")
 
 
+_FOLDED_COLUMNS = 16
+"""How wide a column of names stays on a terminal that is too narrow for it."""
+
+
+class _Table(Table):
+    """A table that loses no digit.
+
+    Where it does not fit its names are folded, and if that is not enough its lines are longer than the terminal's. In
+    files and pipes each row is one line.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = _width(console, options, self)
+        if options.max_width < min(width, PLAIN_COLUMNS):
+            for column in self.columns:
+                if not column.no_wrap and column.justify == "left":
+                    column.max_width = _FOLDED_COLUMNS
+            folded = _width(console, options, self)
+            for column in self.columns:
+                column.max_width = None
+            width = max(folded, options.max_width)
+        yield from super().__rich_console__(console, options.update(width=width))
+
+
 def _table(title: str) -> Table:
-    return Table(
+    return _Table(
         title=title or None,
         title_justify="left",
         title_style="bold",
@@ -508,7 +532,7 @@ def _boot_causes(data: dict[str, Any]) -> RenderableType:
     table.add_column("cycles", justify="right")
     table.add_column("share", justify="right")
     for phase in phases if several else []:
-        table.add_column(phase["name"], justify="right")
+        table.add_column(phase["name"].replace(" ", "\n"), justify="right")
     for cause, cost in sorted(data["causes"].items(), key=lambda item: -item[1]["cycles"]):
         if cost["count"] == 0 and cost["cycles"] == 0:
             continue

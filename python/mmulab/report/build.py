@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import jinja2
 import pyarrow as pa
 import pyarrow.parquet
+from markupsafe import Markup
 
 from mmulab import __version__
 from mmulab.causes import CAUSES
@@ -92,7 +94,13 @@ def render(template: str, path: Path, **values: Any) -> None:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"human": human, "percent": percent, "size": _size}
+    environment.filters |= {
+        "human": human,
+        "percent": percent,
+        "size": _size,
+        "points": _points,
+        "breakable": _breakable,
+    }
     page = environment.get_template(template).render(
         version=__version__, ink=plots.INK, rule=plots.RULE, font=plots.FONT, **values
     )
@@ -208,6 +216,16 @@ def _share(row: MachineResult) -> str:
     if not row.data["guesses"] or lowest == highest:
         return share
     return f"{share} ({lowest} to {highest}, as its guessed values go)"
+
+
+def _points(difference: float) -> str:
+    """Percentage points with their sign, which a difference that rounds to nothing has not."""
+    return f"{difference:+.2f}" if abs(difference) >= 0.005 else "0.00"
+
+
+def _breakable(name: str) -> Markup:
+    """A name whose line may end between its words, as in `organisation.walk_cache_level_2`."""
+    return Markup("<wbr>").join(re.split(r"(?<=[._=/])(?=\w)", name))
 
 
 def _guess_rows(row: MachineResult) -> dict[str, Any]:
