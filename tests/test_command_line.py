@@ -302,6 +302,7 @@ def test_a_narrow_terminal_loses_no_digits():
     words = ["replay", SMALL, "-m", "ultrix,mach,zen5", "--no-guesses", "--format", "table"]
     narrow, normal = (mmulab(*words, COLUMNS=columns).output for columns in ("40", "80"))
     assert narrow == normal and "…" not in normal and "ultrix" in normal
+    assert not any(line.endswith(" ") for line in normal.splitlines())
 
 
 @pytest.mark.parametrize("command", [["run", "-m", "base"], ["record"]], ids=lambda words: words[0])

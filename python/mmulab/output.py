@@ -106,7 +106,7 @@ def show(view: RenderableType) -> None:
     console.width = PLAIN_COLUMNS if is_wide else max(console.width, NARROWEST_COLUMNS)
     with console.capture() as captured:
         console.print(view, crop=False)
-    write(captured.get().encode(), None)
+    write(_without_padding(captured.get()), None)
 
 
 def write(content: bytes, output: Path | None) -> None:
@@ -167,8 +167,12 @@ def format_of(asked: Format | None, output: Path | None) -> Format:
 def _plain(view: RenderableType) -> bytes:
     text = io.StringIO()
     Console(file=text, width=PLAIN_COLUMNS).print(view, crop=False)
-    lines = (line.rstrip() for line in text.getvalue().splitlines())
-    return ("\n".join(lines) + "\n").encode()
+    return _without_padding(text.getvalue())
+
+
+def _without_padding(drawn: str) -> bytes:
+    """The lines without the spaces that fill tables and paragraphs up to their width."""
+    return "".join(f"{line.rstrip()}\n" for line in drawn.split("\n")[:-1]).encode()
 
 
 def _csv(table: pa.Table) -> bytes:
