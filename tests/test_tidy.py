@@ -87,3 +87,13 @@ def test_the_fuzzers_lock_what_their_crates_depend_on():
         packages = tomllib.loads((folder / "Cargo.lock").read_text())["package"]
         [locked] = [one for one in packages if one["name"] == crate["package"]["name"]]
         assert {name.split()[0] for name in locked["dependencies"]} == set(crate["dependencies"])
+
+
+def test_the_test_program_of_a_crate_has_all_its_files():
+    """With `autotests = false` a file that `main.rs` does not name is never compiled."""
+    programs = sorted(ROOT.glob("crates/*/tests/main.rs"))
+    assert programs
+    for program in programs:
+        files = {path.stem for path in program.parent.glob("*.rs")} - {"main"}
+        named = set(re.findall(r"^mod (\w+);", program.read_text(), re.MULTILINE))
+        assert files <= named, (program, files - named)

@@ -1,10 +1,11 @@
 //! The caches hold data: what nobody cleans or invalidates stays as it is, as on the chips.
 
-mod support;
-
 use mmulab_system::Stop;
 use mmulab_system::checker::Kind;
-use support::{Code, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached};
+
+use crate::support::{
+    self, Code, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached,
+};
 
 /// Tables with the program's own megabyte, the instrumentation device, and megabytes 2 (cached) and 3 (uncached)
 /// that both show physical megabyte 1.

@@ -1,14 +1,11 @@
 //! The system control coprocessor against the manuals: identification, debug control, fault status,
 //! and which writes do something at all.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
-
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, VirtualCaches};
 use mmulab_system::{Loaded, Transcript};
-use support::{
-    Code, MACHINES, START, branch, cached, machine, mcr, mrc, run, run_limited, uncached,
+
+use crate::support::{
+    self, Code, MACHINES, START, branch, cached, machine, mcr, mrc, run, run_limited, uncached,
 };
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.

@@ -2,10 +2,6 @@
 //! rules: lists that are searched from the front, no fast path, and the time by addition. And small programs, worked
 //! out by hand.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, Cpu, System};
@@ -17,6 +13,8 @@ use mmulab_system::core::Side;
 use mmulab_system::maintenance::LineOperation;
 use mmulab_system::memory::CoreMemory;
 use mmulab_system::{Cause, Loaded, Transcript};
+
+use crate::support;
 
 type Memory = CoreMemory<Cpu<CoherentCaches>>;
 

@@ -1,9 +1,5 @@
 //! The debugger's side, spoken to in gdb's remote protocol.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -15,7 +11,8 @@ use mmulab_arm::VirtualCaches;
 use mmulab_hardware::Random;
 use mmulab_system::gdb;
 use mmulab_system::{Host, Stop, Transcript};
-use support::{Code, LAB, START, cached, machine, uncached};
+
+use crate::support::{Code, LAB, START, cached, machine, uncached};
 
 struct Gdb(TcpStream);
 

@@ -1,10 +1,11 @@
 //! One case and more of each class of instructions, with the results that the manual gives.
 
-mod support;
-
 use mmulab_arm::CoherentCaches;
 use mmulab_system::{Stop, Transcript};
-use support::{Code, START, asm, branch, ldr, machine, mcr, mov, mrc, orr, run, run_limited, str};
+
+use crate::support::{
+    Code, START, asm, branch, ldr, machine, mcr, mov, mrc, orr, run, run_limited, str,
+};
 
 /// Executes one instruction after setting R1 to R4; gives R0, R1 and the flags.
 fn one(name: &str, instruction: &str, inputs: [u32; 4], carry: bool) -> (u32, u32, u32) {

@@ -1,8 +1,6 @@
 //! Lockdown of caches and TLBs by the procedures of the manuals.
 
-mod support;
-
-use support::{Code, cached, machine, run, uncached};
+use crate::support::{self, Code, cached, machine, run, uncached};
 
 /// Lines of one set of a 16 KB cache of four ways are so far apart, and those of one segment of a
 /// 16 KB cache of 64 ways as well, several times.

@@ -1,11 +1,12 @@
 //! Cores as their manuals say, the ledger, the loader's refusals, and runs that go wrong.
 
-mod support;
-
 use mmulab_arm::{VirtualCaches, load};
 use mmulab_hardware::{Cause as _, Random};
 use mmulab_system::{Cause, File, Loaded, Request, Stop, Transcript};
-use support::{Code, MACHINES, START, asm, branch, cached, machine, run, run_limited, uncached};
+
+use crate::support::{
+    self, Code, MACHINES, START, asm, branch, cached, machine, run, run_limited, uncached,
+};
 
 #[test]
 fn the_process_id_relocates_the_lowest_32_megabytes() {

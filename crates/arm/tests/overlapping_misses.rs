@@ -1,13 +1,10 @@
 //! Misses that overlap on the Cortex-A7, worked out by hand: a few instructions of one line, their code and the TLB
 //! entries already there.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
-
 use mmulab_arm::CoherentCaches;
 use mmulab_system::{Loaded, Transcript};
-use support::Code;
+
+use crate::support::{self, Code};
 
 const CODE: u32 = 0x4080_0000;
 const TABLE: u32 = 0x4010_0000;

@@ -1,10 +1,6 @@
 //! A run that was saved and restored goes on as if nothing had happened: random guests on every kind of machine end
 //! in the same state, byte by byte, whether they were saved on the way, restored, or neither.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
-
 use std::path::PathBuf;
 
 use mmulab_arm::{CacheKind, CoherentCaches, System, VirtualCaches};
@@ -13,6 +9,8 @@ use mmulab_machine::SystemMachine;
 use mmulab_state::{Damaged, Restorer, SavedState, Saver, State};
 use mmulab_system::timeline::Timeline;
 use mmulab_system::{Loaded, SavePoint, Stop, Transcript};
+
+use crate::support;
 
 /// Virtual addresses; RAM begins at the first, and the sections behind it are where it has them.
 const TABLE: u32 = 0x4000;

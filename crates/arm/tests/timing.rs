@@ -1,10 +1,9 @@
 //! Cycles as documented: instructions that hit, measured by the program itself on the instrumentation device's
 //! counter, and the events that the papers give figures for. docs/timing.md has the same tables.
 
-mod support;
-
 use mmulab_system::Stop;
-use support::{Code, LAB, MACHINES, cached, machine, run, uncached};
+
+use crate::support::{Code, LAB, MACHINES, cached, machine, run, uncached};
 
 /// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the instrumentation device, and the
 /// zero bank of the SA-1100 cached.

@@ -2,12 +2,11 @@
 //! Where the writer does not clean its line, or the reader keeps its old one, the checker says so with
 //! the places of both; the correct twin is silent. How finely the cores take turns changes neither.
 
-mod support;
-
 use mmulab_arm::VirtualCaches;
 use mmulab_system::checker::{Kind, Report};
 use mmulab_system::{Stop, Transcript};
-use support::{Code, LAB, START, cached, machine, uncached};
+
+use crate::support::{Code, LAB, START, cached, machine, uncached};
 
 /// Where core 0 leaves the data, and the uncached word that says that it is there.
 const DATA: u32 = 0x20_0000;

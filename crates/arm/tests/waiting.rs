@@ -1,12 +1,9 @@
 //! Input for a machine of which every core waits and no timer runs.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
-
 use mmulab_arm::CoherentCaches;
 use mmulab_system::{Host, Loaded, Stop};
-use support::Code;
+
+use crate::support::{self, Code};
 
 const CORE_0: u32 = 0x4000_0000;
 const CORE_1: u32 = 0x4001_0000;

@@ -2,17 +2,13 @@
 //!
 //! The slow model is in `slow/mod.rs`.
 
-#![allow(clippy::unwrap_used)]
-
-mod slow;
-
 use mmulab_hardware::{
     Access, Cache, CacheGeometry, Evicted, Partition, Random, Replacement, Tlb, TlbEntry,
     TlbGeometry,
 };
 use proptest::prelude::*;
 
-use slow::SlowSets as Reference;
+use crate::slow::SlowSets as Reference;
 
 fn replacement() -> impl Strategy<Value = Replacement> {
     prop_oneof![

@@ -15,13 +15,10 @@
 //! L1 and of L2 alike, so that handler and program evict each other, which each account shows: the
 //! second execution finds its line gone wherever a handler ran for the load of the first.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::{VecSource, machine};
 use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::{Access, AccessKind, Block};
+
+use crate::common::{VecSource, machine};
 
 const LOAD: u64 = 0x1000_0008;
 

@@ -8,18 +8,15 @@
 //! either. The two runs differ a little in the environment that Valgrind hands to the
 //! program, which moves its stack. All this stays well below one percent.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::machine;
 use mmulab_replay::{Options, replay};
 use mmulab_trace::{
     AccessKind, Batch, BlockTable, RecordOptions, Source, TraceError, open, record,
 };
+
+use crate::common::machine;
 
 /// A trace in which modifies are loads.
 struct ModifyIsLoad {

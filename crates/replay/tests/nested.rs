@@ -1,13 +1,10 @@
 //! Nested paging, by hand: how many table entries a walk in a virtual machine loads.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::VecSource;
 use mmulab_machine::{HostPages, Organisation, Pages, ReplayMachine};
 use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::Block;
+
+use crate::common::{self, VecSource};
 
 /// Skylake in a virtual machine, without anything that remembers parts of walks.
 fn bare(pages: Pages, host_pages: HostPages) -> ReplayMachine {

@@ -1,12 +1,12 @@
 //! The caller of a replay is told how far it is, and can stop it.
 
-mod common;
-
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use mmulab_replay::{Options, ReplayError, replay};
 use mmulab_trace::{Batch, BlockTable, Source, TraceError};
+
+use crate::common;
 
 /// Gives the small trace again and again, as a trace that has no end.
 struct Endless(Box<dyn Source>);

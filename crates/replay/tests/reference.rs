@@ -1,21 +1,14 @@
 //! Every organisation against its slow model, counter by counter, on random programs.
 
-#![allow(clippy::unwrap_used)]
-
-#[macro_use]
-mod common;
-#[path = "../../hardware/tests/slow/mod.rs"]
-mod slow;
-mod slow_replay;
-
-use common::random::{BATCH_BLOCKS, Random, program, small};
-use common::{VecSource, machine};
 use mmulab_machine::{Organisation, ReplayMachine};
 use mmulab_replay::{Options, Outcome, replay, replay_with_alternatives};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use slow_replay::{Counts, Slow, counts_of};
+
+use crate::common::random::{BATCH_BLOCKS, Random, program, small};
+use crate::common::{VecSource, for_each_organisation, machine};
+use crate::slow_replay::{Counts, Slow, counts_of};
 
 /// The place in the program where at least `instructions` are executed.
 fn place_after(program: &Random, instructions: u64) -> usize {

@@ -1,19 +1,15 @@
 //! Regions of interest: what is counted inside and what outside are together what there is.
 
-#![allow(clippy::unwrap_used)]
-
-#[macro_use]
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::VecSource;
-use common::random::{BATCH_BLOCKS, Random, program, small};
 use mmulab_machine::{Organisation, ReplayMachine};
 use mmulab_replay::{Options, Outcome, ReplayError, profile, replay};
 use mmulab_trace::{Access, AccessKind, Block, Event};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+
+use crate::common::random::{BATCH_BLOCKS, Random, program, small};
+use crate::common::{self, VecSource, for_each_organisation};
 
 fn mark(name: &str, begins: bool) -> Event {
     Event::Mark { name: name.to_owned(), begins }

@@ -1,21 +1,16 @@
 //! Several programs that take turns, against the slow model with a scheduler of its own.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-#[path = "../../hardware/tests/slow/mod.rs"]
-mod slow;
-mod slow_replay;
-
 use std::collections::{BTreeMap, VecDeque};
 
-use common::random::{Random, program, small};
 use mmulab_machine::{Organisation, ReplayMachine, Shootdown};
 use mmulab_replay::{CodeCost, Options, Outcome, ReplayError, replay};
 use mmulab_trace::{Access, AccessKind, Block, Cores, Event, RoundRobin, Source};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use slow_replay::{Counts, Slow, counts_of};
+
+use crate::common;
+use crate::common::random::{Random, program, small};
+use crate::slow_replay::{Counts, Slow, counts_of};
 
 /// The address that a program's address has in a schedule.
 fn placed(address: u64, number: usize) -> u64 {

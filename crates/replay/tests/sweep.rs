@@ -1,17 +1,14 @@
 //! Units of a sweep against the plain replay of each configuration, counter by counter.
 
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::path::Path;
 
-use common::{VecSource, machine, random};
 use mmulab_machine::{Replacement, ReplayMachine, Ways, WritePolicy};
 use mmulab_replay::sweep::{Sharing, units};
 use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::{Access, AccessKind, Block, Source};
 use proptest::prelude::*;
+
+use crate::common::{VecSource, machine, random};
 
 const ORGANISATIONS: [&str; 7] =
     ["ultrix", "mach", "intel", "pa-risc", "inverted-hw", "notlb", "base"];

@@ -1,9 +1,5 @@
 //! Coherent cores against one flat memory, and programs that depend on coherence.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod toy;
-
 use mmulab_hardware::Random;
 use mmulab_machine::Platform;
 use mmulab_system::checker::Kind;
@@ -11,7 +7,8 @@ use mmulab_system::coherence::Point;
 use mmulab_system::core::Core;
 use mmulab_system::maintenance::LineOperation;
 use mmulab_system::{Stop, System, Transcript};
-use toy::*;
+
+use crate::toy::*;
 
 type Coherent = Toy<true>;
 

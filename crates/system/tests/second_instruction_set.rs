@@ -1,10 +1,6 @@
 //! An instruction set that the system crate does not know boots on it, with checker, debugger and
 //! several cores.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod toy;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -13,7 +9,8 @@ use mmulab_system::checker::Kind;
 use mmulab_system::memory::CoreMemory;
 use mmulab_system::observer::{Load, Observer};
 use mmulab_system::{Stop, System, Transcript, gdb};
-use toy::*;
+
+use crate::toy::*;
 
 /// The tables, and a page that holds data.
 const TABLES: u32 = 0x8000;

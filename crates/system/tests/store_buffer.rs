@@ -1,9 +1,5 @@
 //! The store buffer: what other cores see of stores that wait for their line, and when.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod toy;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +11,8 @@ use mmulab_system::core::Core;
 use mmulab_system::memory::CoreMemory;
 use mmulab_system::observer::{Load, Observer, Store};
 use mmulab_system::{Stop, System, Transcript};
-use toy::*;
+
+use crate::toy::*;
 
 type Coherent = Toy<true>;
 

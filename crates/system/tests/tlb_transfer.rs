@@ -1,15 +1,12 @@
 //! Entries that a core takes over from another core's TLB, beside a slow model of the same rules: a list for each TLB,
 //! and the time by addition.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod toy;
-
 use mmulab_hardware::Random;
 use mmulab_machine::{Platform, TlbShape, Ways};
 use mmulab_system::core::{Core, Side};
 use mmulab_system::{Cause, System};
-use toy::*;
+
+use crate::toy::*;
 
 type Coherent = Toy<true>;
 

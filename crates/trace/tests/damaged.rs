@@ -1,7 +1,5 @@
 //! Damaged traces: refused with one line that names the place, or read up to the damage.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::{Path, PathBuf};
 
 use mmulab_trace::{

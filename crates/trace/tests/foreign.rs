@@ -1,7 +1,5 @@
 //! Traces of other programs become the same blocks, whatever they are packed in.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

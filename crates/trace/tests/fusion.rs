@@ -1,7 +1,5 @@
 //! The writer fuses blocks that fall through into each other; what is executed stays the same.
 
-#![allow(clippy::unwrap_used)]
-
 use mmulab_trace::{
     Access, AccessKind, Batch, Block, BlockTable, Event, Metadata, MmtReader, MmtWriter,
     OpenOptions, Source, Termination, Totals,

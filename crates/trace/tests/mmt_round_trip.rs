@@ -1,7 +1,5 @@
 //! Whatever a source delivers, a written file gives back exactly.
 
-#![allow(clippy::unwrap_used)]
-
 use mmulab_trace::{
     Access, AccessKind, Batch, Block, BlockTable, Event, Metadata, MmtReader, MmtWriter,
     OpenOptions, Source, Termination,

@@ -1,8 +1,6 @@
 //! Damage to a packed trace is an error of one line, or ends a partial reading: never a panic, and
 //! never an endless trace.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Real recordings. They need Valgrind and the recorder (`make recorder`); without either, the
 //! tests say so and pass.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -97,7 +95,7 @@ fn compile(folder: &Folder, source: &str) -> String {
 /// Runs this test binary again, as a process of its own that records `program` into `t.mmt`.
 fn recording_process(folder: &Folder, program: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "record_for_another_test", "--ignored"])
+        .args(["--exact", "recording::record_for_another_test", "--ignored"])
         .env("RECORD_PROGRAM", program)
         .env("RECORD_OUTPUT", folder.path("t.mmt"))
         .stdout(Stdio::null())

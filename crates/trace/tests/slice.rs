@@ -1,7 +1,5 @@
 //! A slice has the instructions of the whole trace that it was asked for, and nothing else.
 
-#![allow(clippy::unwrap_used)]
-
 use mmulab_trace::{
     Access, AccessKind, Batch, Block, BlockTable, Event, Slice, Source, TraceError, dump, open,
 };

@@ -1,8 +1,5 @@
 //! Small programs for tests: an assembler of a few instructions, machines, and runs.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![allow(dead_code, reason = "each test file uses a part of this")]
-
 use std::path::Path;
 
 use mmulab_arm::{System, VirtualCaches};

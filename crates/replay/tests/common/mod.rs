@@ -1,6 +1,5 @@
 //! What several tests need: the shipped machines with changes, and traces made on the spot.
 
-#[allow(dead_code)] // Not every test makes its programs at random.
 pub mod random;
 
 use std::path::Path;
@@ -20,7 +19,6 @@ pub fn machine(name: &str, changes: &[(String, String)]) -> ReplayMachine {
     }
 }
 
-#[allow(dead_code)] // Not every test makes its own trace.
 /// A trace in memory, delivered in batches of a few blocks; a block becomes known with the batch
 /// that runs it first.
 pub struct VecSource {
@@ -74,7 +72,6 @@ impl Source for VecSource {
 }
 
 /// Calls a macro with the names of tests and of their machines, one an organisation.
-#[allow(unused_macros)] // Not every test tries them all.
 macro_rules! for_each_organisation {
     ($tests:ident) => {
         $tests! {
@@ -90,3 +87,4 @@ macro_rules! for_each_organisation {
         }
     };
 }
+pub(crate) use for_each_organisation;

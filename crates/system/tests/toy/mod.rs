@@ -4,9 +4,6 @@
 //! bytes, indexed with virtual and tagged with physical ones. `Toy<true>` keeps its data caches coherent
 //! and walks through them. The system crate knows nothing of it.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![allow(dead_code, reason = "each test file uses a part of this")]
-
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{
     Addressing, BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, MemoryShape,
