@@ -1,4 +1,4 @@
-//! One test program for the whole crate: each would compile the generic models anew.
+//! All test files of the crate in one program: as many programs would compile and link the same again.
 
 mod damaged;
 mod schema;
