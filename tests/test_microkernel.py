@@ -7,12 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import mmulab
 from mmulab import guests
+from mmulab.papers import microkernel
 from mmulab.papers.microkernel import SCHEMES, boot
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -226,6 +229,28 @@ def test_random_calls_break_no_invariant(scheme):
         done = fuzzing.fuzz(machine, scheme, calls=2500, seed=7)
         assert not done.wrong
         assert done.calls >= 2500
+
+
+def test_a_long_run_shows_how_much_is_left(monkeypatch):
+    """The total of its bar is what the run comes to, where each repetition takes the same."""
+    told = []
+
+    @contextmanager
+    def progress(label):
+        yield lambda done, total: told.append((label, done, total))
+
+    def run(count, report):
+        instructions = 8_000_000 + 3_000 * count
+        report(instructions, None)
+        return SimpleNamespace(instructions=instructions, count=count)
+
+    monkeypatch.setattr(microkernel, "progress", progress)
+    assert microkernel.run_with_time_left(100_000, run).count == 100_000
+    assert told[-1] == ("Running", 308_000_000, 308_000_000)
+    assert sum(done for _, done, _ in told[:-1]) < 308_000_000 / 10
+    told.clear()
+    assert microkernel.run_with_time_left(7999, run).count == 7999  # too short for an estimate
+    assert told == [("Running", 31_997_000, None)]
 
 
 def test_a_clean_domain_must_be_flushed_from_the_tlb_before_it_is_recycled():

@@ -10,6 +10,7 @@ a frame was lost, or the end was never reached.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import sys
 
@@ -17,8 +18,7 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
-from mmulab.output import progress
-from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
+from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme, run_with_time_left
 from mmulab.replaying import ProgressCallback
 
 INSTRUCTIONS_PER_CALL = 200_000
@@ -39,7 +39,7 @@ class Fuzzed:
 
 
 def fuzz(
-    machine: str, scheme: str, calls: int, seed: int, report: ProgressCallback | None = None
+    machine: str, scheme: str, seed: int, calls: int, report: ProgressCallback | None = None
 ) -> Fuzzed:
     """One run; `report` is told the instructions executed."""
     thumb = int(machine in THUMB)
@@ -87,14 +87,8 @@ def main() -> None:
     good = True
     for machine, scheme in runs:
         print(f"{machine}, {scheme}: {asked.calls:,} calls", file=sys.stderr)
-        with progress("Fuzzing") as report:
-            done = fuzz(
-                machine,
-                scheme,
-                asked.calls,
-                asked.seed,
-                lambda instructions, _: report(instructions, None),  # the limit is far above
-            )
+        run = functools.partial(fuzz, machine, scheme, asked.seed)
+        done = run_with_time_left(asked.calls, run)
         good &= not done.wrong
         print(
             f"| {machine} | {scheme} | {done.calls:,} | {done.spaces:,} | "

@@ -16,21 +16,24 @@ from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.errors import MmulabError
 from mmulab.limits import whole_number
-from mmulab.output import progress
-from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
+from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme, run_with_time_left
+from mmulab.replaying import ProgressCallback
 
 
 def soak(machine: str, scheme: str, operations: int, options: str) -> bool:
     """One run; True if nothing was wrong."""
     print(f"{machine}, {scheme}: {operations:,} operations", file=sys.stderr)
-    with progress("Running") as report:
-        result = mmulab.boot(
+
+    def run(count: int, report: ProgressCallback) -> mmulab.BootResult:
+        return mmulab.boot(
             guests.image(f"microkernel-{ARCHITECTURES[machine]}"),
             machine,
-            append=f"scheme={scheme} run=random operations={operations} {options}",
+            append=f"scheme={scheme} run=random operations={count} {options}",
             check=True,
             progress=report,
         )
+
+    result = run_with_time_left(operations, run)
     said = re.search(r"^random: (\d+) operations, (\d+) errors", result.console, re.M)
     if not said and not result.reports:
         raise MmulabError(f"{machine}, {scheme}: {result.end}: {result.console.strip()[-200:]}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import mmulab
 from mmulab import guests
 from mmulab.errors import InputError
+from mmulab.output import progress
+from mmulab.replaying import ProgressCallback
 
 ARCHITECTURES = {
     "sa1100": "armv4",
@@ -18,6 +21,8 @@ ARCHITECTURES = {
 }
 LAP_PHASE = "measured"
 """What the programs call the phase of a lap; the first is the one that is told."""
+LEAST_PART = 2000
+"""Repetitions that are enough to tell what the others take; the first thousand calls of `run=fuzz` prepare it."""
 SCHEMES = ["flush", "fass", "fass_shared", "fcse_guaranteed", "fcse_best_effort"]
 
 
@@ -93,3 +98,33 @@ def boot(
         raise InputError(f"the guest failed ({' '.join(words)} on {machine.label}): {said!r}")
     clock_hz = int(str(machine.get("core.clock_hz")))
     return Guest(result, clock_hz)
+
+
+class Executed(Protocol):
+    """What came of a run."""
+
+    @property
+    def instructions(self) -> int: ...
+
+
+Run = TypeVar("Run", bound=Executed)
+
+
+def run_with_time_left(count: int, run: Callable[[int, ProgressCallback], Run]) -> Run:
+    """Runs a program that does something `count` times, `run(count, progress)`, beside a bar with the time left.
+
+    How many instructions that takes nobody knows beforehand. So a fiftieth of the count is run first, and half of
+    that, and all other repetitions are taken to need as many each as those in between. A count that is hardly
+    more than these has no time left.
+    """
+    part = max(count // 50, LEAST_PART)
+    expected = None
+    if count >= 4 * part:
+        with progress("Estimating") as report:
+            half, whole = (
+                run(some, lambda instructions, _: report(instructions, None)).instructions
+                for some in (part // 2, part)
+            )
+        expected = whole + (whole - half) * (count - part) // (part - part // 2)
+    with progress("Running") as report:
+        return run(count, lambda instructions, _: report(instructions, expected))
