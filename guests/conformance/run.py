@@ -28,6 +28,7 @@ from instructions import V4, V4T, V5TE, V7
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import progress
 
 ARCHITECTURE = {
     "arm926ej-s": V5TE, "ixp425": V5TE, "at91rm9200": V4T, "sa1100": V4, "armv7a": V7,
@@ -302,40 +303,42 @@ def main():
     shipped = mmulab.machine_names("system")
     machines = chosen.machine or [m for m in ARCHITECTURE if m in shipped or described(m) != m]
     share = -(-chosen.cases // len(machines))
-    left_out, failed, total = Counter(), False, 0
-    for machine in machines:
-        # The tables of the MMU program are those of ARMv4 and ARMv5, the devices another board's.
-        programs = [("MMU program", compare_mmu), ("devices", compare_devices)]
-        if ARCHITECTURE[machine] == V7:
-            programs = [("devices of virt", compare_virt)]
-            lines, different, departures = compare_mmu_v7()
-            failed |= bool(different)
-            left_out += departures
-            print(f"cortex-a7: MMU program, {lines} lines, {len(different)} differ")
-            for expected, found in different[: chosen.show]:
-                print(f"QEMU: {expected}\nours: {found}")
-        for program, compare_lines in programs:
-            lines, different = compare_lines(machine)
-            failed |= bool(different)
-            print(f"{machine}: {program}, {lines} lines, {len(different)} differ")
-            for expected, found in different[: chosen.show]:
-                print(f"QEMU: {expected}\nours: {found}")
-        seed, left = chosen.seed, share
-        while left:
-            started = time.monotonic()
-            cases = min(left, 20_000)
-            done = compare(machine, seed, cases)
-            total += done.instructions
-            left_out += done.left_out
-            print(
-                f"{machine}: seed {seed}, {cases} cases, {done.instructions} instructions, "
-                f"{len(done.differences)} differ ({time.monotonic() - started:.0f} s)",
-                flush=True,
-            )
-            for number, theirs, ours in done.differences[: chosen.show]:
-                show(machine, seed, number, theirs, ours)
-            failed |= bool(done.differences)
-            seed, left = seed + 1, left - cases
+    left_out, failed, total, compared = Counter(), False, 0, 0
+    with progress("Comparing", "cases") as report:
+        for machine in machines:
+            # The tables of the MMU program are those of ARMv4 and ARMv5, the devices another board's.
+            programs = [("MMU program", compare_mmu), ("devices", compare_devices)]
+            if ARCHITECTURE[machine] == V7:
+                programs = [("devices of virt", compare_virt)]
+                lines, different, departures = compare_mmu_v7()
+                failed |= bool(different)
+                left_out += departures
+                print(f"cortex-a7: MMU program, {lines} lines, {len(different)} differ")
+                for expected, found in different[: chosen.show]:
+                    print(f"QEMU: {expected}\nours: {found}")
+            for program, compare_lines in programs:
+                lines, different = compare_lines(machine)
+                failed |= bool(different)
+                print(f"{machine}: {program}, {lines} lines, {len(different)} differ")
+                for expected, found in different[: chosen.show]:
+                    print(f"QEMU: {expected}\nours: {found}")
+            seed, left = chosen.seed, share
+            while left:
+                report(compared, share * len(machines))
+                started = time.monotonic()
+                cases = min(left, 20_000)
+                done = compare(machine, seed, cases)
+                total += done.instructions
+                left_out += done.left_out
+                print(
+                    f"{machine}: seed {seed}, {cases} cases, {done.instructions} instructions, "
+                    f"{len(done.differences)} differ ({time.monotonic() - started:.0f} s)",
+                    flush=True,
+                )
+                for number, theirs, ours in done.differences[: chosen.show]:
+                    show(machine, seed, number, theirs, ours)
+                failed |= bool(done.differences)
+                seed, left, compared = seed + 1, left - cases, compared + cases
     print(f"{total} instructions compared. Drawn and left out:")
     for reason, count in left_out.most_common():
         print(f"{count:9}  {reason}")

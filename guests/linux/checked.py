@@ -12,6 +12,7 @@ wait for an interrupt. Needs `make linux-spaces`, and for the load `swap`
 import csv
 import fcntl
 import hashlib
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ sys.path.insert(0, str(HERE))
 import run
 
 from mmulab.command import run_script, script_options
+from mmulab.output import one_by_one
 
 TABLE = HERE / "checked.csv"
 COLUMNS = (
@@ -177,12 +179,11 @@ def main():
             run.need_to_boot(machine, kernel_name(machine, load))
     if "swap" in loads:
         run.need("initrd-swap.cpio")
-    for load in loads:
-        for machine in machines:
-            for scheme in chosen.spaces or run.SCHEMES:
-                row = check(machine, scheme, load)
-                print(*row.values(), flush=True)
-                add(row)
+    cases = list(itertools.product(loads, machines, chosen.spaces or run.SCHEMES))
+    for load, machine, scheme in one_by_one("Checking", cases, "boots"):
+        row = check(machine, scheme, load)
+        print(*row.values(), flush=True)
+        add(row)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import run
 
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 
 TEXT = 0xC0008000  # where the first byte of Image runs
 RETURN = 0xE1A0F00E  # mov pc, lr
@@ -216,7 +217,7 @@ def main():
     run.kernel(chosen.machine)
     print("| left out | function | called | guest ended with | checker | first report |")
     print("|---|---|---|---|---|---|")
-    for name in chosen.name or known:
+    for name in one_by_one("Booting", chosen.name or list(known), "boots"):
         print(experiment(name, chosen.machine, chosen.max_instructions), flush=True)
 
 

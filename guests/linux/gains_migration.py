@@ -15,7 +15,8 @@ import json
 import sys
 import tempfile
 from bisect import bisect_right
-from itertools import count, pairwise
+from itertools import count, groupby, pairwise, product
+from operator import itemgetter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +28,7 @@ from loads_migration import INITRD, LOADS
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 from mmulab.papers import tlb_migration_linux as linux
 
 # Of one thread each, so that an address space is a task.
@@ -285,20 +287,22 @@ def main():
     names = (f"{percent}%" for percent in QUANTILES)
     print(f"| load | instructions | median | migrations | gain | {' | '.join(names)} | mean |")
     print("|---|" + "---:|" * (len(QUANTILES) + 5), flush=True)
-    for load in chosen.loads:
-        for way in chosen.way or WAYS:
-            gains, by_chance, estimated, without_any = [], [], 0, 0
-            for start in range(1, chosen.starts + 1):
-                print(f"{chosen.machine}, {load}, {way}, after {start} runs", file=sys.stderr)
-                found = measure(chosen.machine, way, load, start)
-                gains += found[0]
-                by_chance += found[1]
-                estimated += found[2]
-                without_any += found[3]
-            print(f"{estimated} estimates, {without_any} not in user mode", file=sys.stderr)
-            for title, values in ((f"{load}, {way}", gains), ("other cores", by_chance)):
-                for at in range(len(NEXT)):
-                    print(row(title, values, at, 1e9 / clock_hz), flush=True)
+    starts = range(1, chosen.starts + 1)
+    runs = list(product(chosen.loads, chosen.way or WAYS, starts))
+    boots = one_by_one("Booting", runs, "boots")
+    for (load, way), numbered in groupby(boots, itemgetter(0, 1)):
+        gains, by_chance, estimated, without_any = [], [], 0, 0
+        for *_, start in numbered:
+            print(f"{chosen.machine}, {load}, {way}, after {start} runs", file=sys.stderr)
+            found = measure(chosen.machine, way, load, start)
+            gains += found[0]
+            by_chance += found[1]
+            estimated += found[2]
+            without_any += found[3]
+        print(f"{estimated} estimates, {without_any} not in user mode", file=sys.stderr)
+        for title, values in ((f"{load}, {way}", gains), ("other cores", by_chance)):
+            for at in range(len(NEXT)):
+                print(row(title, values, at, 1e9 / clock_hz), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ migrations in each, and how many of these brought entries. Each boot takes a min
 `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
+import itertools
 import math
+import operator
 import re
 import sys
 from pathlib import Path
@@ -25,6 +27,7 @@ from loads_migration import INITRD
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 from mmulab.papers import tlb_migration_linux as linux
 
 WAYS = {"off": "off", "safe": "safe", "version 5": "transfer"}
@@ -110,9 +113,11 @@ def main():
         "| case | way | mean | deviation | most | most of all | wake-ups | migrations | with entries |"
     )
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
-    for way in chosen.way or WAYS:
+    ways = chosen.way or list(WAYS)
+    boots = one_by_one("Booting", list(itertools.product(ways, range(chosen.boots))), "boots")
+    for way, numbered in itertools.groupby(boots, operator.itemgetter(0)):
         told = []
-        for number in range(chosen.boots):
+        for _, number in numbered:
             print(f"{chosen.machine}, {way}, boot {number + 1}", file=sys.stderr, flush=True)
             console, counted = boot(machine, way, number, chosen.loops)
             told.append((wake_ups(console), counted))

@@ -34,6 +34,7 @@ import run
 
 from mmulab.command import run_script, script_options
 from mmulab.limits import MAX_THREADS, whole_number
+from mmulab.output import one_by_one
 
 CROSS = "arm-linux-gnueabi-"
 # The largest way of the machines' caches (32 KB in 32 ways): gaps up to that put a line into any set.
@@ -278,7 +279,7 @@ def main():
             )
             for n in layouts
         ]
-        for done in measured:
+        for done in one_by_one("Measuring", measured, "layouts"):
             done.result()
     tell(chosen.machine, samples)
 

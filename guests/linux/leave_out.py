@@ -23,6 +23,7 @@ import run
 
 from mmulab.command import run_script, script_options
 from mmulab.limits import MAX_THREADS, whole_number
+from mmulab.output import one_by_one
 
 FCSE = ("fcse-guaranteed", "fcse-best-effort")
 ALL = (*FCSE, "fass")
@@ -63,8 +64,9 @@ KERNEL_SAYS = re.compile(
 )
 
 
-def tell(line, to=sys.stdout):
+def tell(line, to=None):
     """Prints a line in one write: threads tell what they begin between the rows of the table."""
+    to = to or sys.stdout
     to.write(line + "\n")
     to.flush()
 
@@ -169,10 +171,12 @@ def main():
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(jobs) as pool:
-        usual = dict(zip(pairs, pool.map(usual_of, *zip(*pairs, strict=True)), strict=True))
+        done = pool.map(usual_of, *zip(*pairs, strict=True))
+        usual = {pair: next(done) for pair in one_by_one("With everything", pairs, "boots")}
         found = pool.map(lambda case: try_without(*case, usual), cases)
         tell("| left out | scheme | noticed by |\n|---|---|---|")
-        for (name, scheme), who in zip(cases, found, strict=True):
+        for name, scheme in one_by_one("Leaving out", cases, "boots"):
+            who = next(found)
             where = f", `{ELSEWHERE[name]}`" if name in ELSEWHERE else ""
             tell(f"| `{name}` | `{scheme}`{where} | {who or 'nothing'} |")
 

@@ -19,6 +19,7 @@ import leave_out
 import run
 
 from mmulab.command import run_script
+from mmulab.output import one_by_one
 from mmulab.papers.tlb_migration_linux import COPROCESSOR, INITRD
 
 NAMES = (
@@ -71,15 +72,17 @@ def main():
         return
     run.need("kernel-migration-test", INITRD, "virt.dtb")
     usual = {}
-    for length in sorted({length_for(name) for name in names}):
+    lengths = sorted({length_for(name) for name in names})
+    for length in one_by_one("With everything", lengths, "boots"):
         whole = boot("nothing", length)
         usual[length] = {"instructions": whole.instructions, "limits": []}
         if complaint := leave_out.noticed(whole, usual[length]):
             raise SystemExit(f"with nothing left out: {complaint}")
     with ThreadPoolExecutor(jobs) as pool:
         leave_out.tell("| left out | noticed by |\n|---|---|")
-        for name, result in zip(names, pool.map(boot, names, map(length_for, names)), strict=True):
-            who = leave_out.noticed(result, usual[length_for(name)])
+        found = pool.map(boot, names, map(length_for, names))
+        for name in one_by_one("Leaving out", names, "boots"):
+            who = leave_out.noticed(next(found), usual[length_for(name)])
             leave_out.tell(f"| `{name}` | {who or 'nothing'} |")
 
 

@@ -18,7 +18,7 @@ import measure
 import run
 
 from mmulab.command import run_script, script_options
-from mmulab.output import progress
+from mmulab.output import one_by_one
 
 PROCESSES = (2, 8, 24)
 # The least time of a measurement, in microseconds, and no measurement of the clock, which has no noise here.
@@ -55,15 +55,14 @@ def results(console):
     return {RESULTS[words]: float(value) for words, value in found}
 
 
-def lmbench(machine, kernel, report):
-    """lmbench's results in a kernel; `report` is told how many instructions it has executed."""
+def lmbench(machine, kernel):
+    """lmbench's results in a kernel."""
     result = run.ours(
         machine,
         f"{SETTINGS}; {' && '.join(COMMANDS)}",
         spaces=None if kernel == measure.UNMODIFIED else kernel,
         kernel_folder=measure.folder_of(machine, kernel),
         initrd=run.built("initrd-lmbench.cpio"),
-        progress=report,
     )
     found = results(result.console)
     if not result.succeeded or len(found) < len(RESULTS):
@@ -91,10 +90,9 @@ def main():
     measure.need_kernels(chosen.machine)
     run.need("initrd-lmbench.cpio")
     columns = []
-    for kernel in kernels:
+    for kernel in one_by_one("Running lmbench, then ours", kernels, "kernels"):
         print(f"{chosen.machine}, {kernel}", file=sys.stderr)
-        with progress("Running lmbench, then ours") as report:
-            theirs = lmbench(chosen.machine, kernel, report)
+        theirs = lmbench(chosen.machine, kernel)
         columns.append((theirs, measure.measure(chosen.machine, kernel, BENCHMARKS)))
     print("|", "|", *(f"{kernel} |" for kernel in kernels))
     print("|---|" + "---:|" * len(kernels))

@@ -8,6 +8,7 @@ With --predictors the ways differ in which entries go along, and it is counted h
 A load takes minutes for each way. Needs `make linux-migration` and `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ import run
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 from mmulab.papers import tlb_migration_linux as linux
 
 INITRD = "initrd-loads.cpio"
@@ -120,25 +122,25 @@ def main():
     print("| load | way | ms | migrations | with entries | entries of these |", end="")
     print(" used |" if chosen.predictors else "")
     print("|---|---|---:|---:|---:|---:|" + "---:|" * chosen.predictors, flush=True)
-    for load in chosen.loads:
+    cases = list(itertools.product(chosen.loads, ways))
+    for load, way in one_by_one("Booting", cases, "boots"):
+        print(f"{chosen.machine}, {load}, {way}", file=sys.stderr)
         commands = [LOADS[load], f"-m {chosen.forced} {LOADS[load]}"]
-        for way, parameters in ways.items():
-            print(f"{chosen.machine}, {load}, {way}", file=sys.stderr)
-            found = measure(machine, parameters, commands, chosen.runs)
-            for how, (seconds, counts) in zip(("", ", forced"), found, strict=True):
-                half = linux.half_interval(seconds)
-                counted = [
-                    f"{counts[name] / chosen.runs:.0f}" if counts[name] else ""
-                    for name in ("migrations", "transfers" if counts["transfers"] else "restored")
-                ]
-                counted.append(f"{entries(counts):.0f}" if counted[-1] else "")
-                if chosen.predictors:
-                    counted.append(used(counts) if counts["words_restored"] else "")
-                print(
-                    f"| {load}{how} | {way} | {1000 * mean(seconds):.1f} +- {1000 * half:.1f} "
-                    f"| {' | '.join(counted)} |",
-                    flush=True,
-                )
+        found = measure(machine, ways[way], commands, chosen.runs)
+        for how, (seconds, counts) in zip(("", ", forced"), found, strict=True):
+            half = linux.half_interval(seconds)
+            counted = [
+                f"{counts[name] / chosen.runs:.0f}" if counts[name] else ""
+                for name in ("migrations", "transfers" if counts["transfers"] else "restored")
+            ]
+            counted.append(f"{entries(counts):.0f}" if counted[-1] else "")
+            if chosen.predictors:
+                counted.append(used(counts) if counts["words_restored"] else "")
+            print(
+                f"| {load}{how} | {way} | {1000 * mean(seconds):.1f} +- {1000 * half:.1f} "
+                f"| {' | '.join(counted)} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

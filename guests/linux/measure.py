@@ -19,6 +19,7 @@ import run
 
 from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 
 UNMODIFIED = "unmodified"
 HOPS = 400
@@ -93,7 +94,7 @@ def main():
     settings = changes_of(chosen.set)
     need_kernels(chosen.machine)
     found = {}
-    for kernel in KERNELS:
+    for kernel in one_by_one("Measuring", KERNELS, "kernels"):
         print(f"{chosen.machine}, {kernel}", file=sys.stderr)
         found[kernel] = measure(chosen.machine, kernel, chosen.benchmark, chosen.repeat, settings)
     print("|", "|", *(f"{kernel} |" for kernel in KERNELS))

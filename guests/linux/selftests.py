@@ -18,6 +18,7 @@ import measure
 import run
 
 from mmulab.command import run_script, script_options
+from mmulab.output import one_by_one
 
 TIMEOUT_SECONDS = 20
 # Also of each thread: those of glibc, 8 MB, are too many for 32 MB.
@@ -89,12 +90,11 @@ def main():
     names = re.findall(r"^file /selftests/(\S+)", listed, re.M)
     if unknown := [name for name in chosen.test if name not in names]:
         options.error(f"no test is called {unknown[0]}: choose from {', '.join(names)}")
-    usual = boot(chosen.machine, None, chosen.test)
-    print(f"unmodified: {counts(usual)}", flush=True)
-    differ = 0
-    for scheme in chosen.spaces or run.SCHEMES:
+    usual, differ = None, 0
+    for scheme in one_by_one("Testing", [None, *(chosen.spaces or run.SCHEMES)], "kernels"):
         found = boot(chosen.machine, scheme, chosen.test)
-        print(f"{scheme}: {counts(found)}", flush=True)
+        print(f"{scheme or measure.UNMODIFIED}: {counts(found)}", flush=True)
+        usual = usual or found
         for name in sorted(usual.keys() | found.keys()):
             here, there = found.get(name, ("", -1)), usual.get(name, ("", -1))
             sides = [[*comparable(said), f"status {status}"] for said, status in (there, here)]

@@ -18,6 +18,7 @@ import run
 import mmulab
 from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 
 LOAD = "hackbench -p -g 1 -l 100"
 
@@ -78,7 +79,7 @@ def main():
         print(f"{name:>6}", *(f"{v:>14,.0f}" for v in values[: len(columns)]), flush=True)
 
     found = []
-    for number in range(chosen.starts):
+    for number in one_by_one("Booting", range(chosen.starts), "starts"):
         found.append(start(chosen.machine, settings, chosen.command, chosen.check, number))
         if number == 0:  # not before it is known that there is a kernel
             print(f"{'start':>6}", *(f"{column:>14}" for column in columns))

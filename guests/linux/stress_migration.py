@@ -17,6 +17,7 @@ import run
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 from mmulab.papers import tlb_migration_linux as linux
 
 SEEDS = (2, 3, 4, 5)
@@ -64,7 +65,7 @@ def main():
     columns = ("seed", *COUNTS, "instructions", "MIPS", "reports")
     print(f"| {' | '.join(columns)} |\n|{'---:|' * len(columns)}", flush=True)
     sums, failed = dict.fromkeys(COUNTS, 0), False
-    for seed in chosen.seeds:
+    for seed in one_by_one("Booting", chosen.seeds, "seeds"):
         command = f"wander stress 4 {chosen.rounds} {seed} && cat /proc/tlb_migration"
         result = linux.boot(machine, chosen.migration, command, check=True)
         if result.exit != 0:

@@ -9,6 +9,7 @@ the switch, here or in the calls that follow. The last row is of the same progra
 shared. `--layouts` gives means over N layouts of the kernel (layouts.py). Needs `make linux-spaces`.
 """
 
+import itertools
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,7 @@ import run
 
 from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import whole_number
+from mmulab.output import one_by_one
 
 HOPS, REPETITIONS = 400, 5
 ALONE, RING = "3", "4"
@@ -114,9 +116,9 @@ def main():
             images = [Path(folder) / str(layout) for layout in range(chosen.layouts)]
             for layout, image in enumerate(images):
                 layouts.link_layout(run.WITH_SPACES[machine], image, layout)
-            for processes in chosen.processes or [2, 16]:
-                for scheme, program, words in CASES:
-                    tell(machine, processes, scheme, program, words, settings, images or [None])
+            cases = list(itertools.product(chosen.processes or [2, 16], CASES))
+            for processes, case in one_by_one(f"Measuring {machine}", cases, "rows"):
+                tell(machine, processes, *case, settings, images or [None])
 
 
 def tell(machine, processes, scheme, program, words, settings, images):

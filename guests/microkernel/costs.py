@@ -11,6 +11,7 @@ import sys
 
 from mmulab import guests
 from mmulab.command import run_script, script_options
+from mmulab.output import one_by_one
 from mmulab.papers.microkernel import Guest, boot
 
 MACHINE = "sa1100"
@@ -87,7 +88,7 @@ def main() -> None:
     script_options(__doc__).parse_args()
     sizes()
     rows = []
-    for said, options in PATHS.items():
+    for said, options in one_by_one("Measuring", list(PATHS.items()), "paths"):
         print(said, file=sys.stderr)
         laps = [boot(MACHINE, name, "pingpong", rounds=10_000, **options) for name in SCHEMES]
         rows.append([said, *(f"{lap.cycles:,.0f}" for lap in laps)])

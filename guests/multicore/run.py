@@ -19,6 +19,7 @@ import oracle
 
 import mmulab
 from mmulab.command import run_script, script_options
+from mmulab.output import one_by_one
 
 MACHINE = "cortex-a7"
 FLAGS = ["-mcpu=cortex-a7", "-marm", "-O1", "-Wno-parentheses"]
@@ -302,9 +303,8 @@ def main():
     jobs += [(bug.name, judge, bug) for bug in BUGS]
     for name in set(wanted) - {name.split()[0] for name, _, _ in jobs}:
         options.error(f"no program is called {name}; the README beside this file lists them")
-    for name, check, subject in jobs:
-        if wanted and name.split()[0] not in wanted:
-            continue
+    chosen = [job for job in jobs if not wanted or job[0].split()[0] in wanted]
+    for name, check, subject in one_by_one("Comparing", chosen, "programs"):
         wrong = check(subject)
         bad += wrong is not None
         print(f"{'ok ' if wrong is None else 'BAD'} {name} {wrong or ''}".rstrip(), flush=True)

@@ -16,6 +16,7 @@ import oracle
 
 import mmulab
 from mmulab.command import run_script, script_options
+from mmulab.output import one_by_one
 
 # Our machine: the number of CORE in machine.h, and the compiler's name of the core.
 CORES = {
@@ -170,17 +171,15 @@ def main():
     oracle.need_tools(oracle.COMPILER)
     chosen = [m for m in MUTANTS if not names or m.name in names]
     available = mmulab.machine_names("system")
+    runs = [(mutant, name) for mutant in chosen for name in mutant.machines if name in available]
     bad = 0
-    for mutant in chosen:
-        for machine in mutant.machines:
-            if machine not in available:
-                continue
-            wrong = judge(mutant, machine)
-            bad += wrong is not None
-            print(
-                f"{'ok ' if wrong is None else 'BAD'} {mutant.name} on {machine} {wrong or ''}".rstrip(),
-                flush=True,
-            )
+    for mutant, machine in one_by_one("Judging", runs, "runs"):
+        wrong = judge(mutant, machine)
+        bad += wrong is not None
+        print(
+            f"{'ok ' if wrong is None else 'BAD'} {mutant.name} on {machine} {wrong or ''}".rstrip(),
+            flush=True,
+        )
     print(f"mutants: {len(chosen)}; wrong runs: {bad}")
     sys.exit(bad > 0)
 

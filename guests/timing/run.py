@@ -6,6 +6,7 @@ Example: .venv/bin/python guests/timing/run.py prints the tables of docs/timing.
 import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
+from mmulab.output import one_by_one
 
 MACHINES = ["sa1100", "at91rm9200", "arm926ej-s", "ixp425"]
 
@@ -26,7 +27,9 @@ def measure(machine):
 
 def main():
     script_options(__doc__).parse_args()
-    measured = {machine: measure(machine) for machine in MACHINES}
+    measured = {
+        machine: measure(machine) for machine in one_by_one("Measuring", MACHINES, "machines")
+    }
     names = list(measured["arm926ej-s"])
     print("| cycles for one | " + " | ".join(measured) + " |")
     print("|---|" + "---:|" * len(measured))
