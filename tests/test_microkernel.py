@@ -245,12 +245,17 @@ def test_a_long_run_shows_how_much_is_left(monkeypatch):
         return SimpleNamespace(instructions=instructions, count=count)
 
     monkeypatch.setattr(microkernel, "progress", progress)
+    monkeypatch.setattr(microkernel, "shows_progress", lambda: True)
     assert microkernel.run_with_time_left(100_000, run).count == 100_000
     assert told[-1] == ("Running", 308_000_000, 308_000_000)
     assert sum(done for _, done, _ in told[:-1]) < 308_000_000 / 10
     told.clear()
     assert microkernel.run_with_time_left(7999, run).count == 7999  # too short for an estimate
     assert told == [("Running", 31_997_000, None)]
+    told.clear()
+    monkeypatch.setattr(microkernel, "shows_progress", lambda: False)
+    microkernel.run_with_time_left(100_000, run)
+    assert told == [("Running", 308_000_000, None)]  # nothing is run first that nobody sees
 
 
 def test_a_clean_domain_must_be_flushed_from_the_tlb_before_it_is_recycled():

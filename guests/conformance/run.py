@@ -28,11 +28,12 @@ from instructions import V4, V4T, V5TE, V7
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
-from mmulab.output import progress
+from mmulab.output import one_by_one
 
 ARCHITECTURE = {
     "arm926ej-s": V5TE, "ixp425": V5TE, "at91rm9200": V4T, "sa1100": V4, "armv7a": V7,
 }  # fmt: skip
+CASES_A_ROUND = 20_000
 
 
 def described(machine):
@@ -279,6 +280,26 @@ def show(machine, seed, number, theirs, ours):
     print("ours:", ours, "\n")
 
 
+def compare_programs(machine, shown):
+    """Compares what the machine's programs print, and prints so many differing lines of each: whether any
+    differ, and what was left out."""
+    # The tables of the MMU program are those of ARMv4 and ARMv5, the devices another board's.
+    programs = [("MMU program", compare_mmu), ("devices", compare_devices)]
+    compared, departures = [], Counter()
+    if ARCHITECTURE[machine] == V7:
+        programs = [("devices of virt", compare_virt)]
+        lines, different, departures = compare_mmu_v7()
+        compared = [("cortex-a7: MMU program", lines, different)]
+    compared += (
+        (f"{machine}: {name}", *compare_lines(machine)) for name, compare_lines in programs
+    )
+    for name, lines, different in compared:
+        print(f"{name}, {lines} lines, {len(different)} differ")
+        for expected, found in different[:shown]:
+            print(f"QEMU: {expected}\nours: {found}")
+    return any(different for *_, different in compared), departures
+
+
 def main():
     options = script_options(__doc__)
     options.add_argument(
@@ -303,42 +324,29 @@ def main():
     shipped = mmulab.machine_names("system")
     machines = chosen.machine or [m for m in ARCHITECTURE if m in shipped or described(m) != m]
     share = -(-chosen.cases // len(machines))
-    left_out, failed, total, compared = Counter(), False, 0, 0
-    with progress("Comparing", "cases") as report:
-        for machine in machines:
-            # The tables of the MMU program are those of ARMv4 and ARMv5, the devices another board's.
-            programs = [("MMU program", compare_mmu), ("devices", compare_devices)]
-            if ARCHITECTURE[machine] == V7:
-                programs = [("devices of virt", compare_virt)]
-                lines, different, departures = compare_mmu_v7()
-                failed |= bool(different)
-                left_out += departures
-                print(f"cortex-a7: MMU program, {lines} lines, {len(different)} differ")
-                for expected, found in different[: chosen.show]:
-                    print(f"QEMU: {expected}\nours: {found}")
-            for program, compare_lines in programs:
-                lines, different = compare_lines(machine)
-                failed |= bool(different)
-                print(f"{machine}: {program}, {lines} lines, {len(different)} differ")
-                for expected, found in different[: chosen.show]:
-                    print(f"QEMU: {expected}\nours: {found}")
-            seed, left = chosen.seed, share
-            while left:
-                report(compared, share * len(machines))
-                started = time.monotonic()
-                cases = min(left, 20_000)
-                done = compare(machine, seed, cases)
-                total += done.instructions
-                left_out += done.left_out
-                print(
-                    f"{machine}: seed {seed}, {cases} cases, {done.instructions} instructions, "
-                    f"{len(done.differences)} differ ({time.monotonic() - started:.0f} s)",
-                    flush=True,
-                )
-                for number, theirs, ours in done.differences[: chosen.show]:
-                    show(machine, seed, number, theirs, ours)
-                failed |= bool(done.differences)
-                seed, left, compared = seed + 1, left - cases, compared + cases
+    rounds = [
+        (machine, chosen.seed + number, min(CASES_A_ROUND, share - number * CASES_A_ROUND))
+        for machine in machines
+        for number in range(-(-share // CASES_A_ROUND))
+    ]
+    left_out, failed, total = Counter(), False, 0
+    for machine, seed, cases in one_by_one("Comparing", rounds, "rounds"):
+        if seed == chosen.seed:  # the first round of a machine
+            differ, departures = compare_programs(machine, chosen.show)
+            failed |= differ
+            left_out += departures
+        started = time.monotonic()
+        done = compare(machine, seed, cases)
+        total += done.instructions
+        left_out += done.left_out
+        print(
+            f"{machine}: seed {seed}, {cases} cases, {done.instructions} instructions, "
+            f"{len(done.differences)} differ ({time.monotonic() - started:.0f} s)",
+            flush=True,
+        )
+        for number, theirs, ours in done.differences[: chosen.show]:
+            show(machine, seed, number, theirs, ours)
+        failed |= bool(done.differences)
     print(f"{total} instructions compared. Drawn and left out:")
     for reason, count in left_out.most_common():
         print(f"{count:9}  {reason}")

@@ -187,6 +187,11 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
+def shows_progress() -> bool:
+    """Whether a bar would be seen."""
+    return not _quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
 @contextmanager
 def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, int | None], None]]:
     """Yields `report(done, total)`, which shows rate and time left on stderr.
@@ -194,7 +199,7 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
     Where stderr is no terminal nothing is shown, so that logs hold only what matters. What is printed on the same
     terminal meanwhile stands above.
     """
-    if _quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if not shows_progress():
         yield lambda done, total: None
         return
     columns = [

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import mmulab
 from mmulab import guests
 from mmulab.errors import InputError
-from mmulab.output import progress
+from mmulab.output import progress, shows_progress
 from mmulab.replaying import ProgressCallback
 
 ARCHITECTURES = {
@@ -115,11 +115,11 @@ def run_with_time_left(count: int, run: Callable[[int, ProgressCallback], Run]) 
 
     How many instructions that takes nobody knows beforehand. So a fiftieth of the count is run first, and half of
     that, and all other repetitions are taken to need as many each as those in between. A count that is hardly
-    more than these has no time left.
+    more than these has no time left, and where no bar is seen nothing is run first.
     """
     part = max(count // 50, LEAST_PART)
     expected = None
-    if count >= 4 * part:
+    if shows_progress() and count >= 4 * part:
         with progress("Estimating") as report:
             half, whole = (
                 run(some, lambda instructions, _: report(instructions, None)).instructions
