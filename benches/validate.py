@@ -554,6 +554,7 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     ran = {}
     for program in one_by_one("Running programs", programs, "programs"):
         ran[program] = measured(PROGRAMS[program], folder, runs)
+    note("Measured; nothing is timed from here on")
     rows = [
         compare(program, folder, machine, nanoseconds, ran[program])
         for program in one_by_one("Recording and replaying programs", programs, "programs")
