@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "guests" / "linux"))
 import run  # noqa: E402
 
 from mmulab.command import run_script, script_options  # noqa: E402
+from mmulab.output import one_by_one  # noqa: E402
 
 COMMAND = "hackbench -p -g 1 -l 100"
 MACHINE = "arm926ej-s"
@@ -79,19 +80,26 @@ def main():
     def best(measure):
         return min((measure() for _ in range(rounds)), key=lambda pair: pair[1])
 
-    rows = [
-        ("ours: caches with data, timing", *best(ours)),
-        ("ours with --check", *best(lambda: ours(check=True))),
-        ("ours from the zImage", *best(lambda: ours(image=packed))),
-    ]
+    def best_on_qemu(icount, plugin):
+        seconds = min(qemu_seconds(icount) for _ in range(rounds))
+        return qemu_instructions(icount, plugin), seconds
+
     with tempfile.TemporaryDirectory() as folder:
         plugin = build_plugin(folder)
-        for icount, name in (
-            (True, "QEMU from the zImage, no model, virtual time fixed to instructions"),
-            (False, "QEMU from the zImage, no model, the host's time"),
-        ):
-            seconds = min(qemu_seconds(icount) for _ in range(rounds))
-            rows.append((name, qemu_instructions(icount, plugin), seconds))
+        measures = [
+            ("ours: caches with data, timing", lambda: best(ours)),
+            ("ours with --check", lambda: best(lambda: ours(check=True))),
+            ("ours from the zImage", lambda: best(lambda: ours(image=packed))),
+            (
+                "QEMU from the zImage, no model, virtual time fixed to instructions",
+                lambda: best_on_qemu(True, plugin),
+            ),
+            (
+                "QEMU from the zImage, no model, the host's time",
+                lambda: best_on_qemu(False, plugin),
+            ),
+        ]
+        rows = [(name, *measure()) for name, measure in one_by_one("Measuring", measures, "rows")]
     print("| Linux to hackbench's end | s | instructions executed |")
     print("|---|---:|---:|")
     for name, instructions, seconds in rows:
