@@ -80,7 +80,7 @@ def main():
     def best(measure):
         return min((measure() for _ in range(rounds)), key=lambda pair: pair[1])
 
-    def best_on_qemu(icount, plugin):
+    def best_on_qemu(plugin, icount):
         seconds = min(qemu_seconds(icount) for _ in range(rounds))
         return qemu_instructions(icount, plugin), seconds
 
@@ -92,11 +92,11 @@ def main():
             ("ours from the zImage", lambda: best(lambda: ours(image=packed))),
             (
                 "QEMU from the zImage, no model, virtual time fixed to instructions",
-                lambda: best_on_qemu(True, plugin),
+                lambda: best_on_qemu(plugin, icount=True),
             ),
             (
                 "QEMU from the zImage, no model, the host's time",
-                lambda: best_on_qemu(False, plugin),
+                lambda: best_on_qemu(plugin, icount=False),
             ),
         ]
         rows = [(name, *measure()) for name, measure in one_by_one("Measuring", measures, "rows")]
