@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,6 +24,22 @@ VERSATILEPB = [
     for name in machine_names("system")
     if Machine.load(name).get("board.kind") == "versatilepb"
 ]
+
+
+def script(path: str) -> ModuleType:
+    """A script of the project as a module, which finds those beside it as it does when it is run.
+
+    It is named by its folder, too, since several are called `run.py`.
+    """
+    file = ROOT / path
+    name = f"{file.parent.name}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    spec.loader.exec_module(module)
+    sys.path.remove(str(file.parent))
+    return module
 
 
 @dataclass

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from conftest import ROOT, VERSATILEPB
+from conftest import VERSATILEPB, script
 
 import mmulab
 from mmulab import guests
 from mmulab.papers.microkernel import boot
-
-sys.path.append(str(ROOT / "guests"))
-
-
-def guest_module(folder: str) -> ModuleType:
-    """`run.py` of a folder of guests."""
-    file = ROOT / "guests" / folder / "run.py"
-    spec = importlib.util.spec_from_file_location(f"{folder}_run", file)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.path.append(str(file.parent))
-    spec.loader.exec_module(module)
-    return module
 
 
 def same_but_for_the_checker(*runs: mmulab.BootResult) -> None:
@@ -40,8 +24,8 @@ def same_but_for_the_checker(*runs: mmulab.BootResult) -> None:
 @pytest.mark.parametrize("machine", VERSATILEPB)
 def test_programs_of_caches_tlbs_and_faults_run_alike(machine: str) -> None:
     images: list[Path] = [
-        guest_module("timing").program(machine),
-        guest_module("conformance").mmu_program(),
+        script("guests/timing/run.py").program(machine),
+        script("guests/conformance/run.py").mmu_program(),
     ]
     for image in images:
         without, checked = (mmulab.boot(image, machine, check=check) for check in (False, True))

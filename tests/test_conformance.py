@@ -6,7 +6,7 @@ import random
 import sys
 
 import pytest
-from conftest import ROOT, VERSATILEPB
+from conftest import ROOT, VERSATILEPB, script
 
 sys.path.append(str(ROOT / "guests"))
 sys.path.append(str(ROOT / "guests" / "conformance"))
@@ -14,7 +14,8 @@ sys.path.append(str(ROOT / "guests" / "conformance"))
 import generate
 import instructions
 import oracle
-import run
+
+run = script("guests/conformance/run.py")
 
 CASES = 4000
 

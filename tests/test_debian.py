@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
-from conftest import ROOT
+from conftest import script
 
 import mmulab
 
-_spec = importlib.util.spec_from_file_location(
-    "debian", ROOT / "guests" / "linux" / "debian" / "run.py"
-)
-assert _spec and _spec.loader
-debian = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(debian)
+debian = script("guests/linux/debian/run.py")
 fetched = pytest.mark.skipif(not debian.is_built(), reason="make linux-debian first")
 
 SUM = "create table t(a); insert into t values(3),(4); select sum(a) from t;"

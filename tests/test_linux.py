@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -10,15 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT, script
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "guests" / "linux"
 BUILT = ROOT / "build" / "linux"
-_spec = importlib.util.spec_from_file_location("linux_run", FOLDER / "run.py")
-assert _spec and _spec.loader
-linux = importlib.util.module_from_spec(_spec)
-sys.modules["linux_run"] = linux
-_spec.loader.exec_module(linux)
+linux = script("guests/linux/run.py")
 FLUSHING_LESS = [scheme for scheme in linux.SCHEMES if scheme != "off"]
 
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import ROOT, script
 
 import mmulab
 from mmulab import guests
 from mmulab.papers import microkernel
 from mmulab.papers.microkernel import SCHEMES, boot
 
-ROOT = Path(__file__).resolve().parents[1]
-_spec = importlib.util.spec_from_file_location("fuzzing", ROOT / "guests/microkernel/fuzz.py")
-assert _spec and _spec.loader
-fuzzing = importlib.util.module_from_spec(_spec)
-sys.modules["fuzzing"] = fuzzing
-_spec.loader.exec_module(fuzzing)
+fuzzing = script("guests/microkernel/fuzz.py")
 GUESTS = ROOT / "build" / "guests"
 SAME_EVERYWHERE = [
     "run=isolation",

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, script
 from conftest import mmulab as command
 
 ROWS = {"address space": 1, "mode": 2}  # of a timeline, by thread number
-_spec = importlib.util.spec_from_file_location(
-    "multicore", ROOT / "guests" / "multicore" / "run.py"
-)
-assert _spec and _spec.loader
-multicore = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(multicore)
+multicore = script("guests/multicore/run.py")
 
 
 @pytest.mark.parametrize("cores", multicore.CORES)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
-from conftest import ROOT
+from conftest import script
 
 import mmulab
 
-_spec = importlib.util.spec_from_file_location("mutants", ROOT / "guests" / "mutants" / "run.py")
-assert _spec and _spec.loader
-mutants = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(mutants)
+mutants = script("guests/mutants/run.py")
 
 CASES = [
     (mutant, machine)

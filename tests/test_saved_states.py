@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import struct
-import sys
 
 import pytest
-from conftest import ROOT
 from conftest import mmulab as run_mmulab
+from conftest import script
 
 import mmulab
 from mmulab.errors import InputError
 
-_spec = importlib.util.spec_from_file_location("linux_run", ROOT / "guests" / "linux" / "run.py")
-assert _spec and _spec.loader
-linux = importlib.util.module_from_spec(_spec)
-sys.modules.setdefault("linux_run", linux)
-_spec.loader.exec_module(linux)
+linux = script("guests/linux/run.py")
 
 MACHINE = "arm926ej-s"
 START = 0x10000

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, VERSATILEPB
+from conftest import VERSATILEPB, script
 
 import mmulab
 
-_spec = importlib.util.spec_from_file_location("timing_run", ROOT / "guests" / "timing" / "run.py")
-assert _spec and _spec.loader
-timing = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(timing)
+timing = script("guests/timing/run.py")
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,15 @@
 """What `make validate` concludes, of numbers that are known; the measurements themselves are the computer's."""
 
 import dataclasses
-import importlib
 import re
 import shutil
-import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, script
 
 import mmulab
 
-sys.path.insert(0, str(ROOT / "benches"))
-validate = importlib.import_module("validate")
+validate = script("benches/validate.py")
 
 # Saves 30 ms of a second, as the prediction of 20 to 40 ms says.
 GOOD = validate.Compared("good", 1.0, 0.030, 0.028, 0.032, exposed=0.040, hidden=0.020, faults=0.01)
