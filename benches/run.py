@@ -25,11 +25,30 @@ from datetime import date
 from pathlib import Path
 
 from mmulab.command import run_script, script_options
+from mmulab.output import progress
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 MMULAB = BIN / "mmulab"
 BENCH = ["cargo", "bench", "--quiet", "-p"]
+
+TARGETS = {
+    "recording the C compiler": "2.5 times",
+    "trace on disk": "3, aim 1.5",
+    "cachegrind": "",
+    "replay on base": "300, aim 600",
+    "replay on ultrix": "300, aim 600",
+    "replay on intel": "300, aim 600",
+    "replay on notlb": "300, aim 600",
+    "replay on x86-64": "200",
+    "miss curves": "200",
+    "table 1 of 1998": "600 s, aim 180 s",
+    "memory of replaying": "500 MB",
+}
+"""What we want to reach, of each row by the first words of what it is about."""
+
+TellDone = Callable[[float], None]
+"""Is told how much of a part of the work is done, 0 to 1."""
 
 
 @dataclass
@@ -57,12 +76,15 @@ def run(command: list[str | Path]) -> Run:
     return Run(clock, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
 
 
-def in_turn(times: int, commands: dict[str, list[str | Path]]) -> dict[str, list[Run]]:
+def in_turn(
+    times: int, commands: dict[str, list[str | Path]], tell_done: TellDone
+) -> dict[str, list[Run]]:
     """Runs all commands one after the other, `times` times over."""
     runs: dict[str, list[Run]] = {name: [] for name in commands}
-    for _ in range(times):
-        for name, command in commands.items():
+    for turn in range(times):
+        for place, (name, command) in enumerate(commands.items(), 1):
             runs[name].append(run(command))
+            tell_done((turn + place / len(commands)) / times)
     return runs
 
 
@@ -84,7 +106,8 @@ class Report:
     def __init__(self) -> None:
         print("| what | result | target | peer in the same run |\n|---|---|---|---|")
 
-    def row(self, what: str, result: str, target: str = "", peer: str = "") -> None:
+    def row(self, what: str, result: str, peer: str = "") -> None:
+        (target,) = (target for words, target in TARGETS.items() if what.startswith(words))
         print(f"| {what} | {result} | {target} | {peer} |", flush=True)
 
 
@@ -101,9 +124,10 @@ def source(folder: Path) -> Path:
     return path
 
 
-def recording(report: Report, folder: Path, program: list[str], times: int) -> None:
-    trace = folder / "whole.mmt"
-    log = f"--cachegrind-out-file={folder / 'cachegrind'}"
+def recording(
+    report: Report, trace: Path, program: list[str], times: int, tell_done: TellDone
+) -> None:
+    log = f"--cachegrind-out-file={trace.with_name('cachegrind')}"
     runs = in_turn(
         times,
         {
@@ -111,6 +135,7 @@ def recording(report: Report, folder: Path, program: list[str], times: int) -> N
             "record": [MMULAB, "record", "-o", trace, "--", *program],
             "cachegrind": ["valgrind", "-q", "--tool=cachegrind", "--cache-sim=yes", log, *program],
         },
+        tell_done,
     )
     text = runs["record"][0].output
     bits = re.search(r"([\d.]+) bits an instruction", text)
@@ -119,16 +144,14 @@ def recording(report: Report, folder: Path, program: list[str], times: int) -> N
         "recording the C compiler, against Valgrind's empty tool",
         f"{clock(ours) / clock(none):.2f} times its time "
         f"({processor(ours) / processor(none):.2f} by processor time, compression included)",
-        "2.5 times",
         f"cachegrind {clock(theirs) / clock(none):.2f} times "
         f"({processor(theirs) / processor(none):.2f})",
     )
-    report.row("trace on disk", f"{bits[1] if bits else '?'} bits an instruction", "3, aim 1.5", "")
+    report.row("trace on disk", f"{bits[1] if bits else '?'} bits an instruction")
     instructions = trace_instructions(trace)
     rate = instructions / processor(theirs) / 1e6
     report.row(
         "cachegrind, which executes too",
-        "",
         "",
         f"{rate:.0f} M instructions/s of processor time",
     )
@@ -139,14 +162,14 @@ def trace_instructions(trace: Path) -> int:
     return int(run([BIN / "python", "-c", code]).output)
 
 
-def replay(report: Report, folder: Path, trace: Path, times: int) -> None:
-    naive = folder / "naive"
+def replay(report: Report, trace: Path, times: int, tell_done: TellDone) -> None:
+    naive = trace.with_name("naive")
     run(["gcc", "-O2", ROOT / "benches/naive.c", "-o", naive])
     instructions = trace_instructions(trace)
     machines = ["base", "ultrix", "intel", "notlb", "x86-64"]
     bench = [*BENCH, "mmulab-replay", "--bench", "replay", "--", trace]
     commands = {name: [*bench, name] for name in machines}
-    runs = in_turn(times, {**commands, "naive": [naive, str(instructions)]})
+    runs = in_turn(times, {**commands, "naive": [naive, str(instructions)]}, tell_done)
     peer = instructions / processor(runs["naive"]) / 1e6
     for name in machines:
         found = [
@@ -157,7 +180,6 @@ def replay(report: Report, folder: Path, trace: Path, times: int) -> None:
         report.row(
             f"replay on {name}, one thread, decode included",
             f"{statistics.median(found):.0f} M instructions/s (best {max(found):.0f})",
-            "200" if name == "x86-64" else "300, aim 600",
             f"naive C loop without a trace {peer:.0f}" if name == "base" else "",
         )
 
@@ -170,19 +192,17 @@ def miss_curves(report: Report, trace: Path) -> None:
         report.row(
             f"miss curves, five page sizes, {what}",
             f"{statistics.median(rates):.0f} M references/s (best {max(rates):.0f})",
-            "200",
         )
 
 
-def sweep(report: Report, folder: Path, trace: Path) -> None:
+def sweep(report: Report, trace: Path) -> None:
     study = ROOT / "examples/studies/vm-study-1998-table1.toml"
     instructions = trace_instructions(trace)
-    ours = run([MMULAB, "sweep", study, trace, "-o", folder / "table1.parquet"])
+    ours = run([MMULAB, "sweep", study, trace, "-o", trace.with_name("table1.parquet")])
     report.row(
         f"table 1 of 1998: 2,304 configurations of {instructions / 1e6:.0f} M instructions",
         f"{ours.clock_seconds:.0f} s on {os.cpu_count()} processors "
         f"({ours.processor_seconds:.0f} s of processor time), {ours.memory_mib:.0f} MiB",
-        "600 s, aim 180 s",
         "replaying each alone: see replay, 2,304 times",
     )
 
@@ -193,7 +213,6 @@ def memory(report: Report, trace: Path) -> None:
     report.row(
         f"memory of replaying {instructions / 1e6:.0f} M instructions on two machines",
         f"{ours.memory_mib:.0f} MiB",
-        "500 MB",
     )
 
 
@@ -208,6 +227,7 @@ def main() -> None:
     run([*BENCH, "mmulab-replay", "--no-run"])
     times = 1 if quick else 3
     instructions = 20_000_000 if quick else 200_000_000
+    scale = instructions / 200_000_000
     compiler = run(["gcc", "-print-prog-name=cc1"]).output.strip()
     print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} processors, load ", end="")
     print(f"{os.getloadavg()[0]:.1f} at the start, {'one run' if quick else 'median of 3'}\n")
@@ -215,14 +235,28 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mmulab-bench-") as name:
         folder = Path(name)
         program = [compiler, "-quiet", "-O2", str(source(folder)), "-o", "/dev/null"]
-        recording(report, folder, program, times)
-        trace = folder / "trace.mmt"
+        whole, trace = folder / "whole.mmt", folder / "trace.mmt"
         limit = ["--max-instructions", str(instructions)]
-        run([MMULAB, "record", *limit, "-o", trace, "--", *program])
-        replay(report, folder, trace, times)
-        miss_curves(report, trace)
-        sweep(report, folder, trace)
-        memory(report, folder / "whole.mmt")
+        # Each with the seconds that it takes on the slowest computer of README.md, for the time left.
+        parts: list[tuple[float, Callable[[TellDone], object]]] = [
+            (100 * times, lambda tell: recording(report, whole, program, times, tell)),
+            (10 * scale, lambda tell: run([MMULAB, "record", *limit, "-o", trace, "--", *program])),
+            (15 * times * scale, lambda tell: replay(report, trace, times, tell)),
+            (30 * scale, lambda tell: miss_curves(report, trace)),
+            (200 * scale, lambda tell: sweep(report, trace)),
+            (25, lambda tell: memory(report, whole)),
+        ]
+        done, total = 0.0, sum(seconds for seconds, _ in parts)
+        with progress("Measuring", "seconds of work") as show:
+            show(0, round(total))
+            for seconds, measure in parts:
+
+                def tell_done(share: float, before: float = done, more: float = seconds) -> None:
+                    show(round(before + share * more), round(total))
+
+                measure(tell_done)
+                tell_done(1.0)
+                done += seconds
 
 
 if __name__ == "__main__":
