@@ -748,6 +748,42 @@ def test_a_table_that_does_not_fit_folds_names_and_no_number(columns):
     assert drawn(output.PLAIN_COLUMNS) == [[name, *numbers]]
 
 
+def test_time_left_is_counted_down_between_reports(monkeypatch):
+    now = 100.0
+    bars = []
+
+    class Kept(output.Progress):
+        def __init__(self, *columns, **options):
+            super().__init__(*columns, **{**options, "auto_refresh": False})
+            bars.append(self)
+
+    monkeypatch.setattr(output, "Progress", Kept)
+    monkeypatch.setattr(output, "shows_progress", lambda: True)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def left() -> str:
+        return output.TimeLeft().render(bars[0].tasks[0]).plain
+
+    with output.progress("Booting", "boots") as report:
+        assert left() == ""  # nobody knows how many
+        report(3, 7)  # an earlier run did three of them
+        assert left() == "--:--"
+        now += 10
+        report(4, 7)
+        assert left() == "00:30"
+        now += 20
+        assert left() == "00:10"
+        now += 20
+        assert left() == "--:--"  # it takes longer than was expected
+        report(5, 7)
+        assert left() == "00:50"
+        now += 8000
+        report(6, 7)
+        assert left() == "44:43"
+        report(7, 7)
+        assert left() == "00:00"
+
+
 def test_progress_does_not_overwrite_what_the_program_writes(tmp_path):
     """On a terminal, for longer than the first line of progress takes to come."""
     leader, follower = pty.openpty()

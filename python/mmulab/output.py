@@ -21,11 +21,13 @@ from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskProgressColumn,
     TextColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 from mmulab.errors import InputError, MmulabError
 from mmulab.files import replacing
@@ -34,9 +36,6 @@ NARROWEST_COLUMNS = 80
 """What the tables of all machines that ship fit into."""
 PLAIN_COLUMNS = 200
 """How wide text in files and pipes is; a table there is as wide as it needs."""
-
-SPEED_ESTIMATE_SECONDS = 600.0
-"""Over how long a job's rate is taken, for the time left: its units may be of unequal length."""
 
 Item = TypeVar("Item")
 
@@ -192,6 +191,25 @@ def shows_progress() -> bool:
     return not _quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
+class TimeLeft(ProgressColumn):
+    """The time until a job ends at its mean rate so far, counted down between its reports; unknown before its first
+    unit is done and while one takes longer than all that are left were expected to."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        if task.total is None:
+            return Text()
+        ends = task.fields["ends"]
+        seconds = round(ends - time.monotonic()) if ends else 0
+        shown = "--:--"
+        if seconds > 0 or task.finished:
+            minutes, seconds = divmod(max(seconds, 0), 60)
+            hours, minutes = divmod(minutes, 60)
+            shown = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+        return Text(shown, style="progress.remaining")
+
+
 @contextmanager
 def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, int | None], None]]:
     """Yields `report(done, total)`, which shows rate and time left on stderr.
@@ -208,7 +226,7 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
         BarColumn(bar_width=30),
         TaskProgressColumn(),
         TextColumn("{task.fields[amount]}"),
-        TimeRemainingColumn(compact=True),
+        TimeLeft(),
     ]
     screen = Console(stderr=True, soft_wrap=True)  # rows that are printed stay whole
     above = sys.stdout.isatty()
@@ -217,14 +235,21 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
         console=screen,
         redirect_stdout=above,
         transient=True,
-        speed_estimate_period=SPEED_ESTIMATE_SECONDS,
     ) as bar:
-        task = bar.add_task(label, total=None, amount="")
+        task = bar.add_task(label, total=None, amount="", ends=None)
+        first: tuple[float, int] | None = None  # when, and how much an earlier run had done
 
         def report(done: int, total: int | None) -> None:
-            speed = bar.tasks[0].speed
-            rate = f", {rate_of(speed)}" if speed else ""
-            bar.update(task, completed=done, total=total, amount=f"{human(done)} {unit}{rate}")
+            nonlocal first
+            now = time.monotonic()
+            start, done_before = first = first or (now, done)
+            rate, ends = "", None
+            if now > start and done > done_before:
+                per_second = (done - done_before) / (now - start)
+                rate = f", {rate_of(per_second)}"
+                ends = now + (total - done) / per_second if total else None
+            amount = f"{human(done)} {unit}{rate}"
+            bar.update(task, completed=done, total=total, amount=amount, ends=ends)
 
         yield report
 

@@ -552,6 +552,8 @@ def _run_on_cluster(
         }
         total = sum(len(job.places) for job in waiting)
         done = 0
+        if progress is not None:
+            progress(done, total)
         for future in as_completed(running):
             job = running[future]
             parts.add(job, job.rows_of(future.result()))
