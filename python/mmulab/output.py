@@ -8,6 +8,7 @@ import os
 import sys
 import termios
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -192,8 +193,8 @@ def shows_progress() -> bool:
 
 
 class TimeLeft(ProgressColumn):
-    """The time until a job ends at its mean rate so far, counted down between its reports; unknown before its first
-    unit is done and while one takes longer than all that are left were expected to."""
+    """The time until a job ends at its rate, counted down between its reports; unknown before its first unit is done
+    and while one takes longer than all that are left were expected to."""
 
     max_refresh = 0.5
 
@@ -237,15 +238,20 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
         transient=True,
     ) as bar:
         task = bar.add_task(label, total=None, amount="", ends=None)
-        first: tuple[float, int] | None = None  # when, and how much an earlier run had done
+        start = time.monotonic()
+        # When how much was done. The rate is that of the second half of the time, since one part of a job may be
+        # much slower than another; the first report may be of what an earlier run did.
+        reports: deque[tuple[float, int]] = deque()
 
         def report(done: int, total: int | None) -> None:
-            nonlocal first
             now = time.monotonic()
-            start, done_before = first = first or (now, done)
+            reports.append((now, done))
+            while len(reports) > 2 and reports[1][0] <= (start + now) / 2:
+                reports.popleft()
+            since, done_before = reports[0]
             rate, ends = "", None
-            if now > start and done > done_before:
-                per_second = (done - done_before) / (now - start)
+            if now > since and done > done_before:
+                per_second = (done - done_before) / (now - since)
                 rate = f", {rate_of(per_second)}"
                 ends = now + (total - done) / per_second if total else None
             amount = f"{human(done)} {unit}{rate}"
