@@ -228,7 +228,8 @@ BAD_STUDIES = {
         "equally long",
     ),
     "an unknown path": (
-        'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entry" = [64]',
+        # The first machine is made after the traces have been looked for.
+        f'traces = ["{ROOT}/examples/small.mmt"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entry" = [64]',
         'study.toml: ultrix: dtlb.entry: unknown key; did you mean "entries"?',
     ),
 }

@@ -333,9 +333,9 @@ def replay(
 
     With --schedule each name without an option is a trace, and machines are given by -m. Every program
     has an address space of its own; organisation.address_spaces of a machine is how many its TLBs keep
-    apart: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
+    apart, and without -m all machines that have it take part: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
 
-    With --cores N threads and programs are spread over N cores, which share what the machine's multicore
+    With --schedule and --cores N threads and programs are spread over N cores, which share what the machine's multicore
     says; what one unmaps is shot down on the others.
     """
     traces: Path | list[Path] = trace
@@ -620,7 +620,7 @@ def slice(
 
     Example: [bold]mmulab trace slice examples/small.mmt --skip 100000 -n 50000 -o part.mmt[/]
 
-    What was mapped before the part stands at its beginning, so that reports know its regions.
+    What was mapped and unmapped before the part stands at its beginning, so that reports know its regions.
     """
     with progress("Writing") as report:
         written = mmulab.slice_trace(
@@ -709,6 +709,10 @@ def machines(
             view=lambda: views.machines(rows),
         ).emit(format, output)
     chosen = machine_of([name], set_)
+    if set_ and format is None and output is not None and output.suffix == ".toml":
+        raise InputError(
+            f"{output}: a changed machine lacks its sources; name it .json, .csv or .parquet"
+        )
     by_suffix = format is None and output is not None and output.suffix not in ("", ".toml")
     if set_ or by_suffix or format not in (None, Format.table):
         values = chosen.values()
@@ -1031,6 +1035,8 @@ def report_(
     """
     from mmulab.report import write_report
 
+    if output is not None and output.suffix not in ("", ".html"):
+        raise InputError(f"{output}: the report is a page; name it .html")
     with progress("Drawing the report"):
         page = write_report(dir, output)
     note(f"The report: {page}")

@@ -119,7 +119,10 @@ QuietOption = Annotated[
 LimitOption = Annotated[
     int | None,
     typer.Option(
-        "--max-instructions", parser=number_from(1), metavar="N", help="Stop after N instructions."
+        "--max-instructions",
+        parser=number_from(1),
+        metavar="N",
+        help="Stop at the end of the block in which N instructions are reached.",
     ),
 ]
 SkipOption = Annotated[
@@ -449,7 +452,7 @@ def _with_stdout_written() -> Iterator[None]:
     except OSError:  # perhaps of the output; what it has taken is all that Python may try
         with suppress(OSError):
             sys.stdout.flush()
-        output.stop_writing()
+        output.stop_writing(sys.stdout)
         raise
 
 
@@ -472,7 +475,7 @@ def _ended(job: Callable[[], object], name: str) -> int:
 def _fail(message: str, status: int, name: str = "mmulab") -> int:
     """One line on stderr, without the number that Rust adds to what the system says."""
     words = re.sub(r" \(os error \d+\)", "", message).split()
-    print(f"{name}: {' '.join(words)}", file=sys.stderr)
+    output.tell(f"{name}: {' '.join(words)}")
     return status
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -138,15 +138,15 @@ def _to_stdout() -> Iterator[Callable[[bytes], object]]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        stop_writing()
+        stop_writing(sys.stdout)
     except OSError as error:
-        stop_writing()
+        stop_writing(sys.stdout)
         raise MmulabError(f"stdout: {(error.strerror or str(error)).lower()}") from error
 
 
-def stop_writing() -> None:
+def stop_writing(stream: TextIO) -> None:
     """Discards what is left: Python would complain again when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def format_of(asked: Format | None, output: Path | None) -> Format:
@@ -343,5 +343,8 @@ def note(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """The same, with --quiet, too."""
-    print(text, file=sys.stderr, flush=True)
+    """The same, with --quiet, too; a reader that is gone, or a full disk, must not take the result from the job."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        stop_writing(sys.stderr)

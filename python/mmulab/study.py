@@ -268,11 +268,11 @@ def sweep(
         )
     # First of all, since to work out many configurations takes seconds in which another sweep might begin.
     with _parts(output) as parts:
+        sources = [trace_provenance(trace) for trace in study.traces]
         points = study.configurations()
         families = [[one, *(one.alternatives() if guesses else [])] for one in points]
         configurations = [one for family in families for one in family]
         units = _engine.sweep_units([one.machine._engine for one in configurations])
-        sources = [trace_provenance(trace) for trace in study.traces]
         traces = [
             _Trace(path, label, source)
             for path, label, source in zip(

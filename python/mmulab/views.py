@@ -590,6 +590,8 @@ def sweep(table: pa.Table) -> RenderableType:
         names = ["trace", *names]
     ranges = [name for name in table.column_names if name.endswith(("_lowest", "_highest"))]
     ranges = [name for name in ranges[:2] if table[name].null_count < table.num_rows]
+    if ranges:
+        ranges = [ranges[0].removesuffix("_lowest"), *ranges]
     shown = [*names, "cpi", "mcpi", "vmcpi", "mean_free_path", *ranges]
     drawn = _table(f"{table.num_rows:,} configurations")
     drawn.padding = 0

@@ -259,7 +259,13 @@ impl Radix {
             ));
         }
         match (self.walkers, self.walk_window_instructions) {
-            (None | Some(1), _) | (Some(2..=64), Some(1..)) => {}
+            (None, None) | (Some(1), _) | (Some(2..=64), Some(1..)) => {}
+            (None, Some(_)) => {
+                return Err(ConfigurationError::new(
+                    "organisation.walk_window_instructions",
+                    "has no effect without organisation.walkers; set that, too",
+                ));
+            }
             (Some(2..=64), _) => {
                 return Err(ConfigurationError::new(
                     "organisation.walk_window_instructions",

@@ -154,6 +154,28 @@ fn set_changes_one_value_or_nothing() {
 }
 
 #[test]
+fn a_key_that_is_like_no_other_gets_no_advice() {
+    let mut machine = Machine::parse(&ultrix(), "ultrix.toml").expect("parses");
+    let error = machine.set("organisation.walk_window_instructions", "224").expect_err("refused");
+    assert!(error.to_string().ends_with("walk_window_instructions: unknown key"), "{error}");
+}
+
+#[test]
+fn a_window_of_walks_needs_walkers() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/x86-64.toml");
+    let machine = Machine::load(std::path::Path::new(path)).expect("ships");
+    let window = ("organisation.walk_window_instructions", "224");
+    for walkers in ["1", "2"] {
+        assert!(machine.with(&[("organisation.walkers", walkers), window]).is_ok());
+    }
+    let error = machine.with(&[window]).expect_err("has no effect").to_string();
+    assert!(
+        error.ends_with("has no effect without organisation.walkers; set that, too"),
+        "{error}"
+    );
+}
+
+#[test]
 fn rules_between_values_are_checked_after_all_changes() {
     let machine = Machine::parse(&ultrix(), "ultrix.toml").expect("parses");
     let smaller = machine.with(&[("dtlb.entries", "8"), ("dtlb.protected_entries", "2")]);

@@ -68,6 +68,7 @@ def reproduce(run: Run) -> Reproduction:
     heads = {program: table_heads(number) for program, number in pages.items()}
     cells, evidence = measure(traces, heads, folder, run)
     published = published_claims(PAPER)
+    run.progress("judging the claims and drawing the figures")
     claims = evaluate(cells, evidence, published)
     tables = {"cells": cells.table(), "experiments": evidence.table()}
     if run.guesses:
