@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from mmulab.command import run_script, script_options
@@ -246,17 +247,18 @@ def main() -> None:
             (200 * scale, lambda tell: sweep(report, trace)),
             (25, lambda tell: memory(report, whole)),
         ]
-        done, total = 0.0, sum(seconds for seconds, _ in parts)
+        total = sum(seconds for seconds, _ in parts)
         with progress("Measuring", "seconds of work") as show:
-            show(0, round(total))
+
+            def tell_done(before: float, seconds: float, share: float) -> None:
+                show(round(before + share * seconds), round(total))
+
+            done = 0.0
             for seconds, measure in parts:
-
-                def tell_done(share: float, before: float = done, more: float = seconds) -> None:
-                    show(round(before + share * more), round(total))
-
-                measure(tell_done)
-                tell_done(1.0)
+                tell_done(done, seconds, 0)
+                measure(partial(tell_done, done, seconds))
                 done += seconds
+            tell_done(total, 0, 0)
 
 
 if __name__ == "__main__":

@@ -226,6 +226,11 @@ BAD_USAGE = {
     "a device for a trace": (["record", "-o", "/dev/null", "--", "true"], "/dev/null"),
     "no such paper": (["reproduce", "no-such-paper"], "no-such-paper"),
     "no such folder": (["report", "no-such-folder"], "no-such-folder"),
+    "a page that is none": (["report", "docs", "-o", "no.txt"], "name it .html"),
+    "a changed machine as a machine's file": (
+        ["machines", "ultrix", "--set", "dtlb.entries=64", "-o", "no.toml"],
+        "no.toml: a changed machine lacks its sources",
+    ),
     "a file for a folder": (["report", "README.md"], "README.md: is a file; name a folder"),
     "a file for a folder of results": (
         ["run", "--dir", "README.md", "--", "true"],

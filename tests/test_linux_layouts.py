@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from conftest import script
 
 import mmulab
 from mmulab.errors import InputError, Interrupted
 
 BRANCH_TO_ITSELF = 0xEAFFFFFE
-FOLDER = Path(__file__).resolve().parents[1] / "guests" / "linux"
 
 
 def load(name: str) -> ModuleType:
@@ -22,11 +20,7 @@ def load(name: str) -> ModuleType:
     path, beside = sys.path[:], ("run", "measure", "layouts")
     others = {module: sys.modules.pop(module, None) for module in beside}
     try:
-        spec = importlib.util.spec_from_file_location(f"linux_{name}", FOLDER / f"{name}.py")
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+        return script(f"guests/linux/{name}.py")
     finally:
         sys.path[:] = path
         for module_name in beside:

@@ -227,6 +227,10 @@ BAD_STUDIES = {
         '"itlb.entries" = [64]',
         "equally long",
     ),
+    "no such trace, which is told before any machine is made": (
+        'traces = ["a"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entry" = [64]',
+        "a: no such file or directory",
+    ),
     "an unknown path": (
         # The first machine is made after the traces have been looked for.
         f'traces = ["{ROOT}/examples/small.mmt"]\nmachines = ["ultrix"]\n[[vary]]\n"dtlb.entry" = [64]',

@@ -333,10 +333,11 @@ def replay(
 
     With --schedule each name without an option is a trace, and machines are given by -m. Every program
     has an address space of its own; organisation.address_spaces of a machine is how many its TLBs keep
-    apart, and without -m all machines that have it take part: [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
+    apart, and without -m all machines that have it take part:
+    [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
 
-    With --schedule and --cores N threads and programs are spread over N cores, which share what the machine's multicore
-    says; what one unmaps is shot down on the others.
+    With --schedule and --cores N threads and programs are spread over N cores, which share what the
+    machine's multicore says; what one unmaps is shot down on the others.
     """
     traces: Path | list[Path] = trace
     names = [*(machine or []), *(more or [])]

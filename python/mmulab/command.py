@@ -122,7 +122,7 @@ LimitOption = Annotated[
         "--max-instructions",
         parser=number_from(1),
         metavar="N",
-        help="Stop at the end of the block in which N instructions are reached.",
+        help="Stop after N instructions; a recording stops at the end of the block.",
     ),
 ]
 SkipOption = Annotated[

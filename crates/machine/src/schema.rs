@@ -216,14 +216,12 @@ fn inside(key: &str, properties: &Map<String, Json>) -> Option<String> {
     Some(format!("; did you mean \"{table}.{key}\"?"))
 }
 
-/// "; did you mean ...?", or nothing where no known word is near. The likeness of Jaro and Winkler is high for any two
-/// words of which one is short, so that at most half of the letters may differ besides.
+/// "; did you mean ...?", or nothing where no known word is near. The beginning of a known word is (`size` of
+/// `size_bytes`, 0.88), a short word whose letters stand somewhere in a long one is not (0.7).
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     known
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, candidate)| {
-            *likeness > 0.7 && strsim::normalized_damerau_levenshtein(word, candidate) >= 0.5
-        })
+        .filter(|(likeness, _)| *likeness > 0.8)
         .max_by(|left, right| left.0.total_cmp(&right.0))
         .map_or_else(String::new, |(_, candidate)| format!("; did you mean \"{candidate}\"?"))
 }

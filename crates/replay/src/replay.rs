@@ -70,8 +70,8 @@ pub enum ReplayError {
     Threads(#[from] rayon::ThreadPoolBuildError),
     /// The program never came to the region of interest.
     #[error(
-        "neither a function nor a marked region called {name} begins in the trace, or in the part that was chosen of it; \
-         functions are known from the program's files, if they are where they were recorded and have \
+        "neither a function nor a marked region called {name} begins in the trace, or in the part \
+         that was chosen of it; functions are known from the program's files, if they are where they were recorded and have \
          symbols, and were not inlined; marks from recordings by Valgrind"
     )]
     NoSuchRegion {
