@@ -272,6 +272,16 @@ def test_a_suffix_of_no_format_is_told_before_the_work(command, name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_machine_can_also_be_written_as_its_file(tmp_path):
+    finished = mmulab("machines", "ultrix", "-o", tmp_path / "u.txt")
+    assert finished.status == 2
+    assert finished.error_line == (
+        f"{tmp_path / 'u.txt'}: name it .toml, .json, .csv or .parquet, or give --format"
+    )
+    assert mmulab("machines", "ultrix", "-o", tmp_path / "u.toml").status == 0
+    assert (tmp_path / "u.toml").read_bytes() == api.Machine.path_of("ultrix").read_bytes()
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_help_has_an_example_and_every_option_has_help(path):
     command = COMMANDS[path]

@@ -105,6 +105,18 @@ def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeyp
     assert accesses(3, None) != accesses(200, None)
 
 
+def test_the_random_bytes_that_a_program_gets_are_the_same_in_each_recording(tmp_path):
+    """getauxval(3): the C library's string functions read them, too, where they read beyond the end of a string."""
+    source = tmp_path / "bytes.c"
+    source.write_text(
+        "#include <stdio.h>\n#include <sys/auxv.h>\n"
+        'int main(void) { printf("%.16s|", (char *)getauxval(AT_RANDOM)); return 0; }\n'
+    )
+    subprocess.run(["cc", "-o", tmp_path / "bytes", source], check=True)
+    ran = mmulab("record", "--quiet", "-o", tmp_path / "t.mmt", "--", tmp_path / "bytes")
+    assert (ran.status, ran.output) == (0, "|")
+
+
 def test_the_command_gives_a_program_the_named_variables_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("OURS", "1")
     words = ["--environment", "PATH=/usr/bin:/bin", "--environment", "A=b=c", "--environment", "E="]
@@ -112,6 +124,14 @@ def test_the_command_gives_a_program_the_named_variables_alone(tmp_path, monkeyp
     shown = {line for line in ran.output.splitlines() if not line.startswith("MMULAB_PADDING=")}
     assert {"PATH=/usr/bin:/bin", "A=b=c", "E="} <= shown
     assert not [line for line in shown if line.startswith("OURS=")]
+
+
+def test_the_name_that_the_caller_gives_the_present_folder_is_kept(tmp_path):
+    words = ["--environment", "PATH=/usr/bin:/bin", "--environment", "PWD=/proc/self/cwd"]
+    ran = mmulab("record", "--quiet", *words, "-o", tmp_path / "t.mmt", "--", "/usr/bin/env")
+    shown = ran.output.splitlines()
+    assert "PWD=/proc/self/cwd" in shown
+    assert not [line for line in shown if line.startswith("MMULAB_PADDING=")]
 
 
 @pytest.mark.parametrize("variable", ["A", "=b"])

@@ -15,6 +15,7 @@ import pytest
 from conftest import mmulab as command
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import mmulab
 from mmulab import run_folder
@@ -26,6 +27,7 @@ from mmulab.recording import tool_directory
 from mmulab.report import write_report
 from mmulab.results import ReplayResults, flat_schema, flatten
 from mmulab.views import flat_values
+from mmulab.views import sweep as sweep_view
 
 REPLAY_MACHINES = mmulab.machine_names("replay")
 needs_recorder = pytest.mark.skipif(
@@ -231,6 +233,12 @@ def test_a_sweep_has_the_same_range_when_asked(trace, results):
         if one["machine"] == "cortex-a55" and one["l1d.latency_cycles"] == own
     ]
     assert (same[ranges[1]], same[ranges[2]]) == row.translation_share_range(10)
+    for table, is_shown in ((asked, True), (plain, False)):
+        console = Console(width=200, file=io.StringIO(), record=True)
+        console.print(sweep_view(table))
+        shown = console.export_text()
+        assert all((end in shown) == is_shown for end in ("lowest", "highest"))
+        assert (f"{same[ranges[2]]:,.4g}" in shown) == is_shown
 
 
 def test_every_summary_shows_the_range(trace, tmp_path):

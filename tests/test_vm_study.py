@@ -7,6 +7,7 @@ for each claim some in which just what it says is wrong, on either side where it
 import dataclasses
 import hashlib
 import math
+import os
 import shutil
 from types import SimpleNamespace
 
@@ -392,8 +393,10 @@ def test_a_reproduction_that_is_repeated_does_no_finished_sweep_again(trace, tmp
 def test_an_interrupted_or_killed_recording_is_not_taken_for_a_whole_one(
     trace, tmp_path, monkeypatch
 ):
-    program = study_programs.Program("gcc-like", "cc1", ["cc1"], tmp_path / "input.c")
-    path = tmp_path / "t.mmt"
+    path, source = tmp_path / "t.mmt", tmp_path / "input.c"
+    source.touch()
+    command = mmulab.trace_information(trace).command
+    program = study_programs.Program("gcc-like", "cc1", command, source)
 
     def interrupted(*_: object, **__: object) -> SimpleNamespace:
         path.write_bytes(trace.read_bytes())
@@ -402,24 +405,56 @@ def test_an_interrupted_or_killed_recording_is_not_taken_for_a_whole_one(
     monkeypatch.setattr(mmulab, "record", interrupted)
     with pytest.raises(KeyboardInterrupt):
         study_programs.record(program, path, 1000)
-    assert not path.exists() and not study_programs.is_recorded(path)
+    assert not path.exists() and not study_programs.is_recorded(program, path)
     path.write_bytes(trace.read_bytes()[:-100])  # as of a recorder that was killed
-    assert not study_programs.is_recorded(path)
+    assert not study_programs.is_recorded(program, path)
     path.write_bytes(trace.read_bytes())
-    assert study_programs.is_recorded(path)
+    assert study_programs.is_recorded(program, path)
+    other = dataclasses.replace(program, command=[*command, "-O2"])
+    assert not study_programs.is_recorded(other, path)
+    os.utime(source, (path.stat().st_mtime + 1,) * 2)
+    assert not study_programs.is_recorded(program, path)
+
+
+SMALL_PROGRAMS = [
+    study_programs.compiler(1, "-fsyntax-only"),
+    study_programs.small_compiler(1),
+    study_programs.relational_database(10, 10),
+    study_programs.object_store(100, 1),
+    study_programs.picture_compressor(16, 16),
+]
+"""One of each kind of candidate, but for Berkeley DB, which reads the time and its files' numbers."""
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs Valgrind")
+@pytest.mark.parametrize("candidate", SMALL_PROGRAMS, ids=lambda candidate: candidate.label)
+def test_where_a_program_is_recorded_changes_nothing(candidate, tmp_path):
+    """Its stack begins below the words of its command, and which lines conflict depends on that."""
+    if study_programs.missing_packages([candidate]):
+        pytest.skip(f"needs {', '.join(candidate.packages.values())}")
+    recorded = []
+    for folder in (tmp_path / "a", tmp_path / ("long " * 20)):
+        program = candidate.build("small", folder)
+        study_programs.record(program, folder / "t.mmt", 200_000_000)
+        pieces: list[bytes] = []
+        mmulab.dump_trace(folder / "t.mmt", pieces.append)
+        recorded.append(b"".join(pieces).replace(bytes(folder), b""))
+    assert recorded[0].count(b"\n") > 10_000
+    assert recorded[0] == recorded[1], "the two are not the same"
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs Valgrind")
 def test_an_interrupt_at_the_end_of_a_recording_is_not_lost(tmp_path):
     """It comes from the program itself here, which then ends as if nothing had been."""
     script = "trap '' INT; kill -INT $PPID; exit 0"
-    program = study_programs.Program("gcc-like", "sh", ["sh", "-c", script], tmp_path / "input.c")
-    path = tmp_path / "t.mmt"
+    path, source = tmp_path / "t.mmt", tmp_path / "input.c"
+    source.touch()
+    program = study_programs.Program("gcc-like", "sh", ["sh", "-c", script], source)
     with pytest.raises(KeyboardInterrupt):
         study_programs.record(program, path, 10_000_000)
     quiet = dataclasses.replace(program, command=["true"])
     study_programs.record(quiet, path, 10_000_000)
-    assert study_programs.is_recorded(path)
+    assert study_programs.is_recorded(quiet, path)
 
 
 def test_missing_programs_are_told_with_one_command(monkeypatch):

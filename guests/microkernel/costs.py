@@ -1,6 +1,6 @@
 """What the kernel's paths cost on the SA-1100, measured by the programs themselves.
 
-.venv/bin/python guests/microkernel/costs.py      prints the tables of docs/microkernel.md
+.venv/bin/python guests/microkernel/costs.py      prints the size, the paths and the working set of docs/microkernel.md
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs the programs on several Cortex-A7 beside QEMU, and those that leave something out under the checker.
 
     run.py [NAME...]          all, or those named; one line each
-    run.py measure [MACHINE]  what memory and translation cost, as a program measures it
+    run.py measure [MACHINE]  what memory and translation cost, as a program measures it on cortex-a7 or gem5-vexpress
 
 Each program must print on our machine what it prints on QEMU; each bug must be reported with its cause and
 place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
@@ -22,6 +22,8 @@ from mmulab.command import run_script, script_options
 from mmulab.output import one_by_one
 
 MACHINE = "cortex-a7"
+# What `measure.c` can run on.
+MEASURED = (MACHINE, "gem5-vexpress")
 FLAGS = ["-mcpu=cortex-a7", "-marm", "-O1", "-Wno-parentheses"]
 LIMIT = 5_000_000
 CORES = (1, 4)
@@ -244,6 +246,9 @@ FIGURES = {
     "next_written": ("writing the next line in turn, cycles with the loop", "prefetches", 100),
 }
 
+# What reads the TLB's memory, which has the Cortex-A7's layout (ARM DDI 0464F, 6.6.3).
+OF_THE_TLB = ("tlb_read", "tlb_valid")
+
 
 def named(location, function):
     """Whether a location, as "0x1234 (function+8, file:line)", lies in the function."""
@@ -288,10 +293,14 @@ def main():
     options.add_argument("name", nargs="*", help="only these; or: measure [MACHINE]")
     wanted = options.parse_args().name
     if wanted[:1] == ["measure"]:
-        if len(wanted) > 2:
-            options.error("measure takes one machine")
+        machines = wanted[1:] or [MACHINE]
+        if machines[1:] or machines[0] not in MEASURED:
+            asked = " ".join(machines)
+            options.error(f"measure takes one of {', '.join(MEASURED)}, not {asked!r}")
         oracle.need_tools(oracle.COMPILER)
-        for name, figures in measure(*wanted[1:2]).items():
+        for name, figures in measure(*machines).items():
+            if name in OF_THE_TLB and machines != [MACHINE]:
+                continue
             title, unit, parts = FIGURES[name]
             print(title)
             for size, value in figures.items():
@@ -301,8 +310,11 @@ def main():
     bad = 0
     jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
     jobs += [(bug.name, judge, bug) for bug in BUGS]
-    for name in set(wanted) - {name.split()[0] for name, _, _ in jobs}:
-        options.error(f"no program is called {name}; the README beside this file lists them")
+    known = list(dict.fromkeys(name.split()[0] for name, _, _ in jobs))
+    for name in set(wanted) - set(known):
+        if name == "measure":
+            options.error("measure stands alone, before its machine")
+        options.error(f"no program to compare is called {name}: choose from {', '.join(known)}")
     chosen = [job for job in jobs if not wanted or job[0].split()[0] in wanted]
     for name, check, subject in one_by_one("Comparing", chosen, "programs"):
         wrong = check(subject)

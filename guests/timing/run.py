@@ -1,6 +1,6 @@
-"""Measures timings on our machines, by the guest itself, and prints them beside the documents.
+"""Measures timings on our machines, by the guest itself, and prints them for docs/timing.md, where the documents' stand beside them.
 
-Example: .venv/bin/python guests/timing/run.py prints the tables of docs/timing.md.
+Example: .venv/bin/python guests/timing/run.py
 """
 
 import mmulab

@@ -66,7 +66,7 @@ from mmulab.command import (
 from mmulab.errors import InputError, Interrupted, MachineError
 from mmulab.limits import MAX_CORES
 from mmulab.machine import Machine, machine_names, machine_schema
-from mmulab.output import Format, beside_a_program, note, progress
+from mmulab.output import SUFFIXES, Format, beside_a_program, note, progress
 from mmulab.papers import PAPERS
 
 app = typer.Typer(
@@ -710,12 +710,14 @@ def machines(
             view=lambda: views.machines(rows),
         ).emit(format, output)
     chosen = machine_of([name], set_)
-    if set_ and format is None and output is not None and output.suffix == ".toml":
+    suffix = output.suffix if output is not None and format is None else ""
+    if set_ and suffix == ".toml":
         raise InputError(
             f"{output}: a changed machine lacks its sources; name it .json, .csv or .parquet"
         )
-    by_suffix = format is None and output is not None and output.suffix not in ("", ".toml")
-    if set_ or by_suffix or format not in (None, Format.table):
+    if not set_ and suffix not in ("", ".toml", *SUFFIXES):
+        raise InputError(f"{output}: name it .toml, .json, .csv or .parquet, or give --format")
+    if set_ or suffix not in ("", ".toml") or format not in (None, Format.table):
         values = chosen.values()
         return Result(
             data=values,

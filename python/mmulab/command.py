@@ -104,7 +104,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help=f"{', '.join(Format)}; default: a table on a terminal, JSON in a pipe, -o by suffix (.json, .csv, .parquet).",
+        help=f"{', '.join(Format)}; default: a table on a terminal, JSON in a pipe, -o by suffix (.json, .csv, .parquet; JSON without one).",
     ),
 ]
 OutputOption = Annotated[

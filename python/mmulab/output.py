@@ -149,6 +149,10 @@ def stop_writing(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+SUFFIXES = (".json", ".csv", ".parquet")
+"""Of the files that a result can be written to."""
+
+
 def format_of(asked: Format | None, output: Path | None) -> Format:
     """What was asked for, else what a file's suffix says, else a table on a terminal and JSON anywhere else.
 
@@ -158,10 +162,9 @@ def format_of(asked: Format | None, output: Path | None) -> Format:
         return asked
     if output is None:
         return Format.table if sys.stdout.isatty() else Format.json
-    suffix = output.suffix.removeprefix(".")
-    if suffix not in ("", "json", "csv", "parquet"):
+    if output.suffix not in ("", *SUFFIXES):
         raise InputError(f"{output}: name it .json, .csv or .parquet, or give --format")
-    return Format(suffix or "json")
+    return Format(output.suffix.removeprefix(".") or "json")
 
 
 def _plain(view: RenderableType) -> bytes:

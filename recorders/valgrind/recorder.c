@@ -33,6 +33,8 @@
 #include "pub_tool_vkiscnums.h"
 #include "pub_tool_xarray.h"
 
+#include <linux/auxvec.h>
+
 #include "mmulab.h"
 #include "stream.h"
 
@@ -399,10 +401,28 @@ static void put_thread(ThreadId thread)
    put_record(RECORD_THREAD, &thread_numbers[slot], 4, NULL, 0);
 }
 
+/* The kernel gives each program 16 random bytes (getauxval(3), AT_RANDOM). The same ones in each recording, since
+   the C library's string functions read beyond the end of the string that lies below them. On the stack are
+   the number of arguments, these, the environment, and the auxiliary vector (System V ABI AMD64 1.0, 3.4.1). */
+static void clear_random_bytes(ThreadId thread)
+{
+   UWord *word = (UWord *)VG_(get_SP)(thread);
+   word += 1 + word[0] + 1;
+   while (*word != 0)
+      word++;
+   for (word++; word[0] != AT_NULL; word += 2)
+      if (word[0] == AT_RANDOM)
+         VG_(memset)((void *)word[1], 0, 16);
+}
+
 static void start_client_code(ThreadId thread, ULong blocks_dispatched)
 {
+   static Bool has_started = False;
    if (thread == running_thread)
       return;
+   if (!has_started)
+      clear_random_bytes(thread);
+   has_started = True;
    /* Not earlier: Valgrind's thread table, which knows the stack, comes after the tool's start. */
    if (threads_seen == 0)
       put_all_mappings(thread);

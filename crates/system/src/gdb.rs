@@ -404,7 +404,7 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
             _ => gdbstub::outputln!(
                 out,
                 "physical ADDRESS [WORDS], in hexadecimal: what is in memory, past the caches\n\
-                 translate ADDRESS: what the TLB and the tables say, and what the caches hold\n\
+                 translate ADDRESS, in hexadecimal: what the tables, the TLBs and the data cache hold for it\n\
                  tlb: the entries of the TLBs\n\
                  cycles: the time\n\
                  core N: the core that the others tell of, {} now",

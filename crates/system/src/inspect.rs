@@ -141,13 +141,19 @@ impl<C: Core> CoreMemory<C> {
         let mut lines = Vec::new();
         let names = if self.dtlb.is_some() { ["instruction", "data"] } else { ["unified", ""] };
         let mut describe = |name: &str, entry: &Entry| {
+            let quarters = [0, 1, 2, 3].map(|quarter| {
+                self.mmu.permission(&entry.payload, quarter << (entry.page_shift - 2))
+            });
+            let permission = match quarters {
+                [first, rest @ ..] if rest == [first; 3] => format!("permission {first}"),
+                [a, b, c, d] => format!("permissions {a} {b} {c} {d} of its quarters"),
+            };
             lines.push(format!(
-                "{name} {:#010x} -> {:#010x}, {} bytes, domain {}, permissions {:02x}, attributes {:03b}",
+                "{name} {:#010x} -> {:#010x}, {} bytes, domain {}, {permission}, attributes {:03b}",
                 entry.virtual_address,
                 entry.payload.physical,
                 1u32 << entry.page_shift,
                 entry.payload.domain,
-                entry.payload.permissions,
                 entry.payload.attributes
             ));
         };

@@ -156,7 +156,7 @@ def _choose_in(folder: Path) -> int:
         for position, candidate in enumerate(candidates):
             program = candidate.build(name, folder / f"{name}-{position}")
             trace = folder / f"{name}-{position}.mmt"
-            if not is_recorded(trace):
+            if not is_recorded(program, trace):
                 print(f"recording {program.label}", file=sys.stderr)
                 record(program, trace, MAX_INSTRUCTIONS)
             found.append(candidacy(program.label, trace))

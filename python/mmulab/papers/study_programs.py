@@ -7,6 +7,7 @@ the same bytes everywhere; nothing is downloaded.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -16,8 +17,15 @@ from pathlib import Path
 
 import mmulab
 
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-"""Of all programs that are recorded: in direct-mapped caches it matters where a stack begins, which depends on it."""
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "LC_ALL": "C",
+    "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu",
+    "PWD": "/proc/self/cwd",
+}
+"""Of all programs that are recorded. In direct-mapped caches it matters where a stack begins, which depends on it, and
+where libraries are mapped: below /etc/ld.so.cache, unless they are found without it. A name for the present folder
+that is the same in each is as good as its own for a shell and for GCC, which ask whether it is the one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +37,7 @@ class Program:
     label: str
     """Which candidate it is."""
     command: list[str]
+    """It names files in the input's folder, where it runs: longer names would move its stack."""
     input: Path
 
 
@@ -54,7 +63,9 @@ def compiler(functions: int, option: str) -> Candidate:
         found = subprocess.run(
             ["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True
         ).stdout.strip()
-        command = [found, "-quiet", "-w", option, str(source), "-o", str(folder / "source.s")]
+        # A file's full name is looked up, which takes longer the longer it is; that option writes nothing anyway.
+        output = "-" if option == "-fsyntax-only" else "source.s"
+        command = [found, "-quiet", "-w", option, source.name, "-o", output]
         return Program(name, label, command, source)
 
     label = f"cc1 {option}, {functions} functions"
@@ -66,7 +77,7 @@ def small_compiler(functions: int) -> Candidate:
 
     def build(name: str, folder: Path) -> Program:
         source = write(folder / "source.c", source_text(functions).encode())
-        command = ["tcc", "-c", str(source), "-o", str(folder / "source.o")]
+        command = ["tcc", "-c", source.name, "-o", "source.o"]
         return Program(name, label, command, source)
 
     label = f"tcc, {functions:,} functions"
@@ -79,7 +90,7 @@ def relational_database(rows: int, queries: int) -> Candidate:
 
     def build(name: str, folder: Path) -> Program:
         script = write(folder / "script.sql", script_text(rows, queries).encode())
-        command = ["sqlite3", ":memory:", ".output /dev/null", f".read {script}"]
+        command = ["sqlite3", ":memory:", ".output /dev/null", f".read {script.name}"]
         return Program(name, label, command, script)
 
     label = f"sqlite3, {rows:,} rows, {queries:,} queries"
@@ -101,9 +112,9 @@ def key_value_database(records: int) -> Candidate:
             "-t",
             "btree",
             "-h",
-            str(home),
+            home.name,
             "-f",
-            str(text),
+            text.name,
             "records.db",
         ]
         return Program(name, label, command, text)
@@ -121,7 +132,7 @@ def object_store(parts: int, rounds: int) -> Candidate:
         if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
             folder.mkdir(parents=True, exist_ok=True)
             subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
-        return Program(name, label, [str(program), str(parts), str(rounds)], source)
+        return Program(name, label, [f"./{program.name}", str(parts), str(rounds)], program)
 
     label = f"object_store, {parts:,} parts, {rounds} rounds"
     return Candidate(label, build, {"gcc": "gcc"})
@@ -132,9 +143,8 @@ def picture_compressor(width: int, height: int) -> Candidate:
 
     def build(name: str, folder: Path) -> Program:
         picture = write(folder / "picture.ppm", picture_bytes(width, height))
-        compressed = str(folder / "picture.jpg")
-        options = ["-quality", "90", "-optimize", "-outfile", compressed]
-        return Program(name, label, ["cjpeg", *options, str(picture)], picture)
+        options = ["-quality", "90", "-optimize", "-outfile", "picture.jpg"]
+        return Program(name, label, ["cjpeg", *options, picture.name], picture)
 
     label = f"cjpeg, {width} x {height}"
     return Candidate(label, build, {"cjpeg": "libjpeg-turbo-progs"})
@@ -435,18 +445,23 @@ def picture_bytes(width: int, height: int) -> bytes:
 
 def record(program: Program, trace: Path, max_instructions: int) -> None:
     """Records a program whole, or not at all; an interrupt, also at the program's end, raises `KeyboardInterrupt`."""
-    recorded = mmulab.record(
-        program.command, trace, max_instructions=max_instructions, environment=ENVIRONMENT
-    )
+    trace = trace.absolute()
+    with contextlib.chdir(program.input.parent):
+        recorded = mmulab.record(
+            program.command, trace, max_instructions=max_instructions, environment=ENVIRONMENT
+        )
     if recorded.was_interrupted:
         trace.unlink()
     if recorded.interrupt_came:
         raise KeyboardInterrupt
 
 
-def is_recorded(trace: Path) -> bool:
-    """Whether a trace is there and whole; that of a recording that was killed is not."""
+def is_recorded(program: Program, trace: Path) -> bool:
+    """Whether a program's trace is there, of this command, no older than its input, and whole: that of a recording
+    that was killed is not."""
     try:
-        return not mmulab.trace_information(trace).was_interrupted
+        information = mmulab.trace_information(trace)
     except mmulab.TraceError:
         return False
+    is_current = trace.stat().st_mtime >= program.input.stat().st_mtime
+    return information.command == program.command and is_current and not information.was_interrupted

@@ -145,9 +145,9 @@ def configurations(program: str, full: bool) -> list[Configuration]:
 
 
 def trace_of(program: Program, folder: Path, run: Run) -> Path:
-    """The program's trace; recorded unless it is there and younger than the input."""
+    """The program's trace; recorded unless it is there."""
     trace = folder / f"{program.name} {program.label}.mmt".replace(" ", "-").replace(",", "")
-    if not is_recorded(trace) or trace.stat().st_mtime < program.input.stat().st_mtime:
+    if not is_recorded(program, trace):
         run.progress(f"recording {program.name}")
         record(program, trace, MAXIMUM_INSTRUCTIONS)
     return trace

@@ -453,8 +453,10 @@ fn valgrind(
         command.env_clear().envs(environment.iter().cloned());
         tools = of_one_length(&tools);
         // Debian's valgrind is a script, whose shell says where it is; another variable makes up for the length.
-        let here = std::env::current_dir().unwrap_or_default();
-        command.env("MMULAB_PADDING", slashes_up_to_length(&here)).env("PWD", here);
+        if !environment.iter().any(|(name, _)| name == "PWD") {
+            let here = std::env::current_dir().unwrap_or_default();
+            command.env("MMULAB_PADDING", slashes_up_to_length(&here)).env("PWD", here);
+        }
     }
     command
         .env("VALGRIND_LIB", tools)
