@@ -292,6 +292,13 @@ def test_help_has_an_example_and_every_option_has_help(path):
         assert parameter.help, parameter.opts
 
 
+def test_commands_start_without_the_library_of_tables():
+    """It takes as long to import as all else, also where no table is made: for --help, completion, an error."""
+    code = "import sys, mmulab.cli; print({'pyarrow', 'numpy', 'altair'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"
+
+
 def test_the_format_of_a_recording_is_not_said_to_go_by_suffix():
     """-o is the trace there, and without --format there is no summary."""
     assert "by suffix" not in " ".join(mmulab("record", "--help", COLUMNS="100").output.split())

@@ -16,9 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol
 
-import pyarrow as pa
-
 from mmulab import _engine
+from mmulab import arrow as pa
 from mmulab.errors import InputError
 from mmulab.files import behind_links, refuse_what_is_no_file
 from mmulab.limits import whole_number

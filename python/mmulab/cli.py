@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.console import Group
 from rich.syntax import Syntax
 
 import mmulab
+from mmulab import arrow as pa
 from mmulab import files, profiling, replaying, run_folder, views
 from mmulab import output as out
 from mmulab.calibrate import BUSY_LOAD, SAMPLES

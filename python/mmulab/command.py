@@ -15,12 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import pyarrow as pa
 import typer
 from rich.console import RenderableType
 from typer.core import TyperCommand, TyperGroup
 
 import mmulab_start
+from mmulab import arrow as pa
 from mmulab import files, output
 from mmulab.errors import InputError, Interrupted, MachineError, MmulabError
 from mmulab.limits import MAX_COUNT, MAX_THREADS

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, cast
 
-import pyarrow as pa
-import pyarrow.compute
-
+from mmulab import arrow as pa
 from mmulab.errors import InputError
 
 PAGE_SIZES = ["4K", "16K", "64K", "2M", "1G"]

@@ -15,9 +15,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
@@ -30,6 +27,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from mmulab import arrow as pa
 from mmulab.errors import InputError, MmulabError
 from mmulab.files import replacing
 

@@ -11,9 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from mmulab import _engine
+from mmulab import arrow as pa
 from mmulab.errors import InputError
 from mmulab.provenance import provenance, trace_provenance
 from mmulab.replaying import (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-import pyarrow as pa
-
+from mmulab import arrow as pa
 from mmulab.causes import CAUSES
 from mmulab.provenance import distinct, flat_provenance
 
@@ -181,17 +180,17 @@ class ReplayResults(Sequence[MachineResult]):
             for row in self._rows
             for cause in CAUSES
         ]
-        return pa.Table.from_pylist(rows, schema=_CAUSES_SCHEMA)
+        return pa.Table.from_pylist(rows, schema=_schema(_CAUSES_COLUMNS))
 
     @property
     def regions(self) -> pa.Table:
         """One row per machine and region of the program: text, heap, stack, each library."""
-        return self._part("regions", _REGIONS_SCHEMA)
+        return self._part("regions", _REGIONS_COLUMNS)
 
     @property
     def pages(self) -> pa.Table:
         """One row per machine and page whose translation cost something, the most expensive first."""
-        return self._part("pages", _PAGES_SCHEMA)
+        return self._part("pages", _PAGES_COLUMNS)
 
     @property
     def guesses(self) -> pa.Table:
@@ -209,15 +208,15 @@ class ReplayResults(Sequence[MachineResult]):
             for guess in row.data["guesses"]
             for cost, share in guess["translation_share_at"].items()
         ]
-        return pa.Table.from_pylist(rows, schema=_GUESSES_SCHEMA)
+        return pa.Table.from_pylist(rows, schema=_schema(_GUESSES_COLUMNS))
 
-    def _part(self, name: str, schema: pa.Schema) -> pa.Table:
+    def _part(self, name: str, columns: dict[str, str]) -> pa.Table:
         rows = [
             {"trace": row.trace, "machine": row.machine, **entry}
             for row in self._rows
             for entry in row.data[name]
         ]
-        return pa.Table.from_pylist(rows, schema=schema)
+        return pa.Table.from_pylist(rows, schema=_schema(columns))
 
     def by_trace(self) -> dict[str, ReplayResults]:
         """The results of each process, by its trace."""
@@ -242,31 +241,39 @@ def _named_apart(rows: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], s
     return zip(rows, names, strict=True)
 
 
-def _columns(**columns: pa.DataType) -> pa.Schema:
-    text = {"trace": pa.string(), "machine": pa.string()}
-    return pa.schema(list({**text, **columns}.items()))
+def _schema(columns: Mapping[str, str]) -> pa.Schema:
+    """Of a table with these columns, by the names of their types, after the trace and the machine."""
+    return pa.schema([("trace", "string"), ("machine", "string"), *columns.items()])
 
 
-_CAUSES_SCHEMA = _columns(
-    cause=pa.string(), group=pa.string(), count=pa.int64(), cycles=pa.int64(), cpi=pa.float64()
-)
-_REGIONS_SCHEMA = _columns(
-    name=pa.string(), executable=pa.bool_(), pages=pa.int64(), walks=pa.int64(), cycles=pa.int64()
-)
-_PAGES_SCHEMA = _columns(
-    address=pa.uint64(),
-    size_bytes=pa.int64(),
-    region=pa.string(),
-    fetch_walks=pa.int64(),
-    data_walks=pa.int64(),
-    cycles=pa.int64(),
-)
-_GUESSES_SCHEMA = _columns(
-    set=pa.string(),
-    interrupt_cost_cycles=pa.int64(),
-    vmcpi=pa.float64(),
-    translation_share=pa.float64(),
-)
+_CAUSES_COLUMNS = {
+    "cause": "string",
+    "group": "string",
+    "count": "int64",
+    "cycles": "int64",
+    "cpi": "float64",
+}
+_REGIONS_COLUMNS = {
+    "name": "string",
+    "executable": "bool",
+    "pages": "int64",
+    "walks": "int64",
+    "cycles": "int64",
+}
+_PAGES_COLUMNS = {
+    "address": "uint64",
+    "size_bytes": "int64",
+    "region": "string",
+    "fetch_walks": "int64",
+    "data_walks": "int64",
+    "cycles": "int64",
+}
+_GUESSES_COLUMNS = {
+    "set": "string",
+    "interrupt_cost_cycles": "int64",
+    "vmcpi": "float64",
+    "translation_share": "float64",
+}
 _TLBS = ["itlb", "dtlb", "stlb"]
 _TLB_COUNTERS = ["hits", "misses", "nested_hits", "nested_misses"]
 _CACHES = ["L1", "L1i", "L1d", "L2", "L2i", "L2d", "L3", "L3i", "L3d"]
@@ -288,26 +295,28 @@ def flat_schema(costs_cycles: Sequence[int]) -> pa.Schema:
     counters = [f"{tlb}.{counter}" for tlb in _TLBS for counter in _TLB_COUNTERS]
     counters += [f"{cache}.{counter}" for cache in _CACHES for counter in _CACHE_COUNTERS]
     counters += [f"{cause.name}.{part}" for cause in CAUSES for part in ("count", "cycles")]
-    return _columns(
-        instructions=pa.int64(),
-        cycles=pa.int64(),
-        cpi=pa.float64(),
-        mcpi=pa.float64(),
-        vmcpi=pa.float64(),
-        interrupts=pa.int64(),
-        **dict.fromkeys(ratios, pa.float64()),
-        mean_free_path=pa.float64(),
-        **dict.fromkeys(counters, pa.int64()),
-        mmulab=pa.string(),
-        seed=pa.uint64(),
-        skip=pa.uint64(),
-        warm_up=pa.uint64(),
-        limit=pa.uint64(),
-        region=pa.string(),
-        trace_sha256=pa.string(),
-        machine_sha256=pa.string(),
-        set=pa.string(),
-        machine_description=pa.string(),
+    return _schema(
+        {
+            "instructions": "int64",
+            "cycles": "int64",
+            "cpi": "float64",
+            "mcpi": "float64",
+            "vmcpi": "float64",
+            "interrupts": "int64",
+            **dict.fromkeys(ratios, "float64"),
+            "mean_free_path": "float64",
+            **dict.fromkeys(counters, "int64"),
+            "mmulab": "string",
+            "seed": "uint64",
+            "skip": "uint64",
+            "warm_up": "uint64",
+            "limit": "uint64",
+            "region": "string",
+            "trace_sha256": "string",
+            "machine_sha256": "string",
+            "set": "string",
+            "machine_description": "string",
+        }
     )
 
 

@@ -30,10 +30,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
-
 from mmulab import _engine
+from mmulab import arrow as pa
 from mmulab.errors import InputError, MachineError, MmulabError, StudyError
 from mmulab.files import alone, replacing
 from mmulab.limits import MAX_THREADS, whole_number

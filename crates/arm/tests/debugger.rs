@@ -12,7 +12,7 @@ use mmulab_hardware::Random;
 use mmulab_system::gdb;
 use mmulab_system::{Host, Stop, Transcript};
 
-use crate::support::{Code, LAB, START, cached, machine, uncached};
+use crate::support::{Code, LAB, Run, START, cached, machine, run, uncached};
 
 struct Gdb(TcpStream);
 
@@ -306,6 +306,30 @@ fn single_steps_and_breakpoints_take_no_time() {
         assert_eq!((&stepped.0, &stepped.1), (&alone.0, &alone.1), "{name}, step by step");
         assert_eq!((&stopped.0, &stopped.1), (&alone.0, &alone.1), "{name}, by breakpoints");
     }
+}
+
+/// Small pages have a permission for each quarter (ARM DDI 0100, B3.3.3).
+#[test]
+fn a_permission_is_the_same_of_an_address_and_of_an_entry() {
+    let mut code = Code::new();
+    code.section(0, cached(0)).section(0x101, uncached(0x101));
+    code.put(0x4008, 0x8001).put(0x8000, 0x97f2);
+    code.enable().set(1, 0x20_0000).load(0, 1, 0).set(0, 0).exit_with(0);
+    let Run { system, stop, .. } = run(&machine("sa1100", &[]), &code);
+    assert_eq!(stop, Stop::Exit(0));
+    let memory = &system.core(0).memory;
+    let entries = memory.describe_tlbs().join("\n");
+    assert!(
+        entries.contains("4096 bytes, domain 0, permissions 3 3 3 1 of its quarters,"),
+        "{entries}"
+    );
+    for (address, permission) in [(0x20_0000, 3), (0x20_0c00, 1)] {
+        let shown = memory.describe_translation(&system.bus, address);
+        assert!(shown.contains(&format!("domain 0, permission {permission},")), "{shown}");
+    }
+    let section = memory.describe_translation(&system.bus, 0);
+    assert!(section.contains("domain 0, permission 3,"), "{section}");
+    assert!(entries.contains("1048576 bytes, domain 0, permission 3,"), "{entries}");
 }
 
 /// A step onto an address that cannot be fetched from, and one from there to the vector.

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from mmulab import arrow as pa
 from mmulab.calibrate.findings import Findings, Value, find
 from mmulab.calibrate.machine_file import machine_file
 from mmulab.calibrate.reported import Reported, reported

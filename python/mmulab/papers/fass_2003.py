@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import pyarrow as pa
 
 import mmulab
+from mmulab import arrow as pa
 from mmulab import guests
 from mmulab.papers import (
     Figure,

@@ -15,8 +15,8 @@ import math
 from typing import Any
 
 import altair as alt
-import pyarrow as pa
 
+from mmulab import arrow as pa
 from mmulab import guests
 from mmulab.papers import (
     Claim,

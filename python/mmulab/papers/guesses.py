@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pyarrow as pa
-
+from mmulab import arrow as pa
 from mmulab.machine import Machine, settings_of
 from mmulab.papers import Claim, Run
 

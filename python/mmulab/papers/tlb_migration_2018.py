@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
-import pyarrow as pa
 
 import mmulab
+from mmulab import arrow as pa
 from mmulab import guests
 from mmulab.errors import InputError
 from mmulab.papers import (

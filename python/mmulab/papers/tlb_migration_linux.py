@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
-import pyarrow as pa
-
 import mmulab
+from mmulab import arrow as pa
 from mmulab.boot import Console
 from mmulab.errors import MmulabError
 from mmulab.papers import Claim, Published, Run, about, linux, published_table, wrong_parts

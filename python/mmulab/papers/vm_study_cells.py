@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-import pyarrow as pa
-
+from mmulab import arrow as pa
 from mmulab.causes import BY_NAME
 
 KIB = 1024

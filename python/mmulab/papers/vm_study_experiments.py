@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-import pyarrow as pa
-
+from mmulab import arrow as pa
 from mmulab.papers.vm_study_cells import (
     KIB,
     ORGANISATIONS,

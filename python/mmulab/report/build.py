@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import pyarrow as pa
-import pyarrow.parquet
 from markupsafe import Markup
 
 from mmulab import __version__
+from mmulab import arrow as pa
 from mmulab.causes import CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.errors import InputError

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import altair as alt
-import pyarrow as pa
 import vl_convert
 
+from mmulab import arrow as pa
 from mmulab.causes import BY_NAME, CAUSES
 from mmulab.curves import PAGE_SIZES, MissCurves
 from mmulab.machine import toml_text
