@@ -184,11 +184,11 @@ def save_figures(figures: list[Figure], folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
-        specification = figure.chart.to_dict()
+        drawing = vl_convert.vegalite_to_svg(figure.chart.to_dict())
         with replacing(folder / f"{figure.name}.svg") as file:
-            file.write(vl_convert.vegalite_to_svg(specification).encode())
+            file.write(drawing.encode())
         with replacing(folder / f"{figure.name}.png") as file:
-            file.write(vl_convert.vegalite_to_png(specification, scale=2))
+            file.write(vl_convert.svg_to_png(drawing, scale=2))
 
 
 def reproduce(name: str, run: Run | None = None) -> Reproduction:
