@@ -690,8 +690,9 @@ def machines(
 
     Example: [bold]mmulab machines ultrix > mine.toml[/]
 
-    A machine's file is printed as it stands, so that it can be copied and changed; with --set,
-    --format json or -o FILE.json its values are printed instead.
+    A machine's file is printed as it stands, so that it can be copied and changed, also into -o
+    FILE.toml or a FILE without a suffix; with --set, --format json or -o FILE.json its values are
+    printed instead.
     """
     if schema:
         if name is not None or set_ or format is not None:
