@@ -33,8 +33,6 @@
 #include "pub_tool_vkiscnums.h"
 #include "pub_tool_xarray.h"
 
-#include <linux/auxvec.h>
-
 #include "mmulab.h"
 #include "stream.h"
 
@@ -400,6 +398,10 @@ static void put_thread(ThreadId thread)
       thread_numbers[slot] = ++threads_seen;
    put_record(RECORD_THREAD, &thread_numbers[slot], 4, NULL, 0);
 }
+
+/* Types of entries of the auxiliary vector (Linux, include/uapi/linux/auxvec.h), whose header needs a C library. */
+#define AT_NULL 0
+#define AT_RANDOM 25
 
 /* The kernel gives each program 16 random bytes (getauxval(3), AT_RANDOM). The same ones in each recording, since
    the C library's string functions read beyond the end of the string that lies below them. On the stack are
