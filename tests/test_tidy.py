@@ -97,3 +97,10 @@ def test_the_test_program_of_a_crate_has_all_its_files():
         files = {path.stem for path in program.parent.glob("*.rs")} - {"main"}
         named = set(re.findall(r"^mod (\w+);", program.read_text(), re.MULTILINE))
         assert files <= named, (program, files - named)
+
+
+def test_the_recorder_needs_no_header_of_a_c_library():
+    """It is linked without one; a computer that links 32-bit programs need not have its headers for them."""
+    for name in ("recorder.c", "stream.h"):
+        text = (ROOT / "recorders" / "valgrind" / name).read_text()
+        assert not re.findall(r"#include <.*>", text), name

@@ -308,6 +308,20 @@ fn single_steps_and_breakpoints_take_no_time() {
     }
 }
 
+/// What a command says comes as `O` and its text in hexadecimal (gdb's manual, E.2, qRcmd).
+#[test]
+fn empty_tlbs_are_said_to_be_empty() {
+    let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
+    let hexadecimal =
+        |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let said = gdb.ask(&format!("qRcmd,{}", hexadecimal("tlb")));
+    assert_eq!(said, format!("O{}", hexadecimal("no entries\n")));
+    // The command's own end comes before what is asked next.
+    assert_eq!(gdb.ask("c"), "OK");
+    drop(gdb);
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
+}
+
 /// Small pages have a permission for each quarter (ARM DDI 0100, B3.3.3).
 #[test]
 fn a_permission_is_the_same_of_an_address_and_of_an_entry() {

@@ -391,7 +391,11 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
                 None => gdbstub::outputln!(out, "monitor translate ADDRESS, in hexadecimal"),
             },
             ["tlb"] => {
-                for line in memory.describe_tlbs() {
+                let lines = memory.describe_tlbs();
+                if lines.is_empty() {
+                    gdbstub::outputln!(out, "no entries");
+                }
+                for line in lines {
                     gdbstub::outputln!(out, "{line}");
                 }
             }
