@@ -147,7 +147,7 @@ def stop_writing(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-SUFFIXES = (".json", ".csv", ".parquet")
+SUFFIXES = tuple(f".{name}" for name in Format if name != Format.table)
 """Of the files that a result can be written to."""
 
 

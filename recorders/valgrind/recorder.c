@@ -408,26 +408,24 @@ static void put_thread(ThreadId thread)
    the number of arguments, these, the environment, and the auxiliary vector (System V ABI AMD64 1.0, 3.4.1). */
 static void clear_random_bytes(ThreadId thread)
 {
-   UWord *word = (UWord *)VG_(get_SP)(thread);
+   UWord* word = (UWord*)VG_(get_SP)(thread);
    word += 1 + word[0] + 1;
    while (*word != 0)
       word++;
    for (word++; word[0] != AT_NULL; word += 2)
       if (word[0] == AT_RANDOM)
-         VG_(memset)((void *)word[1], 0, 16);
+         VG_(memset)((void*)word[1], 0, 16);
 }
 
 static void start_client_code(ThreadId thread, ULong blocks_dispatched)
 {
-   static Bool has_started = False;
    if (thread == running_thread)
       return;
-   if (!has_started)
-      clear_random_bytes(thread);
-   has_started = True;
    /* Not earlier: Valgrind's thread table, which knows the stack, comes after the tool's start. */
-   if (threads_seen == 0)
+   if (threads_seen == 0) {
+      clear_random_bytes(thread);
       put_all_mappings(thread);
+   }
    running_thread = thread;
    put_thread(thread);
 }
