@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import mmulab
 from mmulab import _engine
 from mmulab.calibrate import Calibration, findings, plateaus, series
-from mmulab.calibrate.reported import Reported
+from mmulab.calibrate.reported import Cache, Reported, Tlb
 from mmulab.calibrate.series import LINE_BYTES, Point
 from mmulab.cli import app
 from mmulab.command import status_of
@@ -306,6 +306,29 @@ def test_a_reported_size_counts_where_the_curve_agrees():
     disagrees = findings._size(4_600_000, 32 << 20, "bytes")
     assert disagrees.value == 4 << 20 or disagrees.value == 5 << 20
     assert "does not agree" in disagrees.source
+
+
+def test_a_guess_of_ways_says_what_is_reported(monkeypatch):
+    tlbs = [Level(16, 4, 7.0), Level(128, 8, 60.0)]
+    caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
+    model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
+    measured = calibration_of(model, monkeypatch).measured
+    reported = Reported(
+        "a model",
+        "none",
+        False,
+        [Cache(1, "Data", 32 << 10, 8), Cache(2, "Unified", 3 << 20, 12)],
+        [Tlb(2, True, False, ["4K"], 4096, 16)],
+    )
+    values = findings.find(measured, reported).values
+    assert values["stlb.ways"].source == (
+        "guess; reported: 16 ways of 4,096 entries, which does not agree"
+    )
+    assert values["l2.ways"].source == (
+        "guess; reported: 12 ways of 49,152 lines, which does not agree"
+    )
+    nothing = findings.find(measured, NOTHING_REPORTED).values
+    assert nothing["stlb.ways"].source == nothing["l2.ways"].source == "guess: not reported"
 
 
 def test_a_curve_that_falls_is_levelled():

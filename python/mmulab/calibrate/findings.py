@@ -134,7 +134,8 @@ class _Finder:
                 )
         if known and lines % known.ways == 0:
             return Value(known.ways, "reported by the processor", reported=known.ways)
-        return Value(_likely_ways(lines), "guess: not reported", (2 * _likely_ways(lines),))
+        source = _why_guessed(known, known.size_bytes // 64 if known else 0, "lines")
+        return Value(_likely_ways(lines), source, (2 * _likely_ways(lines),))
 
     def breaks_up_large_pages(self) -> bool:
         """Whether a TLB holds a large page as many small ones, as where a hypervisor maps it by such: lines in each 4 KB of
@@ -245,9 +246,8 @@ class _Finder:
                 "full" if full else known.ways, "reported by the processor", reported=known.ways
             )
         else:
-            self.values[f"{name}.ways"] = Value(
-                _likely_ways(count), "guess: not reported", ("full",)
-            )
+            source = _why_guessed(known, known.entries if known else 0, "entries")
+            self.values[f"{name}.ways"] = Value(_likely_ways(count), source, ("full",))
 
     def instruction_side(self) -> None:
         """The first-level instruction cache and TLB; fetching ahead hides most of what they cost."""
@@ -291,6 +291,13 @@ def _size(knee: float, known: int | None, unit: str, too_large: float = math.inf
 
 def _whole(number: float) -> str:
     return f"{round(number):,}"
+
+
+def _why_guessed(known: Cache | Tlb | None, slots: int, of: str) -> str:
+    """The source of a number of ways that is a guess: what is reported, if anything, is of another size."""
+    if known is None:
+        return "guess: not reported"
+    return f"guess; reported: {known.ways} ways of {slots:,} {of}, which does not agree"
 
 
 def _likely_ways(entries: int) -> int:
