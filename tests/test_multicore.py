@@ -148,3 +148,14 @@ def test_a_core_that_is_alone_is_told_of_its_own_maintenance() -> None:
         image, multicore.machine(1), check=True, max_instructions=multicore.LIMIT
     )
     assert [report["kind"] for report in run.reports] == ["missing-barrier"]
+
+
+def test_a_change_of_what_a_report_does_not_describe_is_named() -> None:
+    image = multicore.build("global_at_once", "bugs/global_at_once.c")
+    run = multicore.mmulab.boot(
+        image, multicore.machine(1), check=True, max_instructions=multicore.LIMIT
+    )
+    [report] = run.reports
+    page = "4 KB of write-back write-allocate memory at physical 0x40200000"
+    assert f"from {page}, of one space, attributes " in report["stale"]
+    assert f" to {page}, global, attributes " in report["stale"]

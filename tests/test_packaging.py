@@ -118,6 +118,16 @@ def test_the_wheels_replay_and_record_away_from_the_source(own_wheel, recorder_w
     assert (status, is_same_length) == (5, True)
 
 
+def test_a_wheel_without_the_recorders_names_it(own_wheel, tmp_path):
+    folder = unpacked(own_wheel, tmp_path / "packages")
+    program = (
+        "import mmulab\ntry: mmulab.record(['/bin/true'], 't.mmt')\n"
+        "except mmulab.RecordError as error: print(error)"
+    )
+    said = run(program, tmp_path, {"PYTHONPATH": str(folder)})
+    assert said.startswith("the recorder is not installed; install the package mmulab-recorder")
+
+
 GUESTS = ["microkernel-armv4", "timing-sa1100", "migration-interfaces-64"]
 
 

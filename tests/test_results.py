@@ -213,7 +213,9 @@ def test_the_range_of_a_guess_is_what_the_changed_machines_give(trace, results):
 
 def test_a_sweep_has_the_same_range_when_asked(trace, results):
     study = mmulab.Study(
-        traces=[trace], machines=["cortex-a55", "x86-64"], vary=[{"l1d.latency_cycles": [0, 1]}]
+        traces=[trace],
+        machines=["cortex-a55", "x86-64"],
+        vary=[{"l1d.write_allocate": [True, False]}],
     )
     ranges = [f"translation_share_at_10_cycles{end}" for end in ("", "_lowest", "_highest")]
     plain = mmulab.sweep(study)
@@ -226,11 +228,11 @@ def test_a_sweep_has_the_same_range_when_asked(trace, results):
         .equals(plain.select([*ranges[:1], "cycles"]))
     )
     row = results["cortex-a55"]
-    own = mmulab.Machine.load("cortex-a55").get("l1d.latency_cycles")
+    own = mmulab.Machine.load("cortex-a55").get("l1d.write_allocate")
     [same] = [
         one
         for one in asked.to_pylist()
-        if one["machine"] == "cortex-a55" and one["l1d.latency_cycles"] == own
+        if one["machine"] == "cortex-a55" and one["l1d.write_allocate"] == own
     ]
     assert (same[ranges[1]], same[ranges[2]]) == row.translation_share_range(10)
     for table, is_shown in ((asked, True), (plain, False)):

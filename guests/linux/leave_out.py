@@ -2,9 +2,10 @@
 
     leave_out.py --list
     leave_out.py --jobs 2
+    leave_out.py --command "meet && stress 8 20 7 && attack 16" lines_after_flush
 
 Boots the kernel of `make linux-spaces-test` once for each name and each scheme that it concerns, with
-the checker, and runs `meet`, `stress` and `attack`; prints a Markdown table. "Noticed by" is the checker (the kinds
+the checker, and runs `meet`, `stress` and `attack`, or a command of yours; prints a Markdown table. "Noticed by" is the checker (the kinds
 of its reports), the program (a wrong value, an attack that succeeds, a guest that does not end), the
 kernel's own messages, or the cost (more than a tenth more instructions). For `preemption` it is the wake-up times of
 cyclictest while two processes make each other's switches flush, a tenth more of them. That is of one layout of the
@@ -21,7 +22,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import run_script, script_options
+from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.output import one_by_one
 
@@ -71,13 +72,15 @@ def tell(line, to=None):
     to.flush()
 
 
-def boot(scheme, name="nothing", machine=MACHINE, command=COMMAND):
-    """One run."""
+def boot(load, scheme, name="nothing", machine=MACHINE):
+    """One run of a load: a command, and changes of the machine."""
+    command, settings = load
     tell(f"{machine}, {scheme}, {'whole' if name == 'nothing' else f'without {name}'}", sys.stderr)
     return run.ours(
         machine,
         command,
         spaces=scheme,
+        settings=settings,
         kernel_folder="kernel-spaces-test",
         extra=f"slab_debug=-;FP,mm_struct address_spaces_without={name}",
         check=True,
@@ -122,9 +125,9 @@ def noticed(result, usual):
     return "; ".join(found)
 
 
-def usual_of(scheme, machine):
+def usual_of(load, scheme, machine):
     """What a run says with nothing left out."""
-    result = boot(scheme, machine=machine)
+    result = boot(load, scheme, machine=machine)
     said = re.findall(r"^(stress: a mapping .*)$", result.console.replace("\r", ""), re.M)
     usual = {"instructions": result.instructions, "limits": said}
     complaint = noticed(result, usual)
@@ -133,20 +136,21 @@ def usual_of(scheme, machine):
     return usual
 
 
-def try_without(name, scheme, usual):
+def try_without(load, name, scheme, usual):
     """Who notices, in words, or nothing."""
     machine = ELSEWHERE.get(name, MACHINE)
     if name != "preemption":
-        return noticed(boot(scheme, name, machine), usual[scheme, machine])
-    here, there = (wake_ups(boot(scheme, left, machine, WAKE_UPS)) for left in (name, "nothing"))
+        return noticed(boot(load, scheme, name, machine), usual[scheme, machine])
+    load = (WAKE_UPS, load[1])
+    here, there = (wake_ups(boot(load, scheme, left, machine)) for left in (name, "nothing"))
     if all(without <= 1.1 * with_it for without, with_it in zip(here, there, strict=True)):
         return ""
     return f"wake-up: average {here[0]} us instead of {there[0]}, at most {here[1]} instead of {there[1]}"
 
 
-def chosen_of(docstring, names):
-    """The names to leave out that the command line asks for, none if it asks for the list, and how many runs at a time."""
-    options = script_options(docstring)
+def chosen_of(options, names):
+    """What the command line asks for: the names to leave out (`name`), none if it asks for the list, and how many runs
+    at a time (`jobs`)."""
     options.add_argument("name", nargs="*", help="only these; --list shows all")
     options.add_argument("--list", action="store_true", help="print the names and end")
     options.add_argument(
@@ -156,24 +160,38 @@ def chosen_of(docstring, names):
     whole_number("--jobs", chosen.jobs, 1, MAX_THREADS)
     if chosen.list:
         print("\n".join(names))
-        return [], chosen.jobs
+        chosen.name = []
+        return chosen
     if unknown := [name for name in chosen.name if name not in names]:
         options.error(f"{unknown[0]}: choose from {', '.join(names)}")
-    return chosen.name or list(names), chosen.jobs
+    chosen.name = chosen.name or list(names)
+    return chosen
 
 
 def main():
-    names, jobs = chosen_of(__doc__, NAMES)
+    options = script_options(__doc__)
+    options.add_argument(
+        "--command", default=COMMAND, help="what is run, but for preemption (default: %(default)s)"
+    )
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a value of the machine, as in core.line_allocation_translates=true; may be repeated",
+    )
+    chosen = chosen_of(options, NAMES)
+    names, load = chosen.name, (chosen.command, changes_of(chosen.set))
     if not names:
         return
     for machine in (MACHINE, *ELSEWHERE.values()):
         run.need_to_boot(machine, "kernel-spaces-test")
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
-    with ThreadPoolExecutor(jobs) as pool:
-        done = pool.map(usual_of, *zip(*pairs, strict=True))
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        done = pool.map(lambda pair: usual_of(load, *pair), pairs)
         usual = {pair: next(done) for pair in one_by_one("With everything", pairs, "boots")}
-        found = pool.map(lambda case: try_without(*case, usual), cases)
+        found = pool.map(lambda case: try_without(load, *case, usual), cases)
         tell("| left out | scheme | noticed by |\n|---|---|---|")
         for name, scheme in one_by_one("Leaving out", cases, "boots"):
             who = next(found)

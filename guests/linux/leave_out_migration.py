@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 import leave_out
 import run
 
-from mmulab.command import run_script
+from mmulab.command import run_script, script_options
 from mmulab.output import one_by_one
 from mmulab.papers.tlb_migration_linux import COPROCESSOR, INITRD
 
@@ -67,7 +67,8 @@ def boot(name, length):
 
 
 def main():
-    names, jobs = leave_out.chosen_of(__doc__, NAMES)
+    chosen = leave_out.chosen_of(script_options(__doc__), NAMES)
+    names = chosen.name
     if not names:
         return
     run.need("kernel-migration-test", INITRD, "virt.dtb")
@@ -78,7 +79,7 @@ def main():
         usual[length] = {"instructions": whole.instructions, "limits": []}
         if complaint := leave_out.noticed(whole, usual[length]):
             raise SystemExit(f"with nothing left out: {complaint}")
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(chosen.jobs) as pool:
         leave_out.tell("| left out | noticed by |\n|---|---|")
         found = pool.map(boot, names, map(length_for, names))
         for name in one_by_one("Leaving out", names, "boots"):

@@ -6,7 +6,8 @@
 
 COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
 on both and fails where they print something different other than times. `--check` marks reports that
-Linux allows itself as tolerated (docs/checker.md); the exit status is 1 if there is any report, tolerated or not. `--spaces` takes the kernel
+Linux allows itself as tolerated (docs/checker.md); the exit status is 1 if there is any report, tolerated or not, or
+if that of the guest is not 0 (with `--qemu` the guest's own). `--spaces` takes the kernel
 with address spaces (docs/linux-address-spaces.md) and one of its schemes, `--migration` the one whose tasks take TLB
 entries along (docs/tlb-migration.md), on `gem5-vexpress` or with `-m cortex-a7`. Needs `make linux`, and `make
 linux-spaces` for `--spaces`, `make linux-migration` for `--migration`.
@@ -416,7 +417,8 @@ def main():
         )
     settings = changes_of(chosen.set)
     if "cores" in settings and chosen.machine != SMP:
-        options.error(f"--set cores: is for {SMP}; the kernel of {chosen.machine} is for one")
+        number = "four" if chosen.migration else "one"
+        options.error(f"--set cores: is for {SMP}; the kernel of {chosen.machine} is for {number}")
     if chosen.machine == SMP:
         refuse_more_cores(options, settings)
     if chosen.max_instructions is not None:

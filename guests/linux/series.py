@@ -154,7 +154,9 @@ def main():
         raise SystemExit(f"{SOURCE} is not there. Type: make linux")
     series = Series(chosen.series)
     if chosen.what == "export" and not series.tree.exists():
-        raise SystemExit(f"{series.tree} is not there. Type: series.py {chosen.series} begin")
+        raise SystemExit(
+            f"{series.tree} is not there. Type: .venv/bin/python guests/linux/series.py {chosen.series} begin"
+        )
     {"begin": series.begin, "export": series.export}[chosen.what]()
 
 

@@ -73,6 +73,7 @@ def main():
     chosen = options.parse_args()
     whole_number("--starts", chosen.starts, 1)
     settings = changes_of(chosen.set)
+    run.refuse_more_cores(options, settings)
     columns = ("instructions", "cycles", "permitted")[: 3 if chosen.check else 2]
 
     def show(name, values):

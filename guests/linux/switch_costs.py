@@ -21,6 +21,7 @@ sys.path.insert(0, str(HERE))
 import layouts
 import run
 
+import mmulab
 from mmulab.command import changes_of, run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.output import one_by_one
@@ -109,6 +110,7 @@ def main():
         whole_number("--processes", processes, 2, MOST_PROCESSES)
     for machine in chosen.machine or ["ixp425"]:
         run.kernel(machine, run.SCHEMES[0])
+        mmulab.Machine.load(machine).with_changes(settings)  # before the table begins
     print("| machine | processes | scheme | whole | direct | refilled |", " | ".join(COLUMNS), "|")
     print("|---|---:|---|" + "---:|" * (3 + len(COLUMNS)))
     for machine in chosen.machine or ["ixp425"]:

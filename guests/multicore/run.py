@@ -87,6 +87,24 @@ BUGS = [
         "before the page is used again",
     ),
     Bug(
+        "page_in_other_space",
+        "stale-tlb-entry",
+        "load",
+        "use",
+        "set_entry",
+        1,
+        "before the page is used again",
+    ),
+    Bug(
+        "identifier_while_protecting",
+        "stale-tlb-entry",
+        "load",
+        "use",
+        "set_entry",
+        0,
+        "TLBIASID",
+    ),
+    Bug(
         "table_reused",
         "table-reused",
         "store",
@@ -106,6 +124,15 @@ BUGS = [
     ),
     Bug(
         "change_type_at_once",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
+        "global_at_once",
         "break-before-make",
         "store",
         "set_entry",
@@ -176,6 +203,7 @@ BUGS = [
     Bug("evicted_for_uncached", "mismatched-attributes", "load", "use", "put", 0, "(DCCMVAC)"),
     Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "(DCCMVAC)"),
     Bug("cached_after_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
+    Bug("cleaned_by_slot", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
     Bug(
         "invalidated_for_cleaned",
         "stale-memory",

@@ -2,7 +2,7 @@
 
 The names are those of Jacob and Mudge's study (1998, tables 2 and 3). `L1i-miss` counts misses of
 the first-level instruction cache and their cycles; `upte-L2` counts page-table entries of the user
-tier that had to come from the second level, and so on.
+tier that missed the first level, and so on.
 """
 
 from __future__ import annotations
@@ -31,27 +31,41 @@ CAUSES = [
     Cause(
         "uhandler", "translation", "the user-level miss handler, or the walking hardware, at work"
     ),
-    Cause("upte-L2", "translation", "page-table entries of the user tier from the second level"),
-    Cause("upte-L3", "translation", "page-table entries of the user tier from the third level"),
+    Cause(
+        "upte-L2", "translation", "page-table entries of the user tier that missed the first level"
+    ),
+    Cause(
+        "upte-L3", "translation", "page-table entries of the user tier that missed the second level"
+    ),
     Cause("upte-MEM", "translation", "page-table entries of the user tier from memory"),
     Cause("khandler", "translation", "the kernel-level miss handler at work"),
-    Cause("kpte-L2", "translation", "page-table entries of the kernel tier from the second level"),
-    Cause("kpte-L3", "translation", "page-table entries of the kernel tier from the third level"),
+    Cause(
+        "kpte-L2",
+        "translation",
+        "page-table entries of the kernel tier that missed the first level",
+    ),
+    Cause(
+        "kpte-L3",
+        "translation",
+        "page-table entries of the kernel tier that missed the second level",
+    ),
     Cause("kpte-MEM", "translation", "page-table entries of the kernel tier from memory"),
     Cause("rhandler", "translation", "the root-level miss handler at work"),
-    Cause("rpte-L2", "translation", "upper page-table entries from the second level"),
-    Cause("rpte-L3", "translation", "upper page-table entries from the third level"),
+    Cause("rpte-L2", "translation", "upper page-table entries that missed the first level"),
+    Cause("rpte-L3", "translation", "upper page-table entries that missed the second level"),
     Cause("rpte-MEM", "translation", "upper page-table entries from memory"),
     Cause("host-walk", "translation", "walks in a hypervisor's tables"),
-    Cause("hpte-L2", "translation", "entries of a hypervisor's tables from the second level"),
-    Cause("hpte-L3", "translation", "entries of a hypervisor's tables from the third level"),
+    Cause("hpte-L2", "translation", "entries of a hypervisor's tables that missed the first level"),
+    Cause(
+        "hpte-L3", "translation", "entries of a hypervisor's tables that missed the second level"
+    ),
     Cause("hpte-MEM", "translation", "entries of a hypervisor's tables from memory"),
     Cause("tlb-prefetch", "translation", "walks for the next page, which nothing waits for"),
     Cause("overlapped-walk", "translation", "walks beside others: what is waited for beyond these"),
     Cause("shootdown", "translation", "a core that unmapped pages waited for the others"),
     Cause("shootdown-interrupt", "translation", "interrupts of cores that ran what was unmapped"),
-    Cause("handler-L2", "translation", "handler code fetched from the second level"),
-    Cause("handler-L3", "translation", "handler code fetched from the third level"),
+    Cause("handler-L2", "translation", "handler code that missed the first level"),
+    Cause("handler-L3", "translation", "handler code that missed the second level"),
     Cause("handler-MEM", "translation", "handler code fetched from memory"),
     Cause("stlb", "translation", "look-ups that went on to the second-level TLB"),
     Cause("interrupt", "interrupt", "precise interrupts that enter a miss handler"),

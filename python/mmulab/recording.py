@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mmulab import _engine
-from mmulab.errors import InputError
+from mmulab.errors import InputError, RecordError
 from mmulab.files import telling_where
 from mmulab.limits import whole_number
 
@@ -70,16 +70,22 @@ def tool_directory() -> Path:
     """Where the Valgrind tool and the plugin for QEMU stand.
 
     In turn: `$MMULAB_RECORDER`; `build/valgrind` beside the source, where `make recorder` puts it;
-    the package `mmulab-recorder`, where that is installed.
+    the package `mmulab-recorder`, where that is installed. Raises `RecordError` where nothing of that can be.
     """
     override = os.environ.get("MMULAB_RECORDER")
     if override:
         return Path(override)
-    beside_the_source = Path(__file__).parents[2] / "build" / "valgrind"
+    project = Path(__file__).parents[2]
+    beside_the_source = project / "build" / "valgrind"
     package = importlib.util.find_spec("mmulab_recorder")
-    if beside_the_source.is_dir() or package is None or package.origin is None:
-        return beside_the_source
-    return Path(package.origin).parent
+    if not beside_the_source.is_dir() and package is not None and package.origin is not None:
+        return Path(package.origin).parent
+    if not (project / "recorders").is_dir():
+        raise RecordError(
+            "the recorder is not installed; install the package mmulab-recorder, whose wheel "
+            "`make wheels` builds beside that of mmulab"
+        )
+    return beside_the_source
 
 
 def record(

@@ -776,16 +776,18 @@ fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
     let control = CoprocessorAccess::write(15, 0, 1, 0, 0);
     let [instructions, translations] = [(5, 0), (7, 0)]
         .map(|(m, two)| CoprocessorAccess::write(15, 0, if m == 5 { 7 } else { 8 }, m, two));
-    let line = CoprocessorAccess::write(15, 0, 7, 6, 2);
+    let [invalidate, clean, both] = [6, 10, 14].map(|m| CoprocessorAccess::write(15, 0, 7, m, 2));
     let cases = [
-        ("unknown", true, 512, true, ""),
-        ("unknown", false, 512, true, "ICIALLU"),
-        ("unknown", true, 511, true, "DCISW of each set and way"),
-        ("unknown", true, 512, false, "TLBIALL"),
-        ("unknown", false, 0, false, "ICIALLU and DCISW of each set and way and TLBIALL"),
-        ("invalid", false, 0, false, ""),
+        ("unknown", true, (512, invalidate), true, ""),
+        ("unknown", true, (512, both), true, ""),
+        ("unknown", true, (512, clean), true, "DCISW of each set and way"),
+        ("unknown", false, (512, invalidate), true, "ICIALLU"),
+        ("unknown", true, (511, invalidate), true, "DCISW of each set and way"),
+        ("unknown", true, (512, invalidate), false, "TLBIALL"),
+        ("unknown", false, (0, clean), false, "ICIALLU and DCISW of each set and way and TLBIALL"),
+        ("invalid", false, (0, clean), false, ""),
     ];
-    for (at_reset, of_instructions, lines, of_translations, missing) in cases {
+    for (at_reset, of_instructions, (lines, line), of_translations, missing) in cases {
         let machine =
             support::machine("cortex-a7", &[("cores", "2"), ("caches_at_reset", at_reset)]);
         let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
@@ -797,7 +799,8 @@ fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
                 if of_instructions || number == 1 {
                     write(instructions, 0);
                 }
-                for slot in 0..if number == 1 { 512 } else { lines } {
+                let (lines, line) = if number == 1 { (512, invalidate) } else { (lines, line) };
+                for slot in 0..lines {
                     write(line, (slot / 128) << 30 | (slot % 128) << 6);
                 }
                 if of_translations || number == 1 {

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::parts::check_first_level_latency;
 use crate::{
     BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, ConfigurationError, Guess,
     MemoryShape, MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape, WalkCacheShape,
@@ -25,7 +26,7 @@ pub struct SystemMachine {
     /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
     pub interleave_cycles: u32,
     /// What caches and TLBs hold at reset: "invalid", or "unknown" where the checker shall demand that software
-    /// invalidates them.
+    /// invalidates them. Absent: "invalid".
     #[serde(default, skip_serializing_if = "is_default")]
     pub caches_at_reset: CachesAtReset,
     /// The devices around the cores.
@@ -94,7 +95,7 @@ pub struct ArmCore {
     /// Entries of the branch target buffer; 0 for none.
     pub branch_buffer_entries: u32,
     /// XScale: whether allocating a line of the data cache (c7, c2, 5) translates the address, which then
-    /// is looked up in the TLB and walked for.
+    /// is looked up in the TLB and walked for. Needed there, and there only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_allocation_translates: Option<bool>,
 }
@@ -221,7 +222,7 @@ pub struct ArmTiming {
     pub multiply_use_cycles: u8,
     /// The 16-bit multiplies and the saturating instructions, in all.
     pub dsp_cycles: u8,
-    /// SDIV and UDIV in all, on a core that has them.
+    /// SDIV and UDIV in all. Needed on a core that has them (ARMv7-A).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divide_cycles: Option<u8>,
     /// Reading a data register after a read of the TLB's memory (Cortex-A7); as `coprocessor_read_cycles` if it
@@ -361,6 +362,7 @@ impl SystemMachine {
             }
         }
         for (path, cache) in [("icache", &self.icache), ("dcache", &self.dcache)] {
+            check_first_level_latency(path, cache.latency_cycles)?;
             // What the cache type register can say (ARM DDI 0100I, B6.5.1).
             let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
             let whole_ways = if ways.is_multiple_of(3) { ways / 3 * 2 } else { ways };

@@ -7,6 +7,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::ConfigurationError;
 
+/// What a hit in the first level takes is part of what instructions take: no latency there has an effect.
+pub(crate) fn check_first_level_latency(path: &str, cycles: u32) -> Result<(), ConfigurationError> {
+    if cycles == 0 {
+        return Ok(());
+    }
+    Err(ConfigurationError::new(
+        format!("{path}.latency_cycles"),
+        format!(
+            "{cycles} would have no effect: hits of the first level are part of issue; write 0"
+        ),
+    ))
+}
+
 /// A cache, or with `split = true` two equal ones, one a side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::parts::check_first_level_latency;
 use crate::{
     ConfigurationError, Organisation, PageSize,
     parts::{Cache, Tlb, Ways},
@@ -209,6 +210,9 @@ impl ReplayMachine {
         ] {
             let Some(cache) = cache else { continue };
             cache.check(path)?;
+            if !is_lower {
+                check_first_level_latency(path, cache.latency_cycles)?;
+            }
             match (is_lower, cache.split) {
                 (true, None) => {
                     return Err(ConfigurationError::new(
@@ -275,7 +279,12 @@ impl ReplayMachine {
                         format!("has no meaning for organisation {}", self.organisation.kind()),
                     ));
                 }
-                Some(tlb) => tlb.check(path)?,
+                Some(tlb) => {
+                    tlb.check(path)?;
+                    if !path.starts_with("stlb") {
+                        check_first_level_latency(path, tlb.latency_cycles)?;
+                    }
+                }
                 None if has_tlb && matches!(path, "itlb" | "dtlb") => {
                     return Err(ConfigurationError::new(
                         path,
@@ -427,13 +436,13 @@ pub struct Interrupts {
     /// kernel, and zeroing the page. Absent: such faults are counted and cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_page_fault_cycles: Option<u32>,
-    /// The same for 2 MiB.
+    /// The same for 2 MiB, and absent as there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large_page_fault_cycles: Option<u32>,
-    /// Cycles of the page fault at the first touch of a file's page, which is in memory.
+    /// Cycles of the page fault at the first touch of a file's page, which is in memory. Absent as above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_page_fault_cycles: Option<u32>,
-    /// Cycles for which the program waits while its small pages are copied to a large one.
+    /// Cycles for which the program waits while its small pages are copied to a large one. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion_cycles: Option<u32>,
 }

@@ -107,7 +107,7 @@ pub struct CoherenceShape {
     /// A table walk reads a descriptor through the data cache; a miss adds its own.
     pub walk_hit_cycles: u32,
     /// Table walks read descriptors from the second level and leave the first as it is, whose newer lines
-    /// they see.
+    /// they see. Absent: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub walks_pass_first_level: bool,
 }
@@ -183,11 +183,11 @@ pub struct BufferShape {
     /// Lines of the software-controlled read buffer; 0 for none.
     pub read_entries: u32,
     /// Data line fills that may be under way while execution goes on, of preload instructions and of loads,
-    /// whose registers are waited for where they are used. With 0 both wait for each fill.
+    /// whose registers are waited for where they are used. With 0, or absent, both wait for each fill.
     #[serde(default, skip_serializing_if = "is_default")]
     pub outstanding_misses: u32,
-    /// Lines that stores may wait for in the store buffer while execution goes on. With 0 a store waits until its
-    /// line is the core's only copy.
+    /// Lines that stores may wait for in the store buffer while execution goes on. With 0, or absent, a store waits until
+    /// its line is the core's only copy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub store_lines: u32,
 }

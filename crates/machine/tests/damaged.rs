@@ -85,6 +85,12 @@ fn values_that_no_hardware_can_have_are_refused() {
         ("entries = 128", "entries = 16", "itlb.protected_entries: 16 leaves none of 16"),
         ("protected_entries = 16", "protected_entries = 0", "itlb.protected_entries: must be at"),
         ("split = true ", "#", "l2.split: is missing"),
+        ("latency_cycles = 0", "latency_cycles = 1", "itlb.latency_cycles: 1 would have no effect"),
+        (
+            "latency_cycles = 0                  # table 2",
+            "latency_cycles = 1 # table 2",
+            "l1i.latency_cycles: 1 would have no effect",
+        ),
         ("costs_cycles = [10, 50, 200]", "costs_cycles = []", "interrupts.costs_cycles: needs"),
         ("0x8000_1000", "0x8000_1004", "organisation.root_handler.base_address: 0x80001004"),
         ("0x8000_0000      #", "0x9000_0000 #", "organisation.user_space_bytes: 2415919104 is"),

@@ -368,7 +368,7 @@ impl<C: Core> CoreMemory<C> {
     ) {
         self.statistics.counters.line_operations += 1;
         self.charge(Cause::DataCacheOperation, self.line_operation_cycles);
-        self.announce(bus, Maintenance::Slot { data: None });
+        self.announce(bus, Maintenance::Slot { data: None, operation });
         let level_2 = bus.level_2.as_ref();
         let slot =
             level_2.and_then(|level_2| crate::maintenance::slot_by_index(level_2.first(), index));

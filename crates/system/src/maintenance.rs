@@ -77,6 +77,8 @@ pub enum Maintenance {
     Slot {
         /// The slot of the first level's data cache, if it is one of it.
         data: Option<usize>,
+        /// Which of the two.
+        operation: LineOperation,
     },
     /// Instruction cache lines are invalidated, of this core or `everywhere`.
     Instructions {
@@ -271,7 +273,7 @@ impl<C: Core> CoreMemory<C> {
     /// The same for the line in a set and way.
     pub fn operate_on_slot(&mut self, bus: &mut Bus<C>, index: u32, operation: LineOperation) {
         let slot = slot_by_index(self.dcache.first(), index);
-        self.announce(bus, Maintenance::Slot { data: slot });
+        self.announce(bus, Maintenance::Slot { data: slot, operation });
         self.operate(bus, slot, operation);
     }
 

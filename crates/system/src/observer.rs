@@ -9,7 +9,7 @@ use mmulab_hardware::HeldLine;
 
 use crate::bus::Bus;
 use crate::checker::Checker;
-use crate::core::{Core, Side, Walk};
+use crate::core::{Core, Mmu, Side, Walk};
 use crate::maintenance::{Maintenance, Unit};
 use crate::memory::CoreMemory;
 
@@ -57,6 +57,8 @@ pub struct Store {
     pub pc: u32,
     /// Its address.
     pub address: u32,
+    /// The address space that it is of.
+    pub asid: u16,
     /// Where translation sends it.
     pub physical: u32,
     /// Whether caches hold the page.
@@ -67,7 +69,7 @@ pub struct Store {
     pub mask: u32,
 }
 
-mmulab_state::value!(Store { pc, address, physical, cached, value, mask });
+mmulab_state::value!(Store { pc, address, asid, physical, cached, value, mask });
 
 /// Looks on. `core` is the core where it happens, `bus` the rest of the machine, with the other cores.
 pub trait Observer<C: Core> {
@@ -368,7 +370,8 @@ impl<C: Core> CoreMemory<C> {
         if !page_type.is_write_back() {
             return false;
         }
-        let store = Store { pc: self.pc, address, physical, cached: true, value, mask };
+        let asid = self.mmu.asid();
+        let store = Store { pc: self.pc, address, asid, physical, cached: true, value, mask };
         let Some(changed) = checker.store_known(self, &store, slot) else { return false };
         if changed {
             self.fetch_known = false;

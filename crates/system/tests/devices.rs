@@ -3,7 +3,7 @@
 
 use mmulab_hardware::Random;
 use mmulab_machine::BoardKind;
-use mmulab_system::board::Board;
+use mmulab_system::board::{Board, Instrumentation};
 
 const TIMER: u32 = 0x101e_2000;
 const LOAD: u32 = TIMER;
@@ -367,4 +367,15 @@ fn what_is_sent_in_loopback_is_received() {
     devices.write(UART + 4, 0);
     assert_eq!((devices.read(UART), devices.read(UART + 4)), (u32::from(b'q'), 0));
     assert!(devices.0.output.is_empty());
+}
+
+/// The instrumentation device is ours; docs/board.md describes it.
+#[test]
+fn a_name_holds_64_characters_of_latin_1() {
+    let mut device = Instrumentation::new(1, 1);
+    for _ in 0..70 {
+        device.write(0x2c, 0xe9, 0, 0);
+    }
+    device.write(0x30, 3, 0, 0);
+    assert_eq!(device.phase_name(3), "\u{e9}".repeat(64));
 }

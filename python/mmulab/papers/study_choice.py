@@ -25,13 +25,13 @@ vm98-03, vm98-17 and vm98-23 test what a walk costs, and no longer how often the
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 import sys
 from pathlib import Path
 
 import mmulab
+from mmulab.command import run_script, script_options
 from mmulab.papers import install
 from mmulab.papers.study_programs import (
     CANDIDATES,
@@ -125,13 +125,15 @@ def table(name: str, candidates: list[Candidacy]) -> list[str]:
     ]
 
 
-def main() -> int:
+def main() -> None:
     """Records, chooses and prints; status 1 where `CHOSEN` says otherwise."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mmulab.papers.study_choice",
-        description="Chooses the programs that stand for those of the 1998 study, by their misses.",
+    options = script_options(
+        "Chooses the programs that stand for those of the 1998 study, by their misses. Status 1 says "
+        "that others would be chosen than those that the study uses.\n\n"
+        "    python -m mmulab.papers.study_choice results/study-programs"
     )
-    parser.add_argument(
+    options.prog = "python -m mmulab.papers.study_choice"
+    options.add_argument(
         "folder",
         nargs="?",
         type=Path,
@@ -139,14 +141,7 @@ def main() -> int:
         metavar="DIR",
         help="where traces are kept (default: %(default)s)",
     )
-    folder = parser.parse_args().folder
-    try:
-        return _choose_in(folder)
-    except mmulab.MmulabError as error:
-        sys.exit(f"study_choice: {error}")
-
-
-def _choose_in(folder: Path) -> int:
+    folder = options.parse_args().folder
     install(missing_packages(one for candidates in CANDIDATES.values() for one in candidates))
     print("| for | candidate | million instructions | pages | path | first uses | |")
     print("|---|---|---|---|---|---|---|")
@@ -162,8 +157,8 @@ def _choose_in(folder: Path) -> int:
             found.append(candidacy(program.label, trace))
         print("\n".join(table(name, found)))
         same &= choose(name, found) == CHOSEN[name]
-    return 0 if same else 1
+    sys.exit(not same)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

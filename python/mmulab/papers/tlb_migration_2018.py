@@ -104,7 +104,7 @@ DIFFERENCES = {
     "a taken branch takes 8 cycles": {"timing.taken_branch_cycles": "8"},
     "an operation of coprocessor 15 takes 10 cycles": {"timing.coprocessor_write_cycles": "10"},
 }
-"""Values of the machine that may be behind what differs, changed one at a time; for guesses the ends of their ranges."""
+"""Values of the machine that may be behind what differs, changed one at a time, some of them beyond the range of a guess."""
 
 Points = dict[str, dict[int, list[int]]]
 """What the guest printed: by name and number of entries or pages, medians in cycles or counts."""

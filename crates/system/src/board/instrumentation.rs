@@ -142,7 +142,7 @@ impl Instrumentation {
             0x20 => self.marks.push((now, core, Mark::Event(value))),
             0x24 => self.marks.push((now, core, Mark::Begin(value))),
             0x28 => self.marks.push((now, core, Mark::End(value))),
-            0x2c if self.spelled.len() < NAME_LENGTH => {
+            0x2c if self.spelled.chars().count() < NAME_LENGTH => {
                 self.spelled.push(char::from(value as u8));
             }
             0x30 => name(&mut self.phase_names, value, std::mem::take(&mut self.spelled)),

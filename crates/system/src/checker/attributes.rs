@@ -10,7 +10,7 @@ const LINE_SHIFT: u32 = 6;
 /// What caches may hold of a line of memory.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct LineUse {
-    /// What is noted counts in this epoch only.
+    /// When it was noted, in operations by set and way.
     epoch: u32,
     /// Some access went through the caches since the line was last invalidated.
     held: bool,
@@ -28,9 +28,12 @@ pub(super) struct LineUses {
     lines: Vec<LineUse>,
     /// Grows with each operation by set and way, which counts as one on all lines.
     epoch: u32,
+    /// When the last of these invalidated, and when it cleaned.
+    invalidated: u32,
+    cleaned: u32,
 }
 
-mmulab_state::state!(LineUses { epoch } sparse { lines } built { base });
+mmulab_state::state!(LineUses { epoch, invalidated, cleaned } sparse { lines } built { base });
 
 /// The bit of a word in its line.
 fn bit(physical: u32) -> u16 {
@@ -41,7 +44,8 @@ impl LineUses {
     /// Of a RAM of this many words from `base` on, none of which was used.
     pub(super) fn new(base: u32, words: usize) -> LineUses {
         let lines = ((words * 4) >> LINE_SHIFT) + 1;
-        LineUses { base, lines: vec![LineUse::default(); lines], epoch: 1 }
+        let lines = vec![LineUse::default(); lines];
+        LineUses { base, lines, epoch: 0, invalidated: 0, cleaned: 0 }
     }
 
     /// What is noted of the line of an address, which is in RAM.
@@ -50,7 +54,12 @@ impl LineUses {
         let index = (physical.wrapping_sub(self.base) >> LINE_SHIFT) as usize;
         let line = self.lines.get_mut(index)?;
         if line.epoch != self.epoch {
-            *line = LineUse { epoch: self.epoch, ..LineUse::default() };
+            if line.epoch < self.invalidated {
+                *line = LineUse::default();
+            } else if line.epoch < self.cleaned {
+                line.dirty = 0;
+            }
+            line.epoch = self.epoch;
         }
         Some(line)
     }
@@ -101,7 +110,11 @@ impl LineUses {
     }
 
     /// Some line is cleaned or invalidated by its set and way.
-    pub(super) fn operate_by_slot(&mut self) {
+    pub(super) fn operate_by_slot(&mut self, operation: LineOperation) {
         self.epoch += 1;
+        match operation {
+            LineOperation::Clean => self.cleaned = self.epoch,
+            _ => self.invalidated = self.epoch,
+        }
     }
 }

@@ -150,6 +150,8 @@ pub(super) struct Change {
     pub(super) origin: Origin,
     /// The permissions alone are others now.
     permissions_only: bool,
+    /// It was something else before that, which TLBs may hold as well.
+    had_others: bool,
     /// What it translates: an address, the base-two logarithm of the bytes, and the space.
     address: u32,
     shift: u32,
@@ -165,6 +167,7 @@ mmulab_state::value!(Change {
     old,
     origin,
     permissions_only,
+    had_others,
     address,
     shift,
     asid,
@@ -194,6 +197,17 @@ impl Change {
         match self.old {
             Descriptor::Page(page) if !self.permissions_only => Some(page),
             _ => None,
+        }
+    }
+
+    /// Whether the TLB entry that was `held` for an address can be what the descriptor was.
+    pub(super) fn may_have_given(&self, held: &Translation, address: u32) -> bool {
+        match self.old {
+            Descriptor::Page(old) => {
+                self.had_others || old.physical_of(address) == held.physical_of(address)
+            }
+            // Of a table there is no telling what it held.
+            _ => true,
         }
     }
 
@@ -316,6 +330,7 @@ impl Changes {
             old,
             origin,
             permissions_only,
+            had_others: before.is_some(),
             address,
             shift,
             asid,
@@ -335,13 +350,18 @@ impl Changes {
         }
     }
 
-    /// Somebody wrote to memory of a page whose mapping was changed, by `address`.
-    pub(super) fn rewrite(&mut self, physical: u32, address: u32, origin: Origin) {
+    /// Somebody wrote to memory of a page whose mapping was changed, by `address` in the space `asid`.
+    pub(super) fn rewrite(&mut self, physical: u32, address: u32, asid: u16, origin: Origin) {
         for change in self.changes.values_mut() {
+            // By the old entry itself the page does not serve anything else.
+            let by_old_entry = |change: &Change| {
+                (address ^ change.address) >> change.shift == 0
+                    && (change.is_global() || asid == change.asid)
+            };
             if let Some(page) = change.page()
                 && !change.is_complete()
                 && (page.physical ^ physical) >> page.page_shift == 0
-                && (address ^ change.address) >> change.shift != 0
+                && !by_old_entry(change)
             {
                 change.rewritten.get_or_insert(origin);
             }

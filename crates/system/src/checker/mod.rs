@@ -378,7 +378,7 @@ impl Checker {
                 report.missing =
                     format!("{}; the entry is global, so it serves all spaces", report.missing);
             }
-            self.judge_old_entry(&found, report);
+            self.judge_old_entry(&found, entry, address, report);
         } else {
             if is_open {
                 self.check_progress(core, used, &found, right);
@@ -614,7 +614,7 @@ impl Checker {
 
     /// A store is seen by all cores from here on. A coherent machine would do it at the physical address `right`.
     fn perform<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store, right: u32) {
-        let &Store { pc, address, physical, cached, value, mask } = store;
+        let &Store { pc, address, physical, cached, value, mask, .. } = store;
         let used = Use::of_store(store);
         let (mut through, mut misplaced) = (None, None);
         if right != physical {
@@ -757,7 +757,8 @@ impl<C: Core> Observer<C> for Checker {
         let used = Use::new(access, address);
         let found = self.walk(core, address);
         // A stale walk has its own report; here it is the entry that is old, or what the walk began with.
-        let stale = if entry_now(core, &used).is_some() {
+        let entry = entry_now(core, &used);
+        let stale = if entry.is_some() {
             "the TLB entry forbids what the tables permit"
         } else if core
             .kept_link(address)
@@ -775,7 +776,7 @@ impl<C: Core> Observer<C> for Checker {
             report.stale = stale.to_owned();
             report.since(self.table_change(core, &found));
             report.missing = self.invalidation(core, bus, &used, &found);
-            self.judge_old_entry(&found, report);
+            self.judge_old_entry(&found, entry, address, report);
         }
     }
 
@@ -845,7 +846,7 @@ impl<C: Core> Observer<C> for Checker {
                     uses.operate(physical, operation, point);
                     self.known.discard_holders(C::DataLine::base(physical), C::DataLine::BYTES);
                 }
-                Maintenance::Slot { .. } => uses.operate_by_slot(),
+                Maintenance::Slot { operation, .. } => uses.operate_by_slot(operation),
                 _ => {}
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::report::Kind;
 use super::{Checker, Use, new_report};
 use crate::core::{Core, Mmu};
-use crate::maintenance::{Maintenance, Scope, Unit};
+use crate::maintenance::{LineOperation, Maintenance, Scope, Unit};
 use crate::memory::CoreMemory;
 use crate::observer::Access;
 
@@ -30,7 +30,10 @@ impl Invalidated {
             Maintenance::Translations { scope: Scope::All, everywhere } if own || everywhere => {
                 self.translations = true;
             }
-            Maintenance::Slot { data: Some(slot) } if own => {
+            // A clean leaves valid what was there at reset.
+            Maintenance::Slot { data: Some(slot), operation }
+                if own && operation != LineOperation::Clean =>
+            {
                 self.slots.insert(slot as u64);
             }
             _ => {}

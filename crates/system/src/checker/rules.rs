@@ -51,6 +51,23 @@ fn describe(descriptor: Descriptor) -> String {
     }
 }
 
+/// Both sides of a change; where they look alike, with what tells them apart.
+fn describe_change(was: Descriptor, is: Descriptor) -> [String; 2] {
+    let described = [was, is].map(describe);
+    if described[0] != described[1] {
+        return described;
+    }
+    [was, is].map(|descriptor| match descriptor {
+        Descriptor::Page(page) => format!(
+            "{}, {}, attributes {:#x}",
+            describe(descriptor),
+            if page.global { "global" } else { "of one space" },
+            page.attributes
+        ),
+        _ => describe(descriptor),
+    })
+}
+
 impl Checker {
     /// What was found, with the uses of old TLB entries whose invalidation never came.
     pub fn findings(&self) -> Vec<Report> {
@@ -89,11 +106,19 @@ impl Checker {
     }
 
     /// An entry was used that is older than the tables. While its invalidation may still come that is
-    /// permitted, unless its page serves something else by now.
-    pub(super) fn judge_old_entry(&mut self, found: &Walk, mut report: Report) {
-        let mut changed = found.descriptors().iter().rev();
-        let changed = changed.find_map(|&(at, _)| self.changes.of(at).map(|change| (at, change)));
-        let Some((at, change)) = changed else {
+    /// permitted, unless its page serves something else by now, or the entry is of another space.
+    pub(super) fn judge_old_entry(
+        &mut self,
+        found: &Walk,
+        held: Option<Translation>,
+        address: u32,
+        mut report: Report,
+    ) {
+        let of_entry = |&(at, _): &(u32, u32)| {
+            let change = self.changes.of(at)?;
+            held.is_none_or(|held| change.may_have_given(&held, address)).then_some((at, change))
+        };
+        let Some((at, change)) = found.descriptors().iter().rev().find_map(of_entry) else {
             if self.line_uses.is_some() {
                 report.missing.push_str(BARRIERS);
             }
@@ -311,12 +336,12 @@ impl Checker {
         bus: &Bus<C>,
         store: &Store,
     ) {
-        let &Store { address, physical, value, mask, .. } = store;
+        let &Store { address, asid, physical, value, mask, .. } = store;
         let Some(old) = self.word(physical) else { return };
         let (new, flags) = (old & !mask | value & mask, self.tables.flags(physical));
         let origin = Origin { pc: store.pc, core: core.number };
         if flags & UNMAPPED != 0 {
-            self.changes.rewrite(physical, address, origin);
+            self.changes.rewrite(physical, address, asid, origin);
         }
         if flags & UNLINKED != 0 && new != old {
             self.check_reuse(core, store, new);
@@ -391,11 +416,10 @@ impl Checker {
                 if is != Descriptor::Invalid {
                     let mut report = store_report(core, Kind::BreakBeforeMake, store);
                     report.since(origin);
+                    let [before, after] = describe_change(was, is);
                     report.stale = format!(
-                        "the descriptor of {:#010x} is changed from {} to {} at once",
+                        "the descriptor of {:#010x} is changed from {before} to {after} at once",
                         place.address,
-                        describe(was),
-                        describe(is)
                     );
                     report.missing = format!(
                         "an invalid descriptor, DSB, {}, and DSB, before the new descriptor",
@@ -439,10 +463,9 @@ impl Checker {
         }
         let mut report = store_report(core, Kind::BreakBeforeMake, store);
         report.since(since);
+        let [before, after] = describe_change(was, is);
         report.stale = format!(
-            "the descriptor of {address:#010x} is now {}, and TLBs may hold {}, which it was before",
-            describe(is),
-            describe(was)
+            "the descriptor of {address:#010x} is now {after}, and TLBs may hold {before}, which it was before"
         );
         report.missing = format!(
             "{} and DSB, before the new descriptor",

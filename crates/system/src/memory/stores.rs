@@ -157,7 +157,8 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, true)
             .map_err(|fault| self.observe_refusal(bus, fault.of_store(), Access::Store))?;
         let cached = memory_type.is_cached();
-        let store = Store { pc: self.pc, address, physical, cached, value, mask };
+        let asid = self.mmu.asid();
+        let store = Store { pc: self.pc, address, asid, physical, cached, value, mask };
         if C::COHERENT && cached {
             self.store_coherent(bus, &store, memory_type);
             return Ok(false);

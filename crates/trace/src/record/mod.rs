@@ -516,9 +516,7 @@ fn folder_of(options: &RecordOptions, recorder: &str) -> Result<PathBuf, TraceEr
     if !folder.join(recorder).is_file() {
         return Err(TraceError::NotInstalled {
             what: format!("the recorder is not in {}", folder.display()),
-            help: "build it with `make recorder` in the project's folder; for an mmulab installed \
-                   elsewhere, `pip install ./recorders/valgrind` there"
-                .into(),
+            help: "build it with `make recorder` in the project's folder".into(),
         });
     }
     fs::canonicalize(folder).map_err(|error| TraceError::io(folder, error))
