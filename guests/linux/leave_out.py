@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import changes_of, run_script, script_options
+from mmulab.command import add_set_option, changes_of, run_script, script_options
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.output import one_by_one
 
@@ -173,13 +173,7 @@ def main():
     options.add_argument(
         "--command", default=COMMAND, help="what is run, but for preemption (default: %(default)s)"
     )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a value of the machine, as in core.line_allocation_translates=true; may be repeated",
-    )
+    add_set_option(options, "core.line_allocation_translates=true")
     chosen = chosen_of(options, NAMES)
     names, load = chosen.name, (chosen.command, changes_of(chosen.set))
     if not names:

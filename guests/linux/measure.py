@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 import run
 
-from mmulab.command import changes_of, run_script, script_options
+from mmulab.command import add_set_option, changes_of, run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.output import one_by_one
 
@@ -76,13 +76,7 @@ def main():
         default=1,
         help="runs of each benchmark, whose median counts (default: %(default)s)",
     )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
-    )
+    add_set_option(options)
     options.add_argument(
         "benchmark",
         nargs="*",

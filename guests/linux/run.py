@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle
 
 import mmulab
-from mmulab.command import changes_of, run_script, script_options
+from mmulab.command import add_set_option, changes_of, run_script, script_options
 from mmulab.errors import InputError, Interrupted
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux
@@ -371,13 +371,7 @@ def main():
     options.add_argument(
         "-m", "--machine", help="the machine (default: one that the kernel is built for)"
     )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
-    )
+    add_set_option(options)
     options.add_argument(
         "--spaces", choices=SCHEMES, help="the kernel with address spaces, and its scheme"
     )

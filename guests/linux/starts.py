@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import run
 
 import mmulab
-from mmulab.command import changes_of, run_script, script_options
+from mmulab.command import add_set_option, changes_of, run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.output import one_by_one
 
@@ -55,13 +55,7 @@ def main():
         choices=[run.SMP],
         help="the machine (default: %(default)s)",
     )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
-    )
+    add_set_option(options)
     options.add_argument(
         "--starts", type=int, default=9, help="how many starts (default: %(default)s)"
     )

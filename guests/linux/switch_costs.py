@@ -22,7 +22,7 @@ import layouts
 import run
 
 import mmulab
-from mmulab.command import changes_of, run_script, script_options
+from mmulab.command import add_set_option, changes_of, run_script, script_options
 from mmulab.limits import whole_number
 from mmulab.output import one_by_one
 
@@ -96,13 +96,7 @@ def main():
         default=0,
         help="mean over so many layouts of the kernel (default: the layout that was built)",
     )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
-    )
+    add_set_option(options)
     chosen = options.parse_args()
     settings = changes_of(chosen.set)
     whole_number("--layouts", chosen.layouts, high=MOST_LAYOUTS)

@@ -44,6 +44,7 @@ class Bug:
 
 PAGE_A = 0x40200000
 VIEW = 0x80000000
+BEFORE_REUSE = "before the page is used again"
 BARRIERS = "; a DSB before and after the invalidation, then an ISB"
 BUGS = [
     Bug(
@@ -77,32 +78,10 @@ BUGS = [
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, BARRIERS),
     Bug("rollover_here_only", "stale-tlb-entry", "load", "use", "other", 1, "TLBIALL"),
+    Bug("page_reused", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("page_in_other_space", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug(
-        "page_reused",
-        "stale-tlb-entry",
-        "load",
-        "use",
-        "set_entry",
-        1,
-        "before the page is used again",
-    ),
-    Bug(
-        "page_in_other_space",
-        "stale-tlb-entry",
-        "load",
-        "use",
-        "set_entry",
-        1,
-        "before the page is used again",
-    ),
-    Bug(
-        "identifier_while_protecting",
-        "stale-tlb-entry",
-        "load",
-        "use",
-        "set_entry",
-        0,
-        "TLBIASID",
+        "identifier_while_protecting", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIASID"
     ),
     Bug(
         "table_reused",

@@ -479,6 +479,19 @@ def _fail(message: str, status: int, name: str = "mmulab") -> int:
     return status
 
 
+def add_set_option(
+    options: argparse.ArgumentParser, example: str = "memory.size_bytes=64M"
+) -> None:
+    """Gives a script the option --set, whose values `changes_of` reads."""
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"change a value of the machine, as in {example}; may be repeated",
+    )
+
+
 def changes_of(settings: list[str] | None) -> dict[str, str]:
     """What --set asks for, by dotted path."""
     changes = {}

@@ -78,7 +78,9 @@ def tool_directory() -> Path:
     project = Path(__file__).parents[2]
     beside_the_source = project / "build" / "valgrind"
     package = importlib.util.find_spec("mmulab_recorder")
-    if not beside_the_source.is_dir() and package is not None and package.origin is not None:
+    if beside_the_source.is_dir():
+        return beside_the_source
+    if package is not None and package.origin is not None:
         return Path(package.origin).parent
     if not (project / "recorders").is_dir():
         raise RecordError(

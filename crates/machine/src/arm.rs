@@ -335,6 +335,9 @@ impl SystemMachine {
         {
             let Some(cache) = cache else { continue };
             cache.check(path)?;
+            if path != "level_2" {
+                check_first_level_latency(path, cache.latency_cycles)?;
+            }
             // Line sizes are known when the simulator is compiled.
             let coherent = self.coherence.is_some();
             let line_bytes = if coherent && path != "icache" { 64 } else { 32 };
@@ -362,7 +365,6 @@ impl SystemMachine {
             }
         }
         for (path, cache) in [("icache", &self.icache), ("dcache", &self.dcache)] {
-            check_first_level_latency(path, cache.latency_cycles)?;
             // What the cache type register can say (ARM DDI 0100I, B6.5.1).
             let ways = cache.ways.count(cache.size_bytes / u64::from(cache.line_bytes));
             let whole_ways = if ways.is_multiple_of(3) { ways / 3 * 2 } else { ways };

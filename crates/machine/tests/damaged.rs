@@ -168,6 +168,17 @@ fn a_key_that_is_like_no_other_gets_no_advice() {
 }
 
 #[test]
+fn a_first_level_has_no_latency() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/ixp425.toml");
+    let machine = Machine::load(std::path::Path::new(path)).expect("ships");
+    for cache in ["icache", "dcache", "mini_dcache"] {
+        let key = format!("{cache}.latency_cycles");
+        let error = machine.with(&[(&key, "1")]).expect_err("has no effect").to_string();
+        assert!(error.contains(&format!("{key}: 1 would have no effect")), "{error}");
+    }
+}
+
+#[test]
 fn a_window_of_walks_needs_walkers() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/x86-64.toml");
     let machine = Machine::load(std::path::Path::new(path)).expect("ships");

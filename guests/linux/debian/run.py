@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE.parent.parent))
 import oracle
 
 import mmulab
-from mmulab.command import changes_of, run_script, script_options
+from mmulab.command import add_set_option, changes_of, run_script, script_options
 from mmulab.limits import whole_number
 
 # By its path, since several folders have a module of this name.
@@ -178,13 +178,7 @@ def main():
     options.add_argument(
         "--own-kernel", action="store_true", help="boot the kernel of make linux-smp"
     )
-    options.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a value of the machine, as in memory.size_bytes=64M; may be repeated",
-    )
+    add_set_option(options)
     options.add_argument("--qemu", action="store_true", help="on QEMU in place of our machine")
     options.add_argument(
         "--compare",

@@ -159,7 +159,7 @@ pub(super) struct Change {
     /// The cores whose walks have read it.
     walkers: u32,
     progress: Progress,
-    /// Who wrote to the old page by another address since.
+    /// Who wrote to the old page since, by another address or in another space.
     pub(super) rewritten: Option<Origin>,
 }
 
@@ -354,14 +354,11 @@ impl Changes {
     pub(super) fn rewrite(&mut self, physical: u32, address: u32, asid: u16, origin: Origin) {
         for change in self.changes.values_mut() {
             // By the old entry itself the page does not serve anything else.
-            let by_old_entry = |change: &Change| {
-                (address ^ change.address) >> change.shift == 0
-                    && (change.is_global() || asid == change.asid)
-            };
+            let by_old_entry = change.is_covered(Scope::Address(address, Some(asid)));
             if let Some(page) = change.page()
                 && !change.is_complete()
                 && (page.physical ^ physical) >> page.page_shift == 0
-                && !by_old_entry(change)
+                && !by_old_entry
             {
                 change.rewritten.get_or_insert(origin);
             }
@@ -608,6 +605,7 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::MemoryType;
 
     #[test]
     fn invalidations_of_two_cores_at_once_are_both_remembered() {
@@ -654,5 +652,61 @@ mod tests {
         progress.invalidated(0, Origin { pc: 8, core: 2 }, !0);
         progress.invalidated(0, Origin { pc: 4, core: 1 }, !0);
         assert_eq!([0, 1, 2].map(|core| unordered_on(&mut progress, core)), [None; 3]);
+    }
+
+    const DESCRIPTOR: u32 = 0x4010_8000;
+    const ADDRESS: u32 = 0x8000_0000;
+
+    fn page(physical: u32, global: bool) -> Translation {
+        Translation {
+            physical,
+            permissions: 3,
+            domain: 0,
+            attributes: 0,
+            memory_type: MemoryType::STRONGLY_ORDERED,
+            page_shift: 12,
+            global,
+        }
+    }
+
+    /// A page that space 1 had at the address goes from its descriptor.
+    fn unmap(changes: &mut Changes, old: Translation) {
+        let place = Place { address: ADDRESS, shift: 12, asid: 1, walkers: 1 };
+        changes.note(DESCRIPTOR, Descriptor::Page(old), Origin { pc: 4, core: 0 }, false, place);
+    }
+
+    #[test]
+    fn a_page_serves_something_else_when_it_is_written_otherwise_than_by_its_old_entry() {
+        for (global, address, asid, is_rewritten) in [
+            (false, ADDRESS + 8, 1, false),
+            (false, ADDRESS + 8, 2, true),
+            (false, ADDRESS + 0x1008, 1, true),
+            (true, ADDRESS + 8, 2, false),
+            (true, ADDRESS + 0x1008, 2, true),
+        ] {
+            let mut changes = Changes::default();
+            unmap(&mut changes, page(0x4020_0000, global));
+            changes.rewrite(0x4020_1008, address, asid, Origin { pc: 8, core: 0 });
+            assert!(changes.of(DESCRIPTOR).unwrap().rewritten.is_none(), "another page");
+            changes.rewrite(0x4020_0008, address, asid, Origin { pc: 8, core: 0 });
+            let rewritten = changes.of(DESCRIPTOR).unwrap().rewritten.is_some();
+            assert_eq!(rewritten, is_rewritten, "{global} {address:#x} {asid}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_old_if_the_descriptor_may_have_given_it() {
+        let [first, second, other] =
+            [0x4020_0000, 0x4020_1000, 0x4020_2000].map(|physical| page(physical, false));
+        let mut changes = Changes::default();
+        let may_have_given = |changes: &Changes, held| {
+            changes.of(DESCRIPTOR).unwrap().may_have_given(held, ADDRESS + 8)
+        };
+        unmap(&mut changes, first);
+        assert!(may_have_given(&changes, &first));
+        assert!(!may_have_given(&changes, &other));
+        // What it was before that may still be in a TLB.
+        unmap(&mut changes, second);
+        assert!(may_have_given(&changes, &first) && may_have_given(&changes, &second));
     }
 }
