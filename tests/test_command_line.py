@@ -705,6 +705,17 @@ def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
     assert mmulab(*arguments).status == 0
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_run_that_comes_to_nothing_leaves_the_folder_as_it_was(is_new, tmp_path, monkeypatch):
+    folder = tmp_path / "results"
+    if not is_new:
+        folder.mkdir()
+    monkeypatch.setenv("MMULAB_RECORDER", str(tmp_path))
+    refused = mmulab("run", "--dir", folder, "-m", "base", "--", "true")
+    assert refused.status == 1 and f"the recorder is not in {tmp_path}" in refused.error_line
+    assert folder.exists() != is_new and os.listdir(tmp_path) == [folder.name] * (not is_new)
+
+
 @needs_recorder
 def test_a_run_tells_where_its_trace_is_kept_and_gives_the_program_its_environment(tmp_path):
     words = ("run", "-m", "ultrix", "--no-guesses", "--environment", "SAID=this", "--dir", tmp_path)

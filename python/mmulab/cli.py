@@ -133,10 +133,11 @@ def run(
         if dir is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
         else:
+            is_new = not dir.exists()
             refusal = f"{dir}: another run writes there; wait for its end, or name another folder"
             stack.enter_context(files.alone(directory(dir), refusal))
             folder = run_folder.begin(dir)
-            stack.callback(run_folder.forget_if_empty, dir)
+            stack.callback(run_folder.forget_if_empty, dir, is_new)
         trace = folder / f"{Path(program[0]).name}.mmt"
         # Where it will be kept is told at the end.
         recorded = _record(

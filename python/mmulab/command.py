@@ -416,9 +416,16 @@ class _DocstringHelp(argparse.HelpFormatter):
         )
 
 
+class _ScriptOptions(argparse.ArgumentParser):
+    """Tells wrong usage in one line, as the commands do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_fail(f"{message}; `{self.prog} --help` shows how", 2, self.prog))
+
+
 def script_options(docstring: str | None) -> argparse.ArgumentParser:
     """What reads the options of a script. Its help is the script's docstring, examples included."""
-    return argparse.ArgumentParser(description=docstring, formatter_class=_DocstringHelp)
+    return _ScriptOptions(description=docstring, formatter_class=_DocstringHelp)
 
 
 def begin_process() -> None:
@@ -487,7 +494,7 @@ def add_set_option(
         "--set",
         action="append",
         default=[],
-        metavar="KEY=VALUE",
+        metavar="PATH=VALUE",
         help=f"change a value of the machine, as in {example}; may be repeated",
     )
 

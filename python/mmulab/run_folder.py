@@ -34,10 +34,12 @@ def begin(folder: Path) -> Path:
     return unfinished
 
 
-def forget_if_empty(folder: Path) -> None:
-    """Takes away the place of a run that ended before it came to anything."""
+def forget_if_empty(folder: Path, is_new: bool) -> None:
+    """Takes away the place of a run that ended before it came to anything, and the folder if it was made for it."""
     with suppress(OSError):  # it holds something, or is published
         (folder / UNFINISHED).rmdir()
+        if is_new:
+            folder.rmdir()
 
 
 def publish(folder: Path) -> None:
