@@ -82,8 +82,31 @@ def test_what_ran_in_turns_in_one_layout_is_one_result(monkeypatch, tmp_path):
         in commands[0]
     )
     assert layouts.SHARED_TEXT not in commands[0]
-    with pytest.raises(AssertionError):
-        layouts.sample("ixp425", layouts.SHARED, 7, tmp_path, asked, 3)
+    for wrong in (3, 1):
+        with pytest.raises(InputError, match="does not print a result"):
+            layouts.sample("ixp425", layouts.SHARED, 7, tmp_path, asked, wrong)
+    # A loop of one round would move what the benchmarks take.
+    assert commands[-1].endswith("; echo == lat && lat fork && echo == lat && lat exec")
+    said = "Run /init\r\n== lat\r\nlat bw_pipe: 7 MB/s\r\n"
+    with pytest.raises(InputError, match="bw_pipe: is in MB/s"):
+        layouts.sample("ixp425", layouts.SHARED, 7, tmp_path, ["lat bw_pipe"])
+    said = "Run /init\r\n"
+    with pytest.raises(InputError, match="true: does not print a result"):
+        layouts.sample("ixp425", layouts.SHARED, 7, tmp_path, ["true"])
+
+
+def test_samples_of_other_benchmarks_are_kept_and_not_shown(tmp_path):
+    file = tmp_path / "samples.csv"
+    fork = ("ixp425", "off", "7", "lat", "fork", 3.0)
+    layouts.Samples(file, "lat fork; 1 times").add([fork])
+    others = layouts.Samples(file, "lat exec; 1 times")
+    assert not others.has("ixp425", "off", "7") and not others.rows
+    others.add([(*fork[:4], "exec", 5.0)])
+    again = layouts.Samples(file, "lat fork; 1 times")
+    assert again.has("ixp425", "off", "7") and again.rows == [fork]
+    file.write_text("machine,kernel,layout,program,benchmark,us\n")
+    with pytest.raises(InputError, match="no file of samples of this version"):
+        layouts.Samples(file, "lat fork; 1 times")
 
 
 @pytest.mark.parametrize("machine", sorted(linux.WITH_SPACES))

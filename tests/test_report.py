@@ -164,6 +164,13 @@ def test_a_damaged_result_is_refused_by_name(content, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_what_a_trace_is_told_to_be_is_refused_by_name(trace, tmp_path):
+    (tmp_path / "replay.json").write_text(json.dumps(mmulab.replay(trace, "base").to_dicts()))
+    (tmp_path / "trace.json").write_text("{}")
+    with pytest.raises(InputError, match=r"trace\.json: is not a result of this version"):
+        write_report(tmp_path)
+
+
 def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1 no PAR1")
     finished = command("report", tmp_path)

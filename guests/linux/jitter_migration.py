@@ -103,7 +103,10 @@ def main():
         help="how the kernel is booted; may be repeated (default: all)",
     )
     options.add_argument(
-        "--loops", type=int, default=250, help="wake-ups of each thread (default: %(default)s)"
+        "--loops",
+        type=int,
+        default=250,
+        help="wake-ups of the thread that has them first (default: %(default)s)",
     )
     chosen = options.parse_args()
     whole_number("--loops", chosen.loops, 1)

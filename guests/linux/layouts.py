@@ -9,7 +9,7 @@ sound performance evaluation", ASPLOS 2013, do the same to programs.) Prints the
 layouts, how much more than unmodified it is, with the half width of the 95% interval of both, and what sharing
 gains. What ran before changes a result, too, since it leaves other pages free: with `--rounds` the benchmarks run
 so many times in turns, and the mean is a layout's result. `--benchmark` is run in place of all, as in `-b "lat
-fork"`, and without what sharing gains. `--samples` keeps each result in a CSV file, and what is in it already is not measured again. Needs
+fork"`, and without what sharing gains. `--samples` keeps each result in a CSV file, with what was asked for, and what is in it already is not measured again. Needs
 `make linux-spaces` and `make -C guests/linux OUT=$PWD/build/linux plain`.
 """
 
@@ -33,6 +33,7 @@ import measure
 import run
 
 from mmulab.command import run_script, script_options
+from mmulab.errors import InputError
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.output import one_by_one
 
@@ -49,7 +50,7 @@ BENCHMARKS = ("lat ctx 0 2 4 8 13 24", "lat pipe", "lat fork", "lat exec", "lat 
 # program, linked as usual, with the first.
 SHARED_TEXT = "lat-text-high ctx 0 2 4 8 13"
 ALONE, SHARED = "fass", "fass-shared"
-COLUMNS = ("machine", "kernel", "layout", "program", "benchmark", "us")
+COLUMNS = ("asked", "machine", "kernel", "layout", "program", "benchmark", "us")
 # Two-sided 95% points of Student's distribution for 1, 2, 3... degrees of freedom, and beyond.
 STUDENT = (
     12.71,
@@ -119,11 +120,12 @@ def sample(machine, kernel, layout, image, benchmarks=(), rounds=1):
     """The results of one kernel in one layout, as rows."""
     programs = benchmarks or ([*BENCHMARKS, SHARED_TEXT] if kernel == SHARED else BENCHMARKS)
     environment = f"$(seq -s . {random.Random(layout).randrange(WAY_BYTES // 4)})"
-    marked = " && ".join(f"echo == {program.split()[0]} && {program}" for program in programs)
+    command = " && ".join(f"echo == {program.split()[0]} && {program}" for program in programs)
+    if rounds > 1:  # a loop around it moves what it takes
+        command = f"for round in $(seq {rounds}); do {command} || exit; done"
     result = run.ours(
         machine,
-        f"export LAT_HOPS={measure.HOPS} LAT_STACK={environment}; "
-        f"for round in $(seq {rounds}); do {marked} || exit; done",
+        f"export LAT_HOPS={measure.HOPS} LAT_STACK={environment}; {command}",
         image=image,
         spaces=None if kernel == measure.UNMODIFIED else kernel,
         kernel_folder=measure.folder_of(machine, kernel),
@@ -133,20 +135,32 @@ def sample(machine, kernel, layout, image, benchmarks=(), rounds=1):
     found = {}
     for said in result.console.replace("\r", "").split("\n== ")[1:]:
         for benchmark, value, unit in measure.RESULT.findall(said):
-            assert unit == "us"
+            if unit != "us":
+                raise InputError(f"{benchmark}: is in {unit}; a benchmark here is a time")
             found.setdefault((said.split()[0], benchmark), []).append(float(value))
-    assert all(len(values) == rounds for values in found.values())
+    if not found or any(len(values) != rounds for values in found.values()):
+        raise InputError(f"{'; '.join(programs)}: does not print a result of lat each time")
     return [(machine, kernel, str(layout), *names, mean(values)) for names, values in found.items()]
 
 
 class Samples:
-    """Results by machine, kernel, layout, program and benchmark; in a file, if there is one."""
+    """Results by machine, kernel, layout, program and benchmark; in a file, if there is one, by what was asked for."""
 
-    def __init__(self, path):
-        self.path, self.lock, self.rows = path, threading.Lock(), []
+    def __init__(self, path, asked):
+        self.path, self.asked, self.lock, self.rows, self.others = (
+            path,
+            asked,
+            threading.Lock(),
+            [],
+            [],
+        )
         if path and path.exists():
             with path.open() as file:
-                self.rows = [(*row[:-1], float(row[-1])) for row in list(csv.reader(file))[1:]]
+                columns, *rows = csv.reader(file)
+            if tuple(columns) != COLUMNS:
+                raise InputError(f"{path}: is no file of samples of this version; name another")
+            self.others = [row for row in rows if row[0] != asked]
+            self.rows = [(*row[1:-1], float(row[-1])) for row in rows if row[0] == asked]
 
     def has(self, *names):
         return any(row[: len(names)] == names for row in self.rows)
@@ -157,7 +171,8 @@ class Samples:
             if self.path:
                 part = self.path.with_suffix(".part")
                 with part.open("w") as file:
-                    csv.writer(file, lineterminator="\n").writerows([COLUMNS, *self.rows])
+                    mine = [(self.asked, *row) for row in self.rows]
+                    csv.writer(file, lineterminator="\n").writerows([COLUMNS, *self.others, *mine])
                 part.rename(self.path)
 
     def of(self, machine, kernel, program, benchmark):
@@ -270,7 +285,8 @@ def main():
     if chosen.samples and not chosen.samples.parent.is_dir():
         options.error(f"--samples {chosen.samples}: there is no such folder; make it first")
     measure.need_kernels(chosen.machine)
-    samples = Samples(chosen.samples)
+    asked = "; ".join([*(chosen.benchmark or ["all"]), f"{chosen.rounds} times"])
+    samples = Samples(chosen.samples, asked)
     layouts = range(chosen.first, chosen.first + chosen.layouts)
     with ThreadPoolExecutor(chosen.jobs) as pool:
         measured = [

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::parts::check_first_level_latency;
 use crate::{
-    BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, ConfigurationError, Guess,
-    MemoryShape, MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape, WalkCacheShape,
-    Ways, is_default,
+    Addressing, BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, ConfigurationError,
+    Guess, MemoryShape, MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape,
+    WalkCacheShape, Ways, WritePolicy, is_default,
 };
 
 /// A whole system around an ARM core.
@@ -338,6 +338,7 @@ impl SystemMachine {
             if path != "level_2" {
                 check_first_level_latency(path, cache.latency_cycles)?;
             }
+            self.check_cache_kind(path, cache)?;
             // Line sizes are known when the simulator is compiled.
             let coherent = self.coherence.is_some();
             let line_bytes = if coherent && path != "icache" { 64 } else { 32 };
@@ -469,6 +470,40 @@ impl SystemMachine {
         }
         Ok(())
     }
+
+    /// What kind of cache it is belongs to the core; another value would have no effect.
+    fn check_cache_kind(&self, path: &str, cache: &Cache) -> Result<(), ConfigurationError> {
+        let coherent = self.coherence.is_some() && path != "icache";
+        let of_dcache =
+            |cores: &[ArmCoprocessor]| path == "dcache" && cores.contains(&self.core.coprocessor);
+        check_fixed(path, "split", cache.split.unwrap_or(false), false)?;
+        let addressing = if coherent { Addressing::Physical } else { Addressing::Virtual };
+        check_fixed(path, "addressing", cache.addressing, addressing)?;
+        if !of_dcache(&[ArmCoprocessor::Arm920t, ArmCoprocessor::Arm926ejs]) {
+            check_fixed(path, "write_policy", cache.write_policy, WritePolicy::WriteBack)?;
+        }
+        if !of_dcache(&[ArmCoprocessor::Xscale]) {
+            check_fixed(path, "write_allocate", cache.write_allocate, coherent)?;
+        }
+        Ok(())
+    }
+}
+
+/// That a value is the only one that this core's cache can have.
+fn check_fixed<Kind: PartialEq + Serialize>(
+    path: &str,
+    key: &str,
+    value: Kind,
+    fixed: Kind,
+) -> Result<(), ConfigurationError> {
+    if value == fixed {
+        return Ok(());
+    }
+    let word = |value| {
+        toml::Value::try_from(value).map_or_else(|_| String::new(), |word| word.to_string())
+    };
+    let reason = format!("{} would have no effect: this core has {}", word(value), word(fixed));
+    Err(ConfigurationError::new(format!("{path}.{key}"), reason))
 }
 
 fn check_range(

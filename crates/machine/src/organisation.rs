@@ -52,27 +52,43 @@ impl Organisation {
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         match self {
             Organisation::Ultrix(table) | Organisation::Notlb(table) => {
-                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
-                check_handler("user_handler", &table.user_handler, table.page_bytes)?;
-                check_handler("root_handler", &table.root_handler, table.page_bytes)
+                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                space.check_handler("user_handler", &table.user_handler)?;
+                space.check_handler("root_handler", &table.root_handler)?;
+                let entries = space.pages();
+                space.check_table("user_table", table.user_table.base_address, entries)?;
+                let entries = space.pages_of_table(entries);
+                space.check_table("root_table", table.root_table.base_address, entries)
             }
             Organisation::Mach(table) => {
-                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
-                check_handler("user_handler", &table.user_handler, table.page_bytes)?;
-                check_handler("kernel_handler", &table.kernel_handler, table.page_bytes)?;
-                check_handler("root_handler", &table.root_handler, table.page_bytes)
+                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                space.check_handler("user_handler", &table.user_handler)?;
+                space.check_handler("kernel_handler", &table.kernel_handler)?;
+                space.check_handler("root_handler", &table.root_handler)?;
+                let loads = &table.administrative_loads;
+                let bytes = loads.stride_bytes.saturating_mul(u64::from(loads.count));
+                space.check_region("administrative_loads", loads.base_address, bytes, 1)?;
+                space.check_table("user_table", table.user_table.base_address, space.pages())?;
+                let entries = ADDRESSES / space.page_bytes;
+                space.check_table("kernel_table", table.kernel_table.base_address, entries)?;
+                let entries = space.pages_of_table(entries);
+                space.check_table("root_table", table.root_table.base_address, entries)
             }
             Organisation::Intel(table) => {
-                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)
+                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                let entries = space.pages();
+                space.check_table("user_table", table.user_table.base_address, entries)?;
+                let entries = space.pages_of_table(entries);
+                space.check_table("root_table", table.root_table.base_address, entries)
             }
             Organisation::PaRisc(table) => {
-                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
-                check_hash(&table.hash_table)?;
-                check_handler("user_handler", &table.user_handler, table.page_bytes)
+                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                space.check_handler("user_handler", &table.user_handler)?;
+                space.check_inverted(&table.hash_table, &table.collision_table)
             }
             Organisation::InvertedHw(table) => {
-                check_geometry(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
-                check_hash(&table.hash_table)
+                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                space.check_inverted(&table.hash_table, &table.collision_table)
             }
             Organisation::Base(base) => check_user_space(base.user_space_bytes),
             Organisation::Radix(radix) => radix.check(),
@@ -554,24 +570,96 @@ pub struct ChainWalker {
     pub cycles_per_link: u32,
 }
 
-fn check_geometry(
+/// Bytes of a 32-bit address space.
+const ADDRESSES: u64 = 1 << 32;
+
+/// The address space of the 32-bit organisations: the program's part, above it the operating system's tables and handlers.
+struct Space {
     page_bytes: u64,
     pte_bytes: u64,
     user_space_bytes: u64,
-) -> Result<(), ConfigurationError> {
-    if page_bytes != 4096 {
-        return Err(ConfigurationError::new(
-            "organisation.page_bytes",
-            format!("{page_bytes} is not 4096, the only page size of the 32-bit organisations"),
-        ));
+}
+
+impl Space {
+    fn of(
+        page_bytes: u64,
+        pte_bytes: u64,
+        user_space_bytes: u64,
+    ) -> Result<Self, ConfigurationError> {
+        if page_bytes != 4096 {
+            return Err(ConfigurationError::new(
+                "organisation.page_bytes",
+                format!("{page_bytes} is not 4096, the only page size of the 32-bit organisations"),
+            ));
+        }
+        if !pte_bytes.is_power_of_two() || !(4..=64).contains(&pte_bytes) {
+            return Err(ConfigurationError::new(
+                "organisation.pte_bytes",
+                format!("{pte_bytes} is not a power of two between 4 and 64"),
+            ));
+        }
+        check_user_space(user_space_bytes)?;
+        Ok(Self { page_bytes, pte_bytes, user_space_bytes })
     }
-    if !pte_bytes.is_power_of_two() || !(4..=64).contains(&pte_bytes) {
-        return Err(ConfigurationError::new(
-            "organisation.pte_bytes",
-            format!("{pte_bytes} is not a power of two between 4 and 64"),
-        ));
+
+    /// The program's pages.
+    fn pages(&self) -> u64 {
+        self.user_space_bytes / self.page_bytes
     }
-    check_user_space(user_space_bytes)
+
+    /// The pages of a table, each of which has an entry in the table above.
+    fn pages_of_table(&self, entries: u64) -> u64 {
+        (entries * self.pte_bytes).div_ceil(self.page_bytes)
+    }
+
+    fn check_handler(&self, name: &str, handler: &Handler) -> Result<(), ConfigurationError> {
+        if !matches!(handler.instruction_bytes, 2 | 4 | 8) {
+            return Err(ConfigurationError::new(
+                format!("organisation.{name}.instruction_bytes"),
+                format!("{} is not 2, 4 or 8", handler.instruction_bytes),
+            ));
+        }
+        let bytes = u64::from(handler.instructions) * u64::from(handler.instruction_bytes);
+        self.check_region(name, handler.base_address, bytes, self.page_bytes)
+    }
+
+    fn check_table(&self, name: &str, base: u64, entries: u64) -> Result<(), ConfigurationError> {
+        self.check_region(name, base, entries * self.pte_bytes, self.pte_bytes)
+    }
+
+    /// Of a collision table each page of the program may need an entry.
+    fn check_inverted(
+        &self,
+        hash: &HashTable,
+        collisions: &Table,
+    ) -> Result<(), ConfigurationError> {
+        check_hash(hash)?;
+        self.check_table("hash_table", hash.base_address, u64::from(hash.entries))?;
+        self.check_table("collision_table", collisions.base_address, self.pages())
+    }
+
+    /// In the program's part the program's own lines and translations would serve the region's accesses.
+    fn check_region(
+        &self,
+        name: &str,
+        base: u64,
+        bytes: u64,
+        alignment: u64,
+    ) -> Result<(), ConfigurationError> {
+        let reason = if !base.is_multiple_of(alignment) {
+            format!("is not aligned on {alignment} bytes")
+        } else if base < self.user_space_bytes {
+            format!("is within the program's space, which ends at {:#x}", self.user_space_bytes)
+        } else if base.saturating_add(bytes) > ADDRESSES {
+            format!("leaves no room for its {bytes} bytes below {ADDRESSES:#x}")
+        } else {
+            return Ok(());
+        };
+        Err(ConfigurationError::new(
+            format!("organisation.{name}.base_address"),
+            format!("{base:#x} {reason}"),
+        ))
+    }
 }
 
 fn check_user_space(bytes: u64) -> Result<(), ConfigurationError> {
@@ -579,22 +667,6 @@ fn check_user_space(bytes: u64) -> Result<(), ConfigurationError> {
         return Err(ConfigurationError::new(
             "organisation.user_space_bytes",
             format!("{bytes} is not a power of two between 1 MiB and 2 GiB"),
-        ));
-    }
-    Ok(())
-}
-
-fn check_handler(name: &str, handler: &Handler, page_bytes: u64) -> Result<(), ConfigurationError> {
-    if !handler.base_address.is_multiple_of(page_bytes) {
-        return Err(ConfigurationError::new(
-            format!("organisation.{name}.base_address"),
-            format!("{:#x} is not aligned on a page of {page_bytes} bytes", handler.base_address),
-        ));
-    }
-    if !matches!(handler.instruction_bytes, 2 | 4 | 8) {
-        return Err(ConfigurationError::new(
-            format!("organisation.{name}.instruction_bytes"),
-            format!("{} is not 2, 4 or 8", handler.instruction_bytes),
         ));
     }
     Ok(())

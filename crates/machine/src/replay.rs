@@ -165,11 +165,18 @@ impl ReplayMachine {
                 "needs at least one cost",
             ));
         }
-        if self.memory.fragmentation_percent.is_some_and(|percent| percent > 100) {
-            return Err(ConfigurationError::new(
-                "memory.fragmentation_percent",
-                "must be at most 100",
-            ));
+        if let Some(percent) = self.memory.fragmentation_percent {
+            let reason = match &self.organisation {
+                Organisation::Radix(_) if percent <= 100 => None,
+                Organisation::Radix(_) => Some("must be at most 100".to_owned()),
+                other => Some(format!(
+                    "is only for organisation radix; {} has no large pages",
+                    other.kind()
+                )),
+            };
+            if let Some(reason) = reason {
+                return Err(ConfigurationError::new("memory.fragmentation_percent", reason));
+            }
         }
         if self.interrupts.copy_on_write_interval_instructions == Some(0) {
             return Err(ConfigurationError::new(

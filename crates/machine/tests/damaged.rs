@@ -94,9 +94,39 @@ fn values_that_no_hardware_can_have_are_refused() {
         ("costs_cycles = [10, 50, 200]", "costs_cycles = []", "interrupts.costs_cycles: needs"),
         ("0x8000_1000", "0x8000_1004", "organisation.root_handler.base_address: 0x80001004"),
         ("0x8000_0000      #", "0x9000_0000 #", "organisation.user_space_bytes: 2415919104 is"),
+        (
+            "= 0x8000_0000          # guess",
+            "= 0x7fff_f000 # guess",
+            "organisation.user_handler.base_address: 0x7ffff000 is within the program's space, which ends at 0x80000000",
+        ),
+        (
+            "0xc000_0000",
+            "0x0040_0000",
+            "organisation.user_table.base_address: 0x400000 is within the program's space",
+        ),
+        (
+            "0xc000_0000",
+            "0xc000_0002",
+            "organisation.user_table.base_address: 0xc0000002 is not aligned on 4 bytes",
+        ),
+        (
+            "0xc000_0000",
+            "0xffe0_0004",
+            "organisation.user_table.base_address: 0xffe00004 leaves no room for its 2097152 bytes below 0x100000000",
+        ),
+        (
+            "0x8001_0000",
+            "0x1_0000_0000",
+            "organisation.root_table.base_address: 0x100000000 leaves",
+        ),
         ("page_bytes = 4096", "page_bytes = 8192", "organisation.page_bytes: 8192 is not 4096"),
         ("[\"4K\"]", "[\"2M\"]", "itlb.page_sizes: must be [\"4K\"]"),
         ("per_cycle = 1", "per_cycle = 0", "core.instructions_per_cycle: must be at least 1"),
+        (
+            "latency_cycles = 500",
+            "fragmentation_percent = 50\nlatency_cycles = 500",
+            "memory.fragmentation_percent: is only for organisation radix",
+        ),
         (
             "costs_cycles = [10, 50, 200]",
             "promotion_cycles = 9\ncosts_cycles = [10]",
@@ -175,6 +205,72 @@ fn a_first_level_has_no_latency() {
         let key = format!("{cache}.latency_cycles");
         let error = machine.with(&[(&key, "1")]).expect_err("has no effect").to_string();
         assert!(error.contains(&format!("{key}: 1 would have no effect")), "{error}");
+    }
+}
+
+/// Each table of each organisation may end where addresses do, and not behind that.
+#[test]
+fn the_tables_of_all_organisations_lie_within_32_bits() {
+    for (name, tables) in [
+        ("ultrix", &[("user_table", 0x20_0000), ("root_table", 0x800)][..]),
+        ("notlb", &[("user_table", 0x20_0000), ("root_table", 0x800)]),
+        (
+            "mach",
+            &[
+                ("user_table", 0x20_0000),
+                ("kernel_table", 0x40_0000),
+                ("root_table", 0x1000),
+                ("administrative_loads", 1280),
+            ],
+        ),
+        ("intel", &[("user_table", 0x20_0000), ("root_table", 0x800)]),
+        ("pa-risc", &[("hash_table", 0x1_0000), ("collision_table", 0x80_0000)]),
+        ("inverted-hw", &[("hash_table", 0x1_0000), ("collision_table", 0x80_0000)]),
+    ] {
+        let path = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let machine = Machine::load(std::path::Path::new(&path)).expect("ships");
+        for (table, bytes) in tables {
+            let key = format!("organisation.{table}.base_address");
+            let last = (1_u64 << 32) - bytes;
+            assert!(machine.with(&[(&key, &last.to_string())]).is_ok(), "{name}: {table}");
+            for wrong in [last + 16, 1 << 20] {
+                let error = machine.with(&[(&key, &wrong.to_string())]).expect_err("refused");
+                assert!(error.to_string().contains(&format!("{key}: {wrong:#x} ")), "{error}");
+            }
+        }
+    }
+}
+
+/// A value that the core does not look at would be another machine with the same results.
+#[test]
+fn what_a_core_fixes_of_its_caches_cannot_be_changed() {
+    let load = |name: &str| {
+        let path = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        Machine::load(std::path::Path::new(&path)).expect("ships")
+    };
+    for (name, key, value, told) in [
+        ("arm926ej-s", "icache.addressing", "physical", "this core has \"virtual\""),
+        ("arm926ej-s", "dcache.addressing", "physical", "this core has \"virtual\""),
+        ("arm926ej-s", "dcache.write_allocate", "true", "this core has false"),
+        ("arm926ej-s", "dcache.split", "true", "this core has false"),
+        ("arm926ej-s", "icache.write_policy", "write-through", "this core has \"write-back\""),
+        ("sa1100", "dcache.write_policy", "write-through", "this core has \"write-back\""),
+        ("ixp425", "dcache.write_policy", "write-through", "this core has \"write-back\""),
+        ("ixp425", "mini_dcache.write_allocate", "true", "this core has false"),
+        ("cortex-a7", "icache.addressing", "physical", "this core has \"virtual\""),
+        ("cortex-a7", "dcache.addressing", "virtual", "this core has \"physical\""),
+        ("cortex-a7", "dcache.write_allocate", "false", "this core has true"),
+        ("cortex-a7", "level_2.write_policy", "write-through", "this core has \"write-back\""),
+    ] {
+        let error = load(name).with(&[(key, value)]).expect_err("has no effect").to_string();
+        assert!(error.contains(&format!("{key}: ")) && error.ends_with(told), "{error}");
+    }
+    for (name, key, value) in [
+        ("arm926ej-s", "dcache.write_policy", "write-through"),
+        ("at91rm9200", "dcache.write_policy", "write-through"),
+        ("ixp425", "dcache.write_allocate", "false"),
+    ] {
+        assert!(load(name).with(&[(key, value)]).is_ok(), "{name}: {key}");
     }
 }
 

@@ -200,6 +200,13 @@ fn din_is_read() {
     // Data alone belongs to an instruction at address 0.
     let executed = vec![(0, 4, vec![(Load, 0x20, 4), (Store, 0x24, 4)])];
     assert_eq!(read(&file(&folder, "t", b"0 20\n1 24\n")).unwrap(), executed);
+    // An instruction with more accesses than fit is counted again.
+    let text = format!("2 400100\n{}2 400104\n", "0 20\n".repeat(600));
+    let counted = |(address, _, accesses): &(u64, u8, Vec<_>)| (*address, accesses.len());
+    assert_eq!(
+        read(&file(&folder, "t", text.as_bytes())).unwrap().iter().map(counted).collect::<Vec<_>>(),
+        [(0x40_0100, 256), (0x40_0100, 256), (0x40_0100, 88), (0x40_0104, 0)]
+    );
 }
 
 fn refusal(content: &[u8]) -> String {

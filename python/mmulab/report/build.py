@@ -109,16 +109,15 @@ def render(template: str, path: Path, **values: Any) -> None:
 
 def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
     """What the page's sections need, for what the folders hold; nothing where they hold nothing."""
-    trace = _read(directory / "trace.json", _processes_of) or []
+    known = _read(directory / "trace.json", _processes_of) or {}
     results = _read(directory / "replay.json", ReplayResults)
     curves = _read(directory / "miss-curves.json", _all_curves) or []
     sweeps = [_sweep(path) for path in sorted(sweeps_of.glob("*.parquet"))]
-    if results is None and not (trace or curves or sweeps):
+    if results is None and not (known or curves or sweeps):
         return {}
     if results is not None and not results:
         raise InputError(f"{directory / 'replay.json'}: a result without machines")
     by_trace = results.by_trace() if results else {}
-    known = {Path(one["path"]).name: one for one in trace}
     measured = {one.provenance["trace"]["name"]: one for one in curves}
     processes = [
         {
@@ -132,8 +131,9 @@ def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
     return {"processes": processes, "sweeps": sweeps}
 
 
-def _processes_of(trace: dict[str, Any]) -> list[dict[str, Any]]:
-    return [trace, *trace.get("children", [])]  # none of `trace info`
+def _processes_of(trace: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By the name of their traces; of `trace info` there are no children."""
+    return {Path(one["path"]).name: one for one in [trace, *trace.get("children", [])]}
 
 
 def _all_curves(raw: Any) -> list[MissCurves]:

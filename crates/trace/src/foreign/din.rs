@@ -86,9 +86,10 @@ impl Records for DinReader {
                         return Ok(true);
                     }
                     if !begun {
-                        // Data without an instruction: it needs one to belong to.
+                        // Data without an instruction: it needs one to belong to, which is the last one, or at the
+                        // beginning of a trace one at 0.
                         begun = true;
-                        instruction.begin(0, WORD_BYTES);
+                        instruction.begin(instruction.address, WORD_BYTES);
                     }
                     instruction.add(kind, address, u16::from(WORD_BYTES));
                 }
