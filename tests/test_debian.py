@@ -86,3 +86,4 @@ def test_a_report_is_known_by_its_functions() -> None:
     assert debian.is_known(report)
     assert not debian.is_known(report | {"kind": "stale-data-line"})
     assert not debian.is_known(report | {"since_location": "0xc0d3ab50"})
+    assert not debian.is_known(report | {"since_location": ""})

@@ -39,7 +39,7 @@ class Bug:
     location: str  # function that the report's PC is in, or the address of code without a symbol
     since: str  # function that made something stale
     core: int  # which noticed it
-    missing: str  # a part of what is reported as missing
+    told: str  # a part of the report's text, most often of what is missing
 
 
 PAGE_A = 0x40200000
@@ -54,7 +54,7 @@ BUGS = [
         "use",
         "set_entry",
         1,
-        f" on all cores{BARRIERS}",
+        f" on all cores; the entry is global, so it serves all spaces{BARRIERS} (once)",
     ),
     Bug("reuse_space", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
     Bug("global_survives", "stale-tlb-entry", "load", "use", "first", 0, "is global"),
@@ -74,17 +74,50 @@ BUGS = [
         "(DCCMVAC), and DSB, ",
     ),
     Bug("code_past_lines", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "(DCIMVAC), then "),
+    Bug(
+        "overwritten_by_stale_store",
+        "stale-memory",
+        "load",
+        "use",
+        "put",
+        0,
+        "which went to a wrong place",
+    ),
     Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, BARRIERS),
     Bug("rollover_here_only", "stale-tlb-entry", "load", "use", "other", 1, "TLBIALL"),
     Bug("page_reused", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug("page_in_other_space", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("reused_after_protecting", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("unmapped_twice", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("large_page_reused", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("protect_mapped_back", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
+    Bug("protect_by_way_of_invalid", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
+    Bug(
+        "invalidated_not_completed",
+        "stale-tlb-entry",
+        "load",
+        "use",
+        "set_entry",
+        0,
+        "on core 0 is not complete",
+    ),
+    Bug("entry_written_beside", "stale-tlb-entry", "load", "use", "put", 0, "TLBIMVA"),
     Bug(
         "identifier_while_protecting", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIASID"
     ),
     Bug(
         "table_reused",
+        "table-reused",
+        "store",
+        "put",
+        "set_entry",
+        0,
+        "before the table is used again",
+    ),
+    Bug(
+        "table_linked_twice",
         "table-reused",
         "store",
         "put",
@@ -103,6 +136,33 @@ BUGS = [
     ),
     Bug(
         "change_type_at_once",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
+        "type_remapped",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
+        "mapped_back",
+        "break-before-make",
+        "store",
+        "set_entry",
+        "set_entry",
+        0,
+        "an invalid descriptor",
+    ),
+    Bug(
+        "linked_back",
         "break-before-make",
         "store",
         "set_entry",
@@ -169,7 +229,16 @@ BUGS = [
         hex(PAGE_A),
         "put",
         0,
-        f"(ICIMVAU){BARRIERS}",
+        f"(ICIMVAU){BARRIERS} (once)",
+    ),
+    Bug(
+        "code_beside_executed",
+        "stale-instruction",
+        "fetch",
+        hex(PAGE_A + 8),
+        "put",
+        0,
+        f"(ICIMVAU){BARRIERS} (once)",
     ),
     Bug("code_other_colour", "stale-instruction", "fetch", hex(VIEW + 4096), "put", 0, "ICIMVAU"),
     Bug("code_no_dsb_before", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB between"),
@@ -182,9 +251,28 @@ BUGS = [
     Bug("evicted_for_uncached", "mismatched-attributes", "load", "use", "put", 0, "(DCCMVAC)"),
     Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "(DCCMVAC)"),
     Bug("cached_after_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
+    Bug("byte_beside_uncached", "mismatched-attributes", "load", "use", "first", 0, "DCIMVAC"),
+    Bug(
+        "two_words_past_line",
+        "mismatched-attributes",
+        "load",
+        "use",
+        "put_second",
+        0,
+        "(3 times)",
+    ),
     Bug("cleaned_by_slot", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
     Bug(
         "invalidated_for_cleaned",
+        "stale-memory",
+        "load",
+        "use",
+        "put",
+        0,
+        "(DCCMVAC), before the invalidate",
+    ),
+    Bug(
+        "dropped_beside",
         "stale-memory",
         "load",
         "use",
@@ -272,7 +360,7 @@ def fits(report, bug):
         (report["kind"], report["access"], report["core"]) == (bug.kind, bug.access, bug.core)
         and placed
         and named(report["since_location"], bug.since)
-        and bug.missing in report["missing"]
+        and bug.told in report["text"]
     )
 
 

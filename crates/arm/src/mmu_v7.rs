@@ -88,7 +88,13 @@ impl ArmMmu {
             _ => second_level(value, 0),
         };
         let entry = page.and_then(|page| self.entry(&page, level == 0 && value & 1 != 0).ok());
-        entry.map_or(Descriptor::Invalid, Descriptor::Page)
+        entry.map_or(Descriptor::Invalid, |mut page| {
+            if self.has(control::TYPE_REMAP) {
+                // TEX[2:1] are the operating system's own (B3.8.3).
+                page.attributes &= !(3 << 3);
+            }
+            Descriptor::Page(page)
+        })
     }
 
     /// The TLB entry of a page, or why it is none: without its access flag it stays out of the TLB

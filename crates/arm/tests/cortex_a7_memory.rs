@@ -779,7 +779,7 @@ fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
     let [invalidate, clean, both] = [6, 10, 14].map(|m| CoprocessorAccess::write(15, 0, 7, m, 2));
     let cases = [
         ("unknown", true, (512, invalidate), true, ""),
-        ("unknown", true, (512, both), true, ""),
+        ("unknown", true, (512, both), true, "DCISW of each set and way"),
         ("unknown", true, (512, clean), true, "DCISW of each set and way"),
         ("unknown", false, (512, invalidate), true, "ICIALLU"),
         ("unknown", true, (511, invalidate), true, "DCISW of each set and way"),
@@ -814,6 +814,32 @@ fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
         let expected = (Kind::NotInvalidated, 0, format!("{missing}, before"));
         let expected = if missing.is_empty() { vec![] } else { vec![expected] };
         assert_eq!(found, expected, "{at_reset}");
+    }
+}
+
+#[test]
+fn what_is_broadcast_does_not_reach_a_core_that_is_off() {
+    // ICIALLUIS and TLBIALLIS of core 0; then core 1 turns on its MMU and instruction cache.
+    let [instructions, translations] =
+        [(7, 1), (8, 3)].map(|(n, m)| CoprocessorAccess::write(15, 0, n, m, 0));
+    let control = CoprocessorAccess::write(15, 0, 1, 0, 0);
+    for (is_on, missing) in [(true, vec![]), (false, vec!["ICIALLU and TLBIALL, before"])] {
+        let machine =
+            support::machine("cortex-a7", &[("cores", "2"), ("caches_at_reset", "unknown")]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        system.start_checking();
+        if !is_on {
+            system.bus.turn_off(1);
+        }
+        system.with_core(0, |core, bus| {
+            assert!(core.coprocessor_write(bus, instructions, 0).is_ok());
+            assert!(core.coprocessor_write(bus, translations, 0).is_ok());
+        });
+        system.with_core(1, |core, bus| {
+            assert!(core.coprocessor_write(bus, control, 0x00c5_0078 | 0x1001).is_ok());
+        });
+        let found: Vec<_> = system.reports().into_iter().map(|one| one.missing).collect();
+        assert_eq!(found, missing);
     }
 }
 

@@ -137,7 +137,8 @@ def is_known(report):
     """Whether a report is one of those that are explained."""
 
     def function(key):
-        return report[key].split()[-1].strip("()").split("+")[0]
+        *_, word = ["", *report[key].split()]  # a place may have no name
+        return word.strip("()").split("+")[0]
 
     found = report["kind"], function("pc_location"), function("since_location")
     return any(found == known[:3] and known[3] in report["stale"] for known in KNOWN)

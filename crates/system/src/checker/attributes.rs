@@ -66,11 +66,13 @@ impl LineUses {
 
     /// A word is stored through the caches.
     #[inline(always)]
-    pub(super) fn store(&mut self, physical: u32) {
+    pub(super) fn store(&mut self, physical: u32, mask: u32) {
         if let Some(line) = self.line(physical) {
             line.held = true;
             line.dirty |= bit(physical);
-            line.passed &= !bit(physical);
+            if mask == !0 {
+                line.passed &= !bit(physical);
+            }
         }
     }
 
@@ -79,6 +81,11 @@ impl LineUses {
         let Some(line) = self.line(physical) else { return false };
         line.held = true;
         line.passed & bit(physical) != 0
+    }
+
+    /// Whether any word of a line was stored past the caches, so that loads of it have to be looked at.
+    pub(super) fn was_passed(&mut self, physical: u32) -> bool {
+        self.line(physical).is_some_and(|line| line.passed != 0)
     }
 
     /// A word is loaded past the caches. Whether these may hold a newer one.

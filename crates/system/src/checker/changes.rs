@@ -151,7 +151,7 @@ pub(super) struct Change {
     /// The permissions alone are others now.
     permissions_only: bool,
     /// It was something else before that, which TLBs may hold as well.
-    had_others: bool,
+    pub(super) had_others: bool,
     /// What it translates: an address, the base-two logarithm of the bytes, and the space.
     address: u32,
     shift: u32,
@@ -214,6 +214,12 @@ impl Change {
     /// The invalidation that was done, and did not reach every core.
     pub(super) fn partly_invalidated_by(&self) -> Option<Origin> {
         self.progress.last
+    }
+
+    /// The invalidation that has reached a core and is not complete.
+    pub(super) fn incomplete_on(&self, core: usize) -> Option<Origin> {
+        let reaches = |underway: &&Underway| underway.reach >> core & 1 != 0;
+        self.progress.underway.iter().find(reaches).map(|underway| underway.by)
     }
 
     /// Whether no TLB of a core that has walked it has the old entry any more.
@@ -344,10 +350,29 @@ impl Changes {
     }
 
     /// The descriptor is what it was again: there is nothing old.
-    pub(super) fn discard(&mut self, descriptor: u32) {
-        if let Some(change) = self.changes.remove(&descriptor) {
-            self.ended.push(change.old);
+    pub(super) fn discard(&mut self, descriptor: u32) -> u32 {
+        let Some(change) = self.changes.remove(&descriptor) else { return 0 };
+        self.ended.push(change.old);
+        change.walkers & !change.progress.complete
+    }
+
+    /// The page is mapped again, with other permissions.
+    pub(super) fn keep_page(&mut self, descriptor: u32) {
+        if let Some(change) = self.changes.get_mut(&descriptor) {
+            change.permissions_only = true;
         }
+    }
+
+    /// Whether a change that is not over watches some of what has ended.
+    pub(super) fn watches(&self, ended: &Descriptor) -> bool {
+        self.changes.values().any(|change| match (ended, &change.old) {
+            (Descriptor::Page(ended), Descriptor::Page(page)) => {
+                !change.permissions_only
+                    && (ended.physical ^ page.physical) >> ended.page_shift.max(page.page_shift)
+                        == 0
+            }
+            (ended, old) => ended == old,
+        })
     }
 
     /// Somebody wrote to memory of a page whose mapping was changed, by `address` in the space `asid`.

@@ -3,7 +3,7 @@
 use mmulab_hardware::Line;
 
 use super::report::Report;
-use super::{Checker, LOST_BYTES, Origin, on_line};
+use super::{Checker, Origin, on_line};
 use crate::bus::Bus;
 use crate::core::{Core, Mmu};
 use crate::memory::CoreMemory;
@@ -29,6 +29,8 @@ pub(super) enum Newer {
     Overwritten(u32),
     /// Stored at this physical address instead, which was reported.
     Misplaced(u32),
+    /// Overwritten by a store to a wrong place at this PC, which was reported.
+    Misled(u32),
     /// Not found.
     Unknown,
 }
@@ -43,6 +45,7 @@ mmulab_state::value_enum!(Newer {
     Dropped(pc),
     Overwritten(address),
     Misplaced(address),
+    Misled(pc),
     Unknown,
 });
 
@@ -115,7 +118,7 @@ impl Checker {
         if bus.word_below(physical) == Some(newest) {
             return Newer::SecondLevel;
         }
-        self.lost.get(&(physical & !(LOST_BYTES - 1))).copied().unwrap_or(Newer::Unknown)
+        self.lost.get(&(physical & !3)).copied().unwrap_or(Newer::Unknown)
     }
 
     /// Fills in why an access got an old word.
@@ -196,6 +199,10 @@ impl Checker {
             ),
             Newer::Misplaced(place) => (
                 format!("went to physical {place:#010x} instead"),
+                "what the report of that store names".to_owned(),
+            ),
+            Newer::Misled(pc) => (
+                format!("was overwritten by the store at {pc:#010x}, which went to a wrong place"),
                 "what the report of that store names".to_owned(),
             ),
             Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),

@@ -36,8 +36,6 @@ use reset::Invalidated;
 use store_order::StoreOrder;
 use tables::Tables;
 
-/// What became of lost data is noted for pieces of memory of this size.
-const LOST_BYTES: u32 = 32;
 /// Reports kept; a guest that is wrong everywhere is told so often enough.
 const MAX_REPORTS: usize = 1000;
 
@@ -102,11 +100,10 @@ pub struct Checker {
     known: Known,
     /// Last write of each core's table base or control register: time and PC.
     table_registers: Vec<(u64, u32)>,
-    /// Lines of RAM whose newest data is lost: by what.
+    /// Words of RAM whose newest value is lost: by what.
     lost: BTreeMap<u32, Newer>,
-    /// Pages whose TLB entry came from a walk that was reported, and since when the descriptor was stale:
-    /// the entry has no other cause.
-    stale_walks: BTreeSet<(u32, u32)>,
+    /// Pages whose TLB entry came from a walk that was reported: the entry has no other cause.
+    stale_walks: BTreeSet<u32>,
     causes: BTreeMap<(Kind, u32, u32), usize>,
     /// What was found, in order.
     pub reports: Vec<Report>,
@@ -212,7 +209,7 @@ impl Checker {
             *core = writer.core as u8;
         }
         if let (Some(uses), true) = (&mut self.line_uses, cached) {
-            uses.store(physical);
+            uses.store(physical, mask);
         }
         let mut changed = self.known.stored(physical, through);
         if self.tables.flags(physical) & tables::TABLE != 0 {
@@ -223,10 +220,8 @@ impl Checker {
         if self.changes.are_unfinished() {
             self.changes.stored(writer.core, physical);
         }
-        if !self.lost.is_empty() {
-            // What is written again is not lost any more; the line's other words may be, but a report
-            // on them finds its cause without this record.
-            self.lost.remove(&(physical & !(LOST_BYTES - 1)));
+        if !self.lost.is_empty() && mask == !0 {
+            self.lost.remove(&(physical & !3)); // what is written again is not lost any more
         }
         changed
     }
@@ -363,9 +358,7 @@ impl Checker {
             let mut report = new_report(core, Kind::StaleTlbEntry, used, right);
             report.stale = format!("the TLB holds {held}, but {reason}");
             report.since(self.table_change(core, &found));
-            if entry.is_some_and(|held| {
-                self.stale_walks.contains(&(held.first_of_page(address), report.since))
-            }) {
+            if entry.is_some_and(|held| self.stale_walks.contains(&held.first_of_page(address))) {
                 return right;
             }
             report.missing = self.invalidation(core, bus, used, &found);
@@ -585,6 +578,9 @@ impl Checker {
         if let Some(holder) = self.known.data_line(core.number, slot) {
             return Some(holder);
         }
+        if self.line_uses.as_mut().is_some_and(|uses| uses.was_passed(line)) {
+            return None;
+        }
         let first = self.index(C::DataLine::base(physical));
         let newest = self.words.get(first..first + C::DataLine::WORDS)?;
         if core.dcache.physical(slot) != C::DataLine::base(physical)
@@ -635,7 +631,8 @@ impl Checker {
         }
         self.store(right, (value, mask), writer, core.now(), cached, through);
         if let Some(place) = misplaced {
-            self.lost.insert(right & !(LOST_BYTES - 1), Newer::Misplaced(place));
+            self.lost.insert(right & !3, Newer::Misplaced(place & !3));
+            self.lost.insert(place & !3, Newer::Misled(pc));
         }
     }
 
@@ -792,11 +789,14 @@ impl<C: Core> Observer<C> for Checker {
                 let what = format!("the descriptor at physical {at:#010x}");
                 self.explain(core, &mut report, newer, at, &what, &copy);
                 if let Ok(entered) = &found.result {
-                    self.stale_walks.insert((entered.first_of_page(address), report.since));
+                    self.stale_walks.insert(entered.first_of_page(address));
                 }
                 self.report(report);
-                break;
+                return;
             }
+        }
+        if let (Ok(entered), false) = (&found.result, self.stale_walks.is_empty()) {
+            self.stale_walks.remove(&entered.first_of_page(address));
         }
     }
 
@@ -809,17 +809,15 @@ impl<C: Core> Observer<C> for Checker {
             };
             let dirty = line.dirty & C::DataLine::half_of_word(word) != 0;
             if dirty && held != newest && (now == newest || explain::is_buffered(core, at)) {
-                let piece = at & !(LOST_BYTES - 1);
-                self.lost.insert(piece, Newer::Overwritten(line.tag));
+                self.lost.insert(at, Newer::Overwritten(line.tag));
             }
         }
     }
 
     fn discarding(&mut self, core: &CoreMemory<C>, _: &Bus<C>, line: &HeldLine<C::DataLine>) {
         if line.dirty != 0 {
-            for offset in (0..C::DataLine::BYTES).step_by(LOST_BYTES as usize) {
-                let piece = (line.physical + offset) & !(LOST_BYTES - 1);
-                self.lost.insert(piece, Newer::Dropped(core.pc));
+            for offset in (0..C::DataLine::BYTES).step_by(4) {
+                self.lost.insert(line.physical + offset, Newer::Dropped(core.pc));
             }
         }
     }
@@ -838,7 +836,9 @@ impl<C: Core> Observer<C> for Checker {
 
     fn maintaining(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, maintenance: Maintenance) {
         for (number, invalidated) in self.invalidated.iter_mut().enumerate() {
-            invalidated.note(maintenance, number == core.number);
+            if bus.is_on(number) {
+                invalidated.note(maintenance, number == core.number);
+            }
         }
         if let Some(uses) = &mut self.line_uses {
             match maintenance {

@@ -30,10 +30,8 @@ impl Invalidated {
             Maintenance::Translations { scope: Scope::All, everywhere } if own || everywhere => {
                 self.translations = true;
             }
-            // A clean leaves valid what was there at reset.
-            Maintenance::Slot { data: Some(slot), operation }
-                if own && operation != LineOperation::Clean =>
-            {
+            // A clean would write what was there at reset to memory, and leaves it valid.
+            Maintenance::Slot { data: Some(slot), operation: LineOperation::Invalidate } if own => {
                 self.slots.insert(slot as u64);
             }
             _ => {}

@@ -2,7 +2,7 @@
 
 use super::changes::{Place, Unsafe};
 use super::report::{Kind, Permitted, Report};
-use super::tables::{FIRST, TABLE, Tables, UNLINKED, UNMAPPED};
+use super::tables::{FIRST, LATER, TABLE, Tables, UNLINKED, UNMAPPED};
 use super::{Checker, Origin, Use, invalidate_translation_name, new_report, on_line};
 use crate::bus::Bus;
 use crate::core::{Core, Decode, Descriptor, Mmu, Side, Translation, Walk};
@@ -37,6 +37,12 @@ pub(super) fn refusal<C: Core>(
 
 fn place_of(origin: Origin) -> String {
     format!("at {:#010x} on core {}", origin.pc, origin.core)
+}
+
+/// Adds to an operation, before what is told beside it.
+fn add_to_operation(missing: &mut String, text: &str) {
+    let end = missing.find(';').unwrap_or(missing.len());
+    missing.insert_str(end, text);
 }
 
 fn describe(descriptor: Descriptor) -> String {
@@ -80,13 +86,17 @@ impl Checker {
                 continue;
             }
             let mut report = report.clone();
-            if let Some(by) = change.and_then(|change| change.partly_invalidated_by()) {
+            if let Some(by) = change.and_then(|change| change.incomplete_on(report.core)) {
+                report
+                    .stale
+                    .push_str(&format!("; the invalidation {} is not complete", place_of(by)));
+            } else if let Some(by) = change.and_then(|change| change.partly_invalidated_by()) {
                 report.stale.push_str(&format!(
                     "; the invalidation {} did not reach core {}",
                     place_of(by),
                     report.core
                 ));
-                report.missing.push_str(" on all cores");
+                add_to_operation(&mut report.missing, " on all cores");
             }
             report.missing.push_str(BARRIERS);
             all.push(report);
@@ -126,7 +136,7 @@ impl Checker {
         };
         if let Some(by) = change.rewritten {
             report.stale.push_str(&format!("; the old page was written {} since", place_of(by)));
-            report.missing.push_str(" before the page is used again");
+            add_to_operation(&mut report.missing, " before the page is used again");
             report.missing.push_str(BARRIERS);
             return self.report(report);
         }
@@ -450,11 +460,20 @@ impl Checker {
         let Some(change) = self.changes.of(at) else { return };
         let (was, since) = (change.old, change.origin);
         match (was, is) {
-            _ if was == is => return self.changes.discard(at),
+            _ if was == is => {
+                if let Descriptor::Table(table) = was {
+                    self.tables.set_flags(table, Tables::BLOCK_BYTES, LATER, true);
+                }
+                if change.had_others {
+                    return self.changes.keep_page(at);
+                }
+                let walkers = self.changes.discard(at);
+                return self.tables.give_walkers(at, walkers);
+            }
             (Descriptor::Page(old), Descriptor::Page(new))
                 if differ_in_permissions_only(&old, &new) =>
             {
-                return;
+                return self.changes.keep_page(at);
             }
             _ => {}
         }
@@ -497,6 +516,9 @@ impl Checker {
     /// What is over needs no watching.
     pub(super) fn clear_flags(&mut self) {
         for ended in std::mem::take(&mut self.changes.ended) {
+            if self.changes.watches(&ended) {
+                continue;
+            }
             match ended {
                 Descriptor::Page(page) if page.page_shift <= MAX_WATCHED_SHIFT => {
                     let bytes = 1 << page.page_shift;

@@ -1,6 +1,6 @@
 //! Which memory holds descriptors, and what each of them translates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Walk;
 
@@ -28,11 +28,9 @@ struct Block {
     first_address: u32,
     /// The descriptor that links it to the level above.
     link: u32,
-    /// When a descriptor was last written.
-    written_at: u64,
 }
 
-mmulab_state::value!(Block { flags, asid, first_address, link, written_at });
+mmulab_state::value!(Block { flags, asid, first_address, link });
 
 /// What is known of all memory.
 pub(super) struct Tables {
@@ -42,9 +40,11 @@ pub(super) struct Tables {
     walked: Vec<Vec<u32>>,
     /// For each core the blocks that such words are in.
     walked_blocks: Vec<BTreeSet<u32>>,
+    /// When a descriptor was last written.
+    written_at: BTreeMap<u32, u64>,
 }
 
-mmulab_state::state!(Tables { walked, walked_blocks } sparse { blocks } built { base });
+mmulab_state::state!(Tables { walked, walked_blocks, written_at } sparse { blocks } built { base });
 
 impl Tables {
     /// Of a RAM of this many words from `base` on, none known.
@@ -52,7 +52,8 @@ impl Tables {
         let blocks = ((words * 4) >> BLOCK_SHIFT) + 1;
         let walked = (0..cores).map(|_| vec![0; words.div_ceil(32)]).collect();
         let walked_blocks = vec![BTreeSet::new(); cores];
-        Tables { base, blocks: vec![Block::default(); blocks], walked, walked_blocks }
+        let written_at = BTreeMap::new();
+        Tables { base, blocks: vec![Block::default(); blocks], walked, walked_blocks, written_at }
     }
 
     #[inline(always)]
@@ -78,13 +79,12 @@ impl Tables {
 
     /// A descriptor was written.
     pub(super) fn note_write(&mut self, physical: u32, now: u64) {
-        let block = self.block(physical);
-        self.blocks[block].written_at = now;
+        self.written_at.insert(physical & !3, now);
     }
 
-    /// When a descriptor of the block was last written.
+    /// When a descriptor was last written.
     pub(super) fn written_at(&self, physical: u32) -> u64 {
-        self.blocks.get(self.block(physical)).map_or(0, |block| block.written_at)
+        self.written_at.get(&(physical & !3)).copied().unwrap_or_default()
     }
 
     /// What a core's walk for an address read are tables from here on.
@@ -113,7 +113,10 @@ impl Tables {
             if *bits & bit != 0 && block.asid == asid && block.flags == flags {
                 continue;
             }
-            *bits |= bit;
+            // One of the sixteen descriptors of a large page speaks for all.
+            let is_sixteenth = level + 1 == found.descriptors().len()
+                && found.result.as_ref().is_ok_and(|page| matches!(page.page_shift, 16 | 24));
+            *bits |= if is_sixteenth { 0xffff << (word & 16) } else { bit };
             self.walked_blocks[core].insert(number as u32);
             block.flags = flags;
             if let Some(shift) = level_shift(level) {
@@ -135,6 +138,20 @@ impl Tables {
             *bits &= !(1 << (word & 31));
         }
         walkers
+    }
+
+    /// A descriptor is what it was when these cores' walks read it.
+    pub(super) fn give_walkers(&mut self, descriptor: u32, walkers: u32) {
+        let (word, block) =
+            (descriptor.wrapping_sub(self.base) as usize >> 2, self.block(descriptor));
+        for (core, walked) in self.walked.iter_mut().enumerate() {
+            if walkers >> core & 1 != 0
+                && let Some(bits) = walked.get_mut(word >> 5)
+            {
+                *bits |= 1 << (word & 31);
+                self.walked_blocks[core].insert(block as u32);
+            }
+        }
     }
 
     /// A core invalidates all that its walks have read.
