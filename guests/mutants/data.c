@@ -177,3 +177,15 @@ void minicache_not_cleaned(void)
     use(UNCACHED + BIG_A);
 }
 #endif
+
+/* A page is mapped to another frame, and its line stays. The section that is mapped later is not to be blamed. */
+void remap_without_clean_before_another(void)
+{
+    map(VIEW, PAGE_A, READ_WRITE | CACHED);
+    use(VIEW);
+    map(VIEW, PAGE_B, READ_WRITE | CACHED);
+    tlb_all();
+    put(UNCACHED + TABLE + 4 * ((VIEW >> 20) + 16), BIG_A | 0xc12);
+    ONLY_CORRECT(invalidate_line(VIEW));
+    use(VIEW);
+}

@@ -75,6 +75,7 @@ MUTANTS = [
     Mutant("first_level_dirty_in_cache", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
     Mutant("clean_of_the_wrong_descriptor", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
     Mutant("clean_without_drain", "tables", ALL, ("stale-walk",), "walk", "use", "put"),
+    Mutant("remap_after_stale_walk", "tables", ALL, ("stale-tlb-entry",), "load", "use", "put"),
     Mutant(
         "new_code_without_icache_invalidate", "code", ALL, ("stale-instruction",), "fetch", hex(VIEW), "put",
     ),
@@ -89,6 +90,9 @@ MUTANTS = [
     ),
     Mutant("synonym", "data", ALL, ("stale-data-line", "stale-memory"), "load", "use", "put"),
     Mutant("remap_without_clean", "data", ALL, ("data-homonym",), "load", "use", ""),
+    Mutant(
+        "remap_without_clean_before_another", "data", ALL, ("data-homonym",), "load", "use", "set_entry",
+    ),
     Mutant(
         "device_writes_without_invalidate", "data", ALL, ("stale-data-line",), "load", "use", "put",
     ),

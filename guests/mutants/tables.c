@@ -55,3 +55,23 @@ void clean_without_drain(void)
     dtlb_entry(VIEW);
     use(VIEW);
 }
+
+/* A walk is stale, which is put right; later the entry of the same page is not invalidated. */
+void remap_after_stale_walk(void)
+{
+    map(VIEW, PAGE_A, READ_WRITE);
+    (void)*(volatile word *)COARSE;
+    put(COARSE, PAGE_B | READ_WRITE | 2);
+    ONLY_CORRECT(clean_line(COARSE));
+    ONLY_CORRECT(drain());
+    use(VIEW);
+    clean_line(COARSE);
+    drain();
+    tlb_all();
+    use(VIEW);
+    put(COARSE, PAGE_A | READ_WRITE | 2);
+    clean_line(COARSE);
+    drain();
+    ONLY_CORRECT(tlb_all());
+    use(VIEW);
+}
