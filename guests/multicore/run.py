@@ -92,6 +92,7 @@ BUGS = [
     Bug("reused_after_protecting", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug("unmapped_twice", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug("large_page_reused", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("used_before_mapped_back", "stale-tlb-entry", "load", "use", "set_entry", 1, BARRIERS),
     Bug("protect_mapped_back", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
     Bug("protect_by_way_of_invalid", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
     Bug(

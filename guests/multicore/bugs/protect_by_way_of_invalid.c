@@ -20,8 +20,9 @@ void first(void)
     turn_on(1);
     flag_wait(&mapped);
     unmap_view();
-    map_view(PAGE_A, READ_ONLY);
     put(PAGE_A, 1);
+    map_view(PAGE_A, READ_ONLY);
+    put(PAGE_A, 2);
     flag_raise(&given);
     flag_wait(&done);
     ONLY_CORRECT(tlb_entry(VIEW));

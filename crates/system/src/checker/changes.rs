@@ -360,6 +360,7 @@ impl Changes {
     pub(super) fn keep_page(&mut self, descriptor: u32) {
         if let Some(change) = self.changes.get_mut(&descriptor) {
             change.permissions_only = true;
+            change.rewritten = None;
         }
     }
 
@@ -574,7 +575,8 @@ impl Changes {
     fn complete<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
         self.unfinished.remove(&core.number);
         self.is_watched &= !self.unfinished.is_empty();
-        if self.changes.is_empty() && self.code.is_empty() {
+        // Of a change that was taken back there may be uses that wait for a verdict still.
+        if self.changes.is_empty() && self.code.is_empty() && self.deferred.is_empty() {
             return;
         }
         let (all, number) = (all_cores(core, bus), core.number);

@@ -205,7 +205,10 @@ impl Checker {
                 format!("was overwritten by the store at {pc:#010x}, which went to a wrong place"),
                 "what the report of that store names".to_owned(),
             ),
-            Newer::Unknown => ("is nowhere".to_owned(), "unknown".to_owned()),
+            Newer::Unknown => (
+                "is in no one place: its bytes are in several, or were lost one by one".to_owned(),
+                "maintenance between the accesses that stored them".to_owned(),
+            ),
         }
     }
 }

@@ -102,8 +102,8 @@ pub struct Checker {
     table_registers: Vec<(u64, u32)>,
     /// Words of RAM whose newest value is lost: by what.
     lost: BTreeMap<u32, Newer>,
-    /// Pages whose TLB entry came from a walk that was reported: the entry has no other cause.
-    stale_walks: BTreeSet<u32>,
+    /// By core, space and page the TLB entries that came from a walk that was reported: they have no other cause.
+    stale_walks: BTreeSet<u64>,
     causes: BTreeMap<(Kind, u32, u32), usize>,
     /// What was found, in order.
     pub reports: Vec<Report>,
@@ -276,6 +276,12 @@ impl Report {
     }
 }
 
+/// A number for an entry of a core's TLB: the core, the space and the page.
+fn entry_number<C: Core>(core: &CoreMemory<C>, entry: &Translation, address: u32) -> u64 {
+    let space = u64::from(core.mmu.asid());
+    (core.number as u64) << 48 | space << 32 | u64::from(entry.first_of_page(address))
+}
+
 fn entry_now<C: Core>(core: &CoreMemory<C>, used: &Use) -> Option<Translation> {
     core.peek_entry(used.address, used.side).map(|entry| entry.payload)
 }
@@ -358,7 +364,9 @@ impl Checker {
             let mut report = new_report(core, Kind::StaleTlbEntry, used, right);
             report.stale = format!("the TLB holds {held}, but {reason}");
             report.since(self.table_change(core, &found));
-            if entry.is_some_and(|held| self.stale_walks.contains(&held.first_of_page(address))) {
+            if entry
+                .is_some_and(|held| self.stale_walks.contains(&entry_number(core, &held, address)))
+            {
                 return right;
             }
             report.missing = self.invalidation(core, bus, used, &found);
@@ -789,14 +797,14 @@ impl<C: Core> Observer<C> for Checker {
                 let what = format!("the descriptor at physical {at:#010x}");
                 self.explain(core, &mut report, newer, at, &what, &copy);
                 if let Ok(entered) = &found.result {
-                    self.stale_walks.insert(entered.first_of_page(address));
+                    self.stale_walks.insert(entry_number(core, entered, address));
                 }
                 self.report(report);
                 return;
             }
         }
         if let (Ok(entered), false) = (&found.result, self.stale_walks.is_empty()) {
-            self.stale_walks.remove(&entered.first_of_page(address));
+            self.stale_walks.remove(&entry_number(core, entered, address));
         }
     }
 
