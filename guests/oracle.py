@@ -86,3 +86,8 @@ def qemu(image, cpu, timeout=120, options=(), board="versatilepb"):
     except subprocess.TimeoutExpired as late:
         return Run((late.stdout or b"").decode(errors="replace"), None)
     return Run(done.stdout.decode(errors="replace"), done.returncode)
+
+
+def named(location, function):
+    """Whether a location of a report, as "0x1234 (function+8, file:line)", lies in the function."""
+    return any(word.split("+")[0].strip("()<>,") == function for word in location.split())

@@ -104,9 +104,10 @@ def test_samples_of_other_benchmarks_are_kept_and_not_shown(tmp_path):
     others.add([(*fork[:4], "exec", 5.0)])
     again = layouts.Samples(file, "lat fork; 1 times")
     assert again.has("ixp425", "off", "7") and again.rows == [fork]
-    file.write_text("machine,kernel,layout,program,benchmark,us\n")
-    with pytest.raises(InputError, match="no file of samples of this version"):
-        layouts.Samples(file, "lat fork; 1 times")
+    for content in ("machine,kernel,layout,program,benchmark,us\n", ""):
+        file.write_text(content)
+        with pytest.raises(InputError, match="no file of samples of this version"):
+            layouts.Samples(file, "lat fork; 1 times")
 
 
 @pytest.mark.parametrize("machine", sorted(linux.WITH_SPACES))

@@ -53,7 +53,7 @@ def test_use_of_an_old_entry_before_its_invalidation_is_permitted_and_counted() 
     assert run.reports == []
     (permitted,) = run.data["checker"]["permitted"]
     assert permitted["uses"] == 1
-    assert multicore.named(permitted["since_location"], "set_entry")
+    assert multicore.oracle.named(permitted["since_location"], "set_entry")
 
 
 def test_the_checker_changes_no_cycle_of_preloads() -> None:

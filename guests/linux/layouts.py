@@ -147,20 +147,15 @@ class Samples:
     """Results by machine, kernel, layout, program and benchmark; in a file, if there is one, by what was asked for."""
 
     def __init__(self, path, asked):
-        self.path, self.asked, self.lock, self.rows, self.others = (
-            path,
-            asked,
-            threading.Lock(),
-            [],
-            [],
-        )
+        self.path, self.asked, self.lock = path, asked, threading.Lock()
+        kept = []
         if path and path.exists():
             with path.open() as file:
-                columns, *rows = csv.reader(file)
-            if tuple(columns) != COLUMNS:
+                columns, *kept = list(csv.reader(file)) or [[]]
+            if columns != list(COLUMNS):
                 raise InputError(f"{path}: is no file of samples of this version; name another")
-            self.others = [row for row in rows if row[0] != asked]
-            self.rows = [(*row[1:-1], float(row[-1])) for row in rows if row[0] == asked]
+        self.others = [row for row in kept if row[0] != asked]
+        self.rows = [(*row[1:-1], float(row[-1])) for row in kept if row[0] == asked]
 
     def has(self, *names):
         return any(row[: len(names)] == names for row in self.rows)

@@ -48,12 +48,7 @@ BEFORE_REUSE = "before the page is used again"
 BARRIERS = "; a DSB before and after the invalidation, then an ISB"
 BUGS = [
     Bug(
-        "invalidate_here_only",
-        "stale-tlb-entry",
-        "load",
-        "use",
-        "set_entry",
-        1,
+        "invalidate_here_only", "stale-tlb-entry", "load", "use", "set_entry", 1,
         f" on all cores; the entry is global, so it serves all spaces{BARRIERS} (once)",
     ),
     Bug("reuse_space", "stale-tlb-entry", "load", "use", "first", 0, "TLBIASID"),
@@ -64,25 +59,9 @@ BUGS = [
     Bug("clean_too_near", "stale-memory", "load", "use", "put", 0, "(DCCMVAC)"),
     Bug("descriptor_past_line", "stale-walk", "walk", "use", "set_entry", 0, "(DCIMVAC)"),
     Bug("walk_past_caches", "stale-walk", "walk", "use", "set_entry", 0, "(DCCMVAC)"),
-    Bug(
-        "protect_in_cache",
-        "stale-tlb-entry",
-        "store",
-        "put",
-        "set_entry",
-        0,
-        "(DCCMVAC), and DSB, ",
-    ),
+    Bug("protect_in_cache", "stale-tlb-entry", "store", "put", "set_entry", 0, "(DCCMVAC), and DSB, "),
     Bug("code_past_lines", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "(DCIMVAC), then "),
-    Bug(
-        "overwritten_by_stale_store",
-        "stale-memory",
-        "load",
-        "use",
-        "put",
-        0,
-        "which went to a wrong place",
-    ),
+    Bug("overwritten_by_stale_store", "stale-memory", "load", "use", "put", 0, "which went to a wrong place"),
     Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, BARRIERS),
@@ -95,123 +74,24 @@ BUGS = [
     Bug("used_before_mapped_back", "stale-tlb-entry", "load", "use", "set_entry", 1, BARRIERS),
     Bug("protect_mapped_back", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
     Bug("protect_by_way_of_invalid", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
-    Bug(
-        "invalidated_not_completed",
-        "stale-tlb-entry",
-        "load",
-        "use",
-        "set_entry",
-        0,
-        "on core 0 is not complete",
-    ),
+    Bug("stale_walk_elsewhere", "stale-tlb-entry", "load", "use", "put", 1, "on all cores"),
+    Bug("invalidated_not_completed", "stale-tlb-entry", "load", "use", "set_entry", 0, "on core 0 is not complete"),
     Bug("entry_written_beside", "stale-tlb-entry", "load", "use", "put", 0, "TLBIMVA"),
-    Bug(
-        "identifier_while_protecting", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIASID"
-    ),
-    Bug(
-        "table_reused",
-        "table-reused",
-        "store",
-        "put",
-        "set_entry",
-        0,
-        "before the table is used again",
-    ),
-    Bug(
-        "table_linked_twice",
-        "table-reused",
-        "store",
-        "put",
-        "set_entry",
-        0,
-        "before the table is used again",
-    ),
-    Bug(
-        "break_before_make",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "change_type_at_once",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "type_remapped",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "mapped_back",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "linked_back",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "global_at_once",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "split_section",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "an invalid descriptor",
-    ),
-    Bug(
-        "make_before_invalidate",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "TLBIMVA",
-    ),
-    Bug(
-        "make_after_local_invalidate",
-        "break-before-make",
-        "store",
-        "set_entry",
-        "set_entry",
-        0,
-        "TLBIMVA",
-    ),
+    Bug("identifier_while_protecting", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIASID"),
+    Bug("table_reused", "table-reused", "store", "put", "set_entry", 0, "before the table is used again"),
+    Bug("table_linked_twice", "table-reused", "store", "put", "set_entry", 0, "before the table is used again"),
+    Bug("break_before_make", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("change_type_at_once", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("type_remapped", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("mapped_back", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("linked_back", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("global_at_once", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("split_section", "break-before-make", "store", "set_entry", "set_entry", 0, "an invalid descriptor"),
+    Bug("make_before_invalidate", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
+    Bug("make_after_local_invalidate", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
     Bug("old_identifier", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
     Bug("make_before_complete", "break-before-make", "store", "set_entry", "set_entry", 0, "DSB"),
-    Bug(
-        "no_dsb_before_invalidate", "missing-barrier", "load", "use", "set_entry", 0, "DSB between"
-    ),
+    Bug("no_dsb_before_invalidate", "missing-barrier", "load", "use", "set_entry", 0, "DSB between"),
     Bug("dmb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "DSB after"),
     Bug("no_dmb_before_flag", "missing-barrier", "load", "use", "put", 1, "DMB between"),
     Bug("told_before_complete", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
@@ -223,24 +103,8 @@ BUGS = [
     Bug("walk_cache_only", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("walk_cache_fault", "spurious-fault", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("code_not_cleaned", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, "DCCMVAU"),
-    Bug(
-        "code_not_invalidated",
-        "stale-instruction",
-        "fetch",
-        hex(PAGE_A),
-        "put",
-        0,
-        f"(ICIMVAU){BARRIERS} (once)",
-    ),
-    Bug(
-        "code_beside_executed",
-        "stale-instruction",
-        "fetch",
-        hex(PAGE_A + 8),
-        "put",
-        0,
-        f"(ICIMVAU){BARRIERS} (once)",
-    ),
+    Bug("code_not_invalidated", "stale-instruction", "fetch", hex(PAGE_A), "put", 0, f"(ICIMVAU){BARRIERS} (once)"),
+    Bug("code_beside_executed", "stale-instruction", "fetch", hex(PAGE_A + 8), "put", 0, f"(ICIMVAU){BARRIERS} (once)"),
     Bug("code_other_colour", "stale-instruction", "fetch", hex(VIEW + 4096), "put", 0, "ICIMVAU"),
     Bug("code_no_dsb_before", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB between"),
     Bug("code_no_dsb_after", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB after"),
@@ -253,35 +117,11 @@ BUGS = [
     Bug("stored_past_line", "mismatched-attributes", "store", "put", "put", 0, "(DCCMVAC)"),
     Bug("cached_after_uncached", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
     Bug("byte_beside_uncached", "mismatched-attributes", "load", "use", "first", 0, "DCIMVAC"),
-    Bug(
-        "two_words_past_line",
-        "mismatched-attributes",
-        "load",
-        "use",
-        "put_second",
-        0,
-        "(3 times)",
-    ),
+    Bug("two_words_past_line", "mismatched-attributes", "load", "use", "put_second", 0, "(3 times)"),
     Bug("cleaned_by_slot", "mismatched-attributes", "load", "use", "put", 0, "DCIMVAC"),
-    Bug(
-        "invalidated_for_cleaned",
-        "stale-memory",
-        "load",
-        "use",
-        "put",
-        0,
-        "(DCCMVAC), before the invalidate",
-    ),
-    Bug(
-        "dropped_beside",
-        "stale-memory",
-        "load",
-        "use",
-        "put",
-        0,
-        "(DCCMVAC), before the invalidate",
-    ),
-]
+    Bug("invalidated_for_cleaned", "stale-memory", "load", "use", "put", 0, "(DCCMVAC), before the invalidate"),
+    Bug("dropped_beside", "stale-memory", "load", "use", "put", 0, "(DCCMVAC), before the invalidate"),
+]  # fmt: skip
 
 
 def build(name, source, flags=()):
@@ -346,21 +186,16 @@ FIGURES = {
 OF_THE_TLB = ("tlb_read", "tlb_valid")
 
 
-def named(location, function):
-    """Whether a location, as "0x1234 (function+8, file:line)", lies in the function."""
-    return any(word.split("+")[0].strip("()<>,") == function for word in location.split())
-
-
 def fits(report, bug):
     """Whether a report names the bug's cause and place."""
     if bug.location.startswith("0x"):
         placed = report["pc"] == int(bug.location, 16)
     else:
-        placed = named(report["pc_location"], bug.location)
+        placed = oracle.named(report["pc_location"], bug.location)
     return (
         (report["kind"], report["access"], report["core"]) == (bug.kind, bug.access, bug.core)
         and placed
-        and named(report["since_location"], bug.since)
+        and oracle.named(report["since_location"], bug.since)
         and bug.told in report["text"]
     )
 

@@ -131,19 +131,14 @@ def fits(report, mutant):
     if mutant.place.startswith("0x"):
         placed = report["pc"] == int(mutant.place, 16)
     else:
-        placed = named(place, mutant.place)
+        placed = oracle.named(place, mutant.place)
     return (
         report["kind"] in mutant.kinds
         and report["access"] == mutant.access
         and placed
-        and (not mutant.since or named(since, mutant.since))
+        and (not mutant.since or oracle.named(since, mutant.since))
         and report["missing"] != ""
     )
-
-
-def named(place, function):
-    """Whether `place`, as "0x1234 function+8 (file:line)", lies in the function."""
-    return any(word.split("+")[0].strip("()<>,") == function for word in place.split())
 
 
 def judge(mutant, machine):

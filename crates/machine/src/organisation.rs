@@ -55,10 +55,7 @@ impl Organisation {
                 let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
                 space.check_handler("user_handler", &table.user_handler)?;
                 space.check_handler("root_handler", &table.root_handler)?;
-                let entries = space.pages();
-                space.check_table("user_table", table.user_table.base_address, entries)?;
-                let entries = space.pages_of_table(entries);
-                space.check_table("root_table", table.root_table.base_address, entries)
+                space.check_tiers("user_table", &table.user_table, space.pages(), &table.root_table)
             }
             Organisation::Mach(table) => {
                 let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
@@ -70,16 +67,11 @@ impl Organisation {
                 space.check_region("administrative_loads", loads.base_address, bytes, 1)?;
                 space.check_table("user_table", table.user_table.base_address, space.pages())?;
                 let entries = ADDRESSES / space.page_bytes;
-                space.check_table("kernel_table", table.kernel_table.base_address, entries)?;
-                let entries = space.pages_of_table(entries);
-                space.check_table("root_table", table.root_table.base_address, entries)
+                space.check_tiers("kernel_table", &table.kernel_table, entries, &table.root_table)
             }
             Organisation::Intel(table) => {
                 let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
-                let entries = space.pages();
-                space.check_table("user_table", table.user_table.base_address, entries)?;
-                let entries = space.pages_of_table(entries);
-                space.check_table("root_table", table.root_table.base_address, entries)
+                space.check_tiers("user_table", &table.user_table, space.pages(), &table.root_table)
             }
             Organisation::PaRisc(table) => {
                 let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
@@ -607,11 +599,6 @@ impl Space {
         self.user_space_bytes / self.page_bytes
     }
 
-    /// The pages of a table, each of which has an entry in the table above.
-    fn pages_of_table(&self, entries: u64) -> u64 {
-        (entries * self.pte_bytes).div_ceil(self.page_bytes)
-    }
-
     fn check_handler(&self, name: &str, handler: &Handler) -> Result<(), ConfigurationError> {
         if !matches!(handler.instruction_bytes, 2 | 4 | 8) {
             return Err(ConfigurationError::new(
@@ -625,6 +612,19 @@ impl Space {
 
     fn check_table(&self, name: &str, base: u64, entries: u64) -> Result<(), ConfigurationError> {
         self.check_region(name, base, entries * self.pte_bytes, self.pte_bytes)
+    }
+
+    /// A table, and the root table above it, which has an entry for each of its pages.
+    fn check_tiers(
+        &self,
+        name: &str,
+        table: &Table,
+        entries: u64,
+        root: &Table,
+    ) -> Result<(), ConfigurationError> {
+        self.check_table(name, table.base_address, entries)?;
+        let pages = (entries * self.pte_bytes).div_ceil(self.page_bytes);
+        self.check_table("root_table", root.base_address, pages)
     }
 
     /// Of a collision table each page of the program may need an entry.

@@ -113,8 +113,8 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
         memory.fetch_known = memory.knows_fetch_line(bus, slot);
     }
     let mut was_first = false;
-    // Half-words or words of the instruction that were looked at, before it was decoded.
-    let mut looked = 0;
+    // Whether the instruction was looked at before it was decoded: as far as one unit, since its length was not known.
+    let mut was_looked_at = false;
     loop {
         let memory = core.memory_mut();
         memory.pc = pc;
@@ -128,10 +128,10 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
         // The line holds the second half too.
         let is_long = NARROW && length > unit && pc.wrapping_add(unit) != end;
         if LOOK == LOOK_AT_UNKNOWN && !memory.fetch_known {
-            if looked < 1 {
+            if !was_looked_at {
                 memory.look_at_fetch(bus, slot, unit);
             }
-            if is_long && looked < 2 {
+            if is_long {
                 memory.pc = pc.wrapping_add(unit);
                 memory.look_at_fetch(bus, slot, unit);
                 memory.pc = pc;
@@ -146,10 +146,10 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
             }
             was_first = std::mem::take(first);
             let memory = core.memory_mut();
-            if looked < 1 {
+            if !was_looked_at {
                 memory.observe(bus, |observer, core, bus| observer.fetched(core, bus, slot, unit));
             }
-            if is_long && looked < 2 {
+            if is_long {
                 memory.observe_fetch_at(bus, pc.wrapping_add(unit), slot);
             }
         }
@@ -162,7 +162,7 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
                 Flow::Decoded => {
                     // It was not executed yet.
                     *first |= was_first;
-                    looked = 1 + u8::from(is_long);
+                    was_looked_at = true;
                     continue;
                 }
                 Flow::Jump => {}
@@ -170,7 +170,7 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
             }
             return;
         }
-        looked = 0;
+        was_looked_at = false;
         pc = pc.wrapping_add(length);
         index += length as usize >> shift;
         // A long instruction of narrow code may end behind the line.

@@ -135,13 +135,13 @@ KNOWN = (
 
 def is_known(report):
     """Whether a report is one of those that are explained."""
-
-    def function(key):
-        *_, word = ["", *report[key].split()]  # a place may have no name
-        return word.strip("()").split("+")[0]
-
-    found = report["kind"], function("pc_location"), function("since_location")
-    return any(found == known[:3] and known[3] in report["stale"] for known in KNOWN)
+    return any(
+        report["kind"] == kind
+        and oracle.named(report["pc_location"], user)
+        and oracle.named(report["since_location"], writer)
+        and stale in report["stale"]
+        for kind, user, writer, stale in KNOWN
+    )
 
 
 def compare(command="true", first_process="busybox"):

@@ -1,20 +1,10 @@
 /* A page is unmapped and given to another space, which maps it at the same address, before the invalidation is
  * complete, while another core still uses the old entry. In the correct program nothing is written to it until then. */
-#include "../machine.h"
+#include "old_entry.h"
 
 enum { PAGE = PAGE_A | SMALL_PAGE | NORMAL | READ_WRITE | NOT_GLOBAL };
 
-static volatile word mapped, given, done;
-
-void other(word core)
-{
-    (void)core;
-    use(VIEW);
-    flag_raise(&mapped);
-    flag_wait(&given);
-    use(VIEW);
-    flag_raise(&done);
-}
+static void use_again(void) { use(VIEW); }
 
 void first(void)
 {
@@ -27,8 +17,7 @@ void first(void)
     complete();
     enter_space(OTHER_TABLE, 2);
     CORRECT_OR_WRONG((void)0, put(VIEW, 7));
-    flag_raise(&given);
-    flag_wait(&done);
+    let_the_other_use_it_again();
     tlb_entry(VIEW | 1);
     complete();
     synchronise();

@@ -1,20 +1,10 @@
 /* A page is mapped at two addresses, and unmapped at both. One of the entries is invalidated, the page is written, and
  * another core still uses the other one. */
-#include "../machine.h"
+#include "old_entry.h"
 
 enum { SECOND_VIEW = VIEW + 0x1000 };
 
-static volatile word mapped, given, done;
-
-void other(word core)
-{
-    (void)core;
-    use(VIEW);
-    flag_raise(&mapped);
-    flag_wait(&given);
-    use(VIEW);
-    flag_raise(&done);
-}
+static void use_again(void) { use(VIEW); }
 
 void first(void)
 {
@@ -31,8 +21,7 @@ void first(void)
     synchronise();
     complete();
     CORRECT_OR_WRONG((void)0, put(PAGE_A, 7));
-    flag_raise(&given);
-    flag_wait(&done);
+    let_the_other_use_it_again();
     tlb_entry(VIEW);
     complete();
     synchronise();

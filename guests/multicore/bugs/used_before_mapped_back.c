@@ -1,18 +1,8 @@
 /* A page is unmapped, another core goes on using its entry, and the page is mapped again as it was, which makes this
  * right. It stays unmapped in the wrong program, and the invalidation never comes. */
-#include "../machine.h"
+#include "old_entry.h"
 
-static volatile word mapped, given, done;
-
-void other(word core)
-{
-    (void)core;
-    use(VIEW);
-    flag_raise(&mapped);
-    flag_wait(&given);
-    use(VIEW);
-    flag_raise(&done);
-}
+static void use_again(void) { use(VIEW); }
 
 void first(void)
 {
@@ -20,8 +10,7 @@ void first(void)
     turn_on(1);
     flag_wait(&mapped);
     unmap_view();
-    flag_raise(&given);
-    flag_wait(&done);
+    let_the_other_use_it_again();
     ONLY_CORRECT(map_view(PAGE_A, READ_WRITE));
     ONLY_CORRECT(tlb_entry(VIEW));
     complete();

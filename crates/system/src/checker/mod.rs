@@ -103,7 +103,7 @@ pub struct Checker {
     /// Words of RAM whose newest value is lost: by what.
     lost: BTreeMap<u32, Newer>,
     /// By core, space and page the TLB entries that came from a walk that was reported: they have no other cause.
-    stale_walks: BTreeSet<u64>,
+    stale_walks: BTreeSet<(usize, u16, u32)>,
     causes: BTreeMap<(Kind, u32, u32), usize>,
     /// What was found, in order.
     pub reports: Vec<Report>,
@@ -276,10 +276,9 @@ impl Report {
     }
 }
 
-/// A number for an entry of a core's TLB: the core, the space and the page.
-fn entry_number<C: Core>(core: &CoreMemory<C>, entry: &Translation, address: u32) -> u64 {
-    let space = u64::from(core.mmu.asid());
-    (core.number as u64) << 48 | space << 32 | u64::from(entry.first_of_page(address))
+/// What an entry of a TLB is known by: the core, the space and the page.
+fn identity<C: Core>(core: &CoreMemory<C>, entry: &Translation, address: u32) -> (usize, u16, u32) {
+    (core.number, core.mmu.asid(), entry.first_of_page(address))
 }
 
 fn entry_now<C: Core>(core: &CoreMemory<C>, used: &Use) -> Option<Translation> {
@@ -364,8 +363,7 @@ impl Checker {
             let mut report = new_report(core, Kind::StaleTlbEntry, used, right);
             report.stale = format!("the TLB holds {held}, but {reason}");
             report.since(self.table_change(core, &found));
-            if entry
-                .is_some_and(|held| self.stale_walks.contains(&entry_number(core, &held, address)))
+            if entry.is_some_and(|held| self.stale_walks.contains(&identity(core, &held, address)))
             {
                 return right;
             }
@@ -797,14 +795,14 @@ impl<C: Core> Observer<C> for Checker {
                 let what = format!("the descriptor at physical {at:#010x}");
                 self.explain(core, &mut report, newer, at, &what, &copy);
                 if let Ok(entered) = &found.result {
-                    self.stale_walks.insert(entry_number(core, entered, address));
+                    self.stale_walks.insert(identity(core, entered, address));
                 }
                 self.report(report);
                 return;
             }
         }
         if let (Ok(entered), false) = (&found.result, self.stale_walks.is_empty()) {
-            self.stale_walks.remove(&entry_number(core, entered, address));
+            self.stale_walks.remove(&identity(core, entered, address));
         }
     }
 
