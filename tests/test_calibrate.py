@@ -276,6 +276,18 @@ def test_no_levels_no_machine(monkeypatch):
         calibrated(flat, monkeypatch)
 
 
+def all_values(machine_file: str) -> dict[str, str]:
+    """By path, the value and the comment of each line of a machine's file before its guesses."""
+    found, section = {}, ""
+    for line in machine_file.partition("[[guesses]]")[0].splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif " = " in line and section:
+            key, _, value = line.partition(" = ")
+            found[f"{section}.{key}"] = value
+    return found
+
+
 def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
     caches = [Level(64, 8, 10.0), Level(512, 8, 250.0)]
     tlbs = [Level(16, 4, 7.0), Level(128, 8, 40.0)]
@@ -294,6 +306,9 @@ def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch, tmp_path)
     text = (tmp_path / "machine.toml").read_text(encoding="utf-8")
     assert "# Note: jumps_of_pages was not measured" in text
     assert mmulab.Machine.load(str(tmp_path / "machine.toml")).name == "this-computer"
+    guessed = {path for path, value in all_values(text).items() if "# guess" in value}
+    without = {path for path in guessed if f'"{path}" = [' not in text}
+    assert without <= {"l1i.size_bytes", "l1i.ways", "itlb.entries", "itlb.ways"}, without
     page = write_calibration_report(tmp_path, calibration).read_text(encoding="utf-8")
     assert "a model, measured" in page and "Jumps over pages" not in page
     assert calibration.table().num_rows == len(found.values)

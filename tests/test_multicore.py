@@ -134,6 +134,18 @@ def test_bug_is_reported_and_its_twin_is_not(bug) -> None:
     assert multicore.judge(bug) is None
 
 
+@pytest.mark.parametrize("seed", multicore.SEEDS)
+def test_a_kernel_of_random_steps_that_leaves_nothing_out_is_not_reported(seed: int) -> None:
+    assert multicore.judge_random(seed) is None
+
+
+@pytest.mark.parametrize(
+    "left_out", multicore.LEFT_OUT, ids=[one.name for one in multicore.LEFT_OUT]
+)
+def test_what_the_kernel_of_random_steps_leaves_out_is_reported(left_out) -> None:
+    assert multicore.judge_left_out(left_out) is None
+
+
 def test_a_result_in_a_file_does_not_hide_that_the_checker_reports(tmp_path) -> None:
     image = multicore.build("break_before_make", "bugs/break_before_make.c")
     finished = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.json")

@@ -103,11 +103,12 @@ def test_cores_and_the_queue_are_named_by_results(trace: Path) -> None:
     ("arguments", "expected"),
     [
         (["--time-slice", "5"], "add --schedule"),
+        (["--region", ""], "a region's name is empty"),
         (["--cores", "2"], "--cores is for programs that take turns; add --schedule"),
         ([*SCHEDULE, "--cores", "0"], "--cores"),
         ([*SCHEDULE, "-m", "ultrix"], "needs organisation radix, as x86-64 or zen5 have it"),
         ([*SCHEDULE, "-m", "sifive-u74"], "organisation.address_spaces: is missing"),
-        ([*SCHEDULE, "-m", "zen5", "--region", "main"], "a region is one of one program"),
+        ([*SCHEDULE, "-m", "zen5", "--region", "main"], "leave out the region, or the schedule"),
         ([*SCHEDULE, "-m", "zen5", "--time-slice", "0"], "--time-slice"),
     ],
 )

@@ -1,6 +1,7 @@
 """Runs the programs on several Cortex-A7 beside QEMU, and those that leave something out under the checker.
 
     run.py [NAME...]          all, or those named; one line each
+    run.py random [SEED...]   the kernel of random steps, by these seeds only
     run.py measure [MACHINE]  what memory and translation cost, as a program measures it on cortex-a7 or gem5-vexpress
 
 Each program must print on our machine what it prints on QEMU; each bug must be reported with its cause and
@@ -71,10 +72,12 @@ BUGS = [
     Bug("reused_after_protecting", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug("unmapped_twice", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug("large_page_reused", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
+    Bug("large_page_in_part", "stale-tlb-entry", "load", "use", "set_entry", 1, BARRIERS),
     Bug("used_before_mapped_back", "stale-tlb-entry", "load", "use", "set_entry", 1, BARRIERS),
     Bug("protect_mapped_back", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
+    Bug("protect_and_leave", "stale-tlb-entry", "store", "put", "set_entry", 0, BARRIERS),
     Bug("protect_by_way_of_invalid", "stale-tlb-entry", "store", "put", "set_entry", 1, BARRIERS),
-    Bug("stale_walk_elsewhere", "stale-tlb-entry", "load", "use", "put", 1, "on all cores"),
+    Bug("stale_walk_elsewhere", "stale-tlb-entry", "load", "use", "set_entry", 1, "on all cores"),
     Bug("invalidated_not_completed", "stale-tlb-entry", "load", "use", "set_entry", 0, "on core 0 is not complete"),
     Bug("entry_written_beside", "stale-tlb-entry", "load", "use", "put", 0, "TLBIMVA"),
     Bug("identifier_while_protecting", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIASID"),
@@ -90,6 +93,7 @@ BUGS = [
     Bug("make_before_invalidate", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
     Bug("make_after_local_invalidate", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
     Bug("old_identifier", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
+    Bug("identifier_not_walked", "break-before-make", "store", "set_entry", "set_entry", 0, "TLBIMVA"),
     Bug("make_before_complete", "break-before-make", "store", "set_entry", "set_entry", 0, "DSB"),
     Bug("no_dsb_before_invalidate", "missing-barrier", "load", "use", "set_entry", 0, "DSB between"),
     Bug("dmb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "DSB after"),
@@ -122,6 +126,36 @@ BUGS = [
     Bug("invalidated_for_cleaned", "stale-memory", "load", "use", "put", 0, "(DCCMVAC), before the invalidate"),
     Bug("dropped_beside", "stale-memory", "load", "use", "put", 0, "(DCCMVAC), before the invalidate"),
 ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What random.c leaves out every other time, and a report that it must give by one of SEEDS."""
+
+    name: str
+    kind: str
+    told: str
+
+
+INVALIDATE = "TLBIMVA"
+LEFT_OUT = [
+    LeftOut("DSB_BEFORE_TLBI", "missing-barrier", "DSB between"),
+    LeftOut("TLBI", "break-before-make", INVALIDATE),
+    LeftOut("TLBI_ELSEWHERE", "break-before-make", INVALIDATE),
+    LeftOut("DSB_AFTER_TLBI", "missing-barrier", "DSB after"),
+    LeftOut("ISB_AFTER_TLBI", "missing-barrier", "ISB after"),
+    LeftOut("INVALID_BETWEEN", "break-before-make", "an invalid descriptor"),
+    LeftOut("TLBI_OF_IDENTIFIER", "stale-tlb-entry", "TLBIASID"),
+    LeftOut("TLBI_OF_TABLE", "table-reused", "before the table is used again"),
+    LeftOut("CODE_CLEAN", "stale-instruction", "DCCMVAU"),
+    LeftOut("CODE_DSB", "missing-barrier", "DSB between"),
+    LeftOut("CODE_INVALIDATE", "stale-instruction", "ICIMVAU"),
+    LeftOut("CODE_INVALIDATE_ELSEWHERE", "stale-instruction", "ICIMVAU"),
+    LeftOut("CODE_ISB", "missing-barrier", "ISB after"),
+    LeftOut("CLEAN_BEFORE_UNCACHED", "stale-memory", "DCCMVAC"),
+    LeftOut("INVALIDATE_AFTER_UNCACHED", "stale-data-line", "DCIMVAC"),
+]
+SEEDS = range(1, 13)
 
 
 def build(name, source, flags=()):
@@ -219,6 +253,37 @@ def judge(bug):
     return None
 
 
+def random_kernel(seed, left_out="NOTHING"):
+    """A run of random.c under the checker. Seeds also differ in how finely the cores take turns."""
+    flags = [f"-DSEED={seed}", f"-DLEFT_OUT={left_out}"]
+    image = build(f"random-{seed}-{left_out}", "random.c", flags)
+    interleaved = machine(2).with_changes({"interleave_cycles": str(25 * seed)})
+    return mmulab.boot(image, interleaved, check=True, max_instructions=2 * LIMIT)
+
+
+def judge_random(seed):
+    """None if the random kernel that leaves nothing out finds what it must, and is silent; else what is wrong."""
+    run = random_kernel(seed)
+    if run.exit != 0 or run.console:
+        return f"does not end well: {run.end} {run.console}"
+    return f"reported: {run.reports[0]['text']}" if run.reports else None
+
+
+def judge_left_out(left_out):
+    """None if what the random kernel leaves out is reported by a seed, and nothing wrong passes in silence; else
+    what is wrong."""
+    for seed in SEEDS:
+        run = random_kernel(seed, left_out.name)
+        if run.console and not run.reports:
+            return f"seed {seed} finds what is wrong without a report: {run.console}"
+        if any(
+            (one["kind"], left_out.told in one["text"]) == (left_out.kind, True)
+            for one in run.reports
+        ):
+            return None
+    return f"not reported by any seed up to {SEEDS[-1]}"
+
+
 def main():
     options = script_options(__doc__)
     options.add_argument("name", nargs="*", help="only these; or: measure [MACHINE]")
@@ -239,8 +304,17 @@ def main():
         return
     oracle.need_tools()
     bad = 0
+    seeds = SEEDS
+    if wanted[:1] == ["random"] and wanted[1:]:
+        if not all(seed.isdecimal() and 0 < int(seed) < 1 << 30 for seed in wanted[1:]):
+            options.error(
+                f"seeds are numbers from 1 to {(1 << 30) - 1}, not {' '.join(wanted[1:])!r}"
+            )
+        seeds, wanted = map(int, wanted[1:]), ["random"]
     jobs = [(f"counter on {cores}", compare_counter, cores) for cores in CORES]
     jobs += [(bug.name, judge, bug) for bug in BUGS]
+    jobs += [(f"random {seed}", judge_random, seed) for seed in seeds]
+    jobs += [(left_out.name, judge_left_out, left_out) for left_out in LEFT_OUT]
     known = list(dict.fromkeys(name.split()[0] for name, _, _ in jobs))
     for name in set(wanted) - set(known):
         if name == "measure":

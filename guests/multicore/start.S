@@ -28,6 +28,7 @@ start_core:
 
 @ An exception that nothing expects ends the machine with a message.
 	.align	5
+	.global undefined, prefetch_abort
 vectors:
 	b	.
 	b	undefined

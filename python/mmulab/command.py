@@ -159,11 +159,21 @@ EndOption = Annotated[
         help="Stop after N more instructions (default: end of trace).",
     ),
 ]
+
+
+def region_name(text: str) -> str:
+    """The region that was named; an empty name, as an unset variable gives, is none."""
+    if not text:
+        raise InputError("a region's name is empty; leave --region out to count everything")
+    return text
+
+
 RegionOption = Annotated[
     str | None,
     typer.Option(
         "--region",
         metavar="NAME",
+        parser=region_name,
         help="Count only what the function NAME does, and what the program marks with NAME.",
     ),
 ]

@@ -167,10 +167,12 @@ def check_schedule(
             )
         return
     whole_number("time_slice_instructions", time_slice_instructions, 1)
+    if region is not None:
+        raise InputError(
+            "a region is of a program by itself; leave out the region, or the schedule"
+        )
     if not 1 <= len(traces) <= _engine.PROGRAMS_MAX:
         raise InputError(f"a schedule has 1 to {_engine.PROGRAMS_MAX} programs, not {len(traces)}")
-    if region is not None:
-        raise InputError("a region is one of one program; several programs take turns here")
 
 
 def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:

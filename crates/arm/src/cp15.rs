@@ -310,11 +310,11 @@ impl<K: CacheKind> Cpu<K> {
             Operation::Control => self.write_control(bus, access, value),
             Operation::AuxiliaryControl => self.write_auxiliary(value),
             Operation::TableBase => self.write_table_base(bus, value),
-            Operation::Domains => self.write_domains(value),
+            Operation::Domains => self.write_domains(bus, value),
             Operation::DataFaultStatus => {
                 memory.mmu.registers.dfsr = self.cp15.bits.data_fault_status.written(value);
             }
-            Operation::ProcessId => self.write_process(value),
+            Operation::ProcessId => self.write_process(bus, value),
             Operation::CacheDebug => {
                 let bits = self.cp15.bits.cache_debug.unwrap_or_default();
                 memory.mmu.registers.cache_debug = bits.written(value);
@@ -342,7 +342,7 @@ impl<K: CacheKind> Cpu<K> {
             Operation::TableBase1 => {
                 memory.change_translation_registers();
                 memory.mmu.registers.ttbr1 = value;
-                memory.space_changed(false);
+                memory.space_changed(bus, false);
                 memory.tables_changed(bus);
             }
             Operation::TableControl => {
@@ -369,7 +369,7 @@ impl<K: CacheKind> Cpu<K> {
                     memory.change_translation_registers();
                     memory.mmu.registers.context_id = value;
                     memory.update_contexts();
-                    memory.space_changed(false);
+                    memory.space_changed(bus, false);
                 }
             }
             Operation::InvalidateSharedTranslation { .. }
@@ -637,26 +637,26 @@ impl<K: CacheKind> Cpu<K> {
         if value != self.registers().ttbr {
             self.memory.change_translation_registers();
             self.registers().ttbr = value;
-            self.memory.space_changed(true);
+            self.memory.space_changed(bus, true);
             self.memory.tables_changed(bus);
         }
     }
 
-    fn write_domains(&mut self, value: u32) {
+    fn write_domains(&mut self, bus: &mut Bus<K>, value: u32) {
         if value != self.registers().dacr {
             self.memory.change_translation_registers();
             self.registers().dacr = value;
             self.memory.update_contexts();
-            self.memory.space_changed(false);
+            self.memory.space_changed(bus, false);
         }
     }
 
-    fn write_process(&mut self, value: u32) {
+    fn write_process(&mut self, bus: &mut Bus<K>, value: u32) {
         let value = value & self.cp15.process_mask;
         if value != self.registers().fcse_pid {
             self.registers().fcse_pid = value;
             self.memory.fetch.invalidate_current_page();
-            self.memory.space_changed(true);
+            self.memory.space_changed(bus, true);
         }
         if self.core.clears_branch_buffer {
             self.clear_branch_buffer();

@@ -192,6 +192,14 @@ impl<C: Core> CoreMemory<C> {
         self.observe(bus, |observer, core, bus| observer.translations_changed(core, bus));
     }
 
+    /// The registers that choose the address space changed; `counted` where that is a switch.
+    pub fn space_changed(&mut self, bus: &mut Bus<C>, counted: bool) {
+        self.statistics.counters.space_switches += u64::from(counted);
+        self.space_of_tlb_transfer_may_end();
+        self.statistics.change_space(self.clock.now(), self.mmu.space());
+        self.observe(bus, |observer, core, _| observer.space_changed(core));
+    }
+
     /// The tables or the translating control bits are others from here on.
     pub fn tables_changed(&mut self, bus: &mut Bus<C>) {
         self.observe(bus, |observer, core, bus| observer.tables_changed(core, bus));

@@ -338,13 +338,6 @@ impl<C: Core> CoreMemory<C> {
         self.fetch.invalidate_current_page();
     }
 
-    /// The registers that choose the address space changed; `counted` where that is a switch.
-    pub fn space_changed(&mut self, counted: bool) {
-        self.statistics.counters.space_switches += u64::from(counted);
-        self.space_of_tlb_transfer_may_end();
-        self.statistics.change_space(self.clock.now(), self.mmu.space());
-    }
-
     /// What was done to registers and complete maintenance counts for the instructions that follow: an ISB,
     /// an exception, or the return from one.
     #[inline(always)]

@@ -105,6 +105,8 @@ pub trait Observer<C: Core> {
     fn discarding(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _line: &HeldLine<C::DataLine>) {}
     /// Software invalidated TLB entries.
     fn translations_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
+    /// The registers that choose the address space changed.
+    fn space_changed(&mut self, _core: &CoreMemory<C>) {}
     /// Other tables count from here on, or translation was turned on or off.
     fn tables_changed(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>) {}
     /// A core does maintenance that others may have to wait for, or waits for its own.
@@ -277,6 +279,10 @@ impl<C: Core> Observer<C> for Observers<C> {
 
     fn translations_changed(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {
         self.each(|observer| observer.translations_changed(core, bus));
+    }
+
+    fn space_changed(&mut self, core: &CoreMemory<C>) {
+        self.each(|observer| observer.space_changed(core));
     }
 
     fn tables_changed(&mut self, core: &CoreMemory<C>, bus: &Bus<C>) {

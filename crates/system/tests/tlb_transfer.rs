@@ -276,10 +276,10 @@ fn compare(seed: u64, broken: Option<Broken>) -> Result<(u32, u32), String> {
                 if changed && broken != Some(Broken::GoesOnInAnotherSpace) {
                     slow.cores[number].transfer.source = None;
                 }
-                system.with_core(number, |core, _| {
+                system.with_core(number, |core, bus| {
                     let memory = core.memory_mut();
                     memory.mmu.registers[ASID as usize] = space;
-                    memory.space_changed(false);
+                    memory.space_changed(bus, false);
                     memory.renew_pages();
                 });
             }

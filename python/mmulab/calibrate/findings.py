@@ -23,7 +23,7 @@ class Value:
     value: int | str | list[str]
     source: str
     """For the comment beside it. Begins with "measured", "reported" or "guess"."""
-    alternatives: tuple[int | str, ...] = ()
+    alternatives: tuple[int | str | list[str], ...] = ()
     measured: float | None = None
     reported: int | None = None
 
@@ -216,7 +216,7 @@ class _Finder:
         levels = plateaus(large, offset=1.0)[:2] if large else []
         if len(levels) < 2:
             self.notes.append("no first-level TLB for 2 MB pages was seen; they are broken down")
-            self.values["dtlb.page_sizes"] = Value(["4K"], "guess: not measured")
+            self.values["dtlb.page_sizes"] = Value(["4K"], "guess: not measured", (["4K", "2M"],))
             return
         knee_2m = capacity(large, *levels)
         together = list(differences(self.series["tlb_both"], self.series["loads_of_pages"]))

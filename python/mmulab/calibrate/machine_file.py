@@ -17,12 +17,12 @@ _FREE = Value(0, "hits are part of issue")
 
 _LEVEL_2 = {
     "entries": Value(32, "guess: not measured", (16, 64)),
-    "ways": Value(4, "guess: not measured"),
+    "ways": Value(4, "guess: not measured", ("full",)),
     "replacement": _REPLACEMENT,
 }
 _LEVEL_3 = {
     "entries": Value(4, "guess: not measured", (16,)),
-    "ways": Value("full", "guess: not measured"),
+    "ways": Value("full", "guess: not measured", (2,)),
     "replacement": _REPLACEMENT,
 }
 
@@ -42,14 +42,19 @@ _FIXED: dict[str, dict[str, Value]] = {
     "organisation.walk_cache_level_2": _LEVEL_2,
     "organisation.walk_cache_level_3": _LEVEL_3,
     "organisation.host": {
-        "guest_memory_bytes": Value(1 << 34, "guess: a common size of virtual machines"),
+        "guest_memory_bytes": Value(
+            1 << 34, "guess: a common size of virtual machines", (1 << 36,)
+        ),
         "levels": Value(4, "as x86-64 and AArch64 have it"),
         "index_bits": Value(9, "tables of one page"),
         "pte_bytes": Value(8, "both architectures"),
     },
     "organisation.host.walk_cache_level_2": _LEVEL_2,
     "organisation.host.walk_cache_level_3": _LEVEL_3,
-    "itlb": {"page_sizes": Value(["4K", "2M"], "guess: not measured"), "latency_cycles": _FREE},
+    "itlb": {
+        "page_sizes": Value(["4K", "2M"], "guess: not measured", (["4K"],)),
+        "latency_cycles": _FREE,
+    },
     "dtlb": {"latency_cycles": _FREE},
     "dtlb_large": {
         "page_sizes": Value(["2M"], "measured: an array of its own"),
@@ -74,9 +79,9 @@ _TLB = {"replacement": _REPLACEMENT, "protected_entries": Value(0, "none known")
 _CACHE = {
     "line_bytes": Value(64, "x86-64 and most AArch64 cores"),
     "replacement": _TREE,
-    "write_policy": Value("write-back", "guess: all current cores"),
-    "write_allocate": Value("true", "guess: all current cores"),
-    "addressing": Value("physical", "guess: all current cores"),
+    "write_policy": Value("write-back", "as all current cores have it"),
+    "write_allocate": Value("true", "as all current cores have it"),
+    "addressing": Value("physical", "as all current cores have it"),
 }
 
 
@@ -155,7 +160,9 @@ def _all_values(found: dict[str, Value]) -> Iterator[tuple[str, dict[str, Value]
             _TLB if "tlb" in section else _CACHE if section in ("l1i", "l1d", "l2", "l3") else {}
         )
         split = (
-            {"split": Value("false", "guess: all current cores")} if section in ("l2", "l3") else {}
+            {"split": Value("false", "as all current cores have it")}
+            if section in ("l2", "l3")
+            else {}
         )
         if values.get("ways") and not _is_power_of_two(values["ways"].value):
             # A tree needs a power of two of ways.

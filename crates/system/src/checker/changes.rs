@@ -12,6 +12,7 @@ use crate::memory::CoreMemory;
 
 use super::Origin;
 use super::report::{Permitted, Report};
+use super::tables::Tables;
 
 /// Changes that are remembered; a kernel leaves few open.
 const MAX_CHANGES: usize = 1 << 14;
@@ -136,8 +137,9 @@ pub(super) struct Place {
     /// The address that it translates, and the base-two logarithm of the bytes.
     pub(super) address: u32,
     pub(super) shift: u32,
-    /// The address space.
+    /// The address space, and its first-level table.
     pub(super) asid: u16,
+    pub(super) table: u32,
     /// The cores whose walks have read it, a bit for each.
     pub(super) walkers: u32,
 }
@@ -152,10 +154,11 @@ pub(super) struct Change {
     permissions_only: bool,
     /// It was something else before that, which TLBs may hold as well.
     pub(super) had_others: bool,
-    /// What it translates: an address, the base-two logarithm of the bytes, and the space.
+    /// What it translates: an address, the base-two logarithm of the bytes, and the space with its first-level table.
     address: u32,
     shift: u32,
     asid: u16,
+    table: u32,
     /// The cores whose walks have read it.
     walkers: u32,
     progress: Progress,
@@ -171,6 +174,7 @@ mmulab_state::value!(Change {
     address,
     shift,
     asid,
+    table,
     walkers,
     progress,
     rewritten,
@@ -181,13 +185,16 @@ impl Change {
         matches!(self.old, Descriptor::Page(page) if page.global)
     }
 
-    fn is_covered(&self, scope: Scope) -> bool {
+    fn is_covered(&self, tables: &Tables, scope: Scope) -> bool {
+        // The space may have got another identifier since a walk read the descriptor.
+        let is_of_space =
+            |asid| asid == self.asid || tables.identifier_of(self.table) == Some(asid);
         match scope {
             Scope::All => true,
-            Scope::Space(asid) => !self.is_global() && asid == self.asid,
+            Scope::Space(asid) => !self.is_global() && is_of_space(asid),
             Scope::Address(address, asid) => {
                 (address ^ self.address) >> self.shift == 0
-                    && asid.is_none_or(|asid| self.is_global() || asid == self.asid)
+                    && asid.is_none_or(|asid| self.is_global() || is_of_space(asid))
             }
         }
     }
@@ -317,7 +324,7 @@ impl Changes {
         old: Descriptor,
         origin: Origin,
         permissions_only: bool,
-        Place { address, shift, asid, walkers }: Place,
+        Place { address, shift, asid, table, walkers }: Place,
     ) {
         if self.changes.len() == MAX_CHANGES
             && let Some((_, dropped)) = self.changes.pop_first()
@@ -340,6 +347,7 @@ impl Changes {
             address,
             shift,
             asid,
+            table,
             walkers,
             progress,
             rewritten: None,
@@ -377,10 +385,16 @@ impl Changes {
     }
 
     /// Somebody wrote to memory of a page whose mapping was changed, by `address` in the space `asid`.
-    pub(super) fn rewrite(&mut self, physical: u32, address: u32, asid: u16, origin: Origin) {
+    pub(super) fn rewrite(
+        &mut self,
+        tables: &Tables,
+        physical: u32,
+        (address, asid): (u32, u16),
+        origin: Origin,
+    ) {
         for change in self.changes.values_mut() {
             // By the old entry itself the page does not serve anything else.
-            let by_old_entry = change.is_covered(Scope::Address(address, Some(asid)));
+            let by_old_entry = change.is_covered(tables, Scope::Address(address, Some(asid)));
             if let Some(page) = change.page()
                 && !change.is_complete()
                 && (page.physical ^ physical) >> page.page_shift == 0
@@ -485,6 +499,7 @@ impl Changes {
         &mut self,
         core: &CoreMemory<C>,
         bus: &Bus<C>,
+        tables: &Tables,
         maintenance: Maintenance,
         newest: impl Fn(u32) -> Option<u32>,
     ) {
@@ -493,7 +508,9 @@ impl Changes {
         let mut begun = false;
         match maintenance {
             Maintenance::Translations { scope, everywhere } => {
-                for change in self.changes.values_mut().filter(|change| change.is_covered(scope)) {
+                for change in
+                    self.changes.values_mut().filter(|change| change.is_covered(tables, scope))
+                {
                     change.progress.invalidated(change.origin.core, by, reach(everywhere));
                     begun = true;
                 }
@@ -698,7 +715,7 @@ mod tests {
 
     /// A page that space 1 had at the address goes from its descriptor.
     fn unmap(changes: &mut Changes, old: Translation) {
-        let place = Place { address: ADDRESS, shift: 12, asid: 1, walkers: 1 };
+        let place = Place { address: ADDRESS, shift: 12, asid: 1, table: 0x4010_0000, walkers: 1 };
         changes.note(DESCRIPTOR, Descriptor::Page(old), Origin { pc: 4, core: 0 }, false, place);
     }
 
@@ -711,11 +728,11 @@ mod tests {
             (true, ADDRESS + 8, 2, false),
             (true, ADDRESS + 0x1008, 2, true),
         ] {
-            let mut changes = Changes::default();
+            let (tables, mut changes) = (Tables::new(0, 0, 1), Changes::default());
             unmap(&mut changes, page(0x4020_0000, global));
-            changes.rewrite(0x4020_1008, address, asid, Origin { pc: 8, core: 0 });
+            changes.rewrite(&tables, 0x4020_1008, (address, asid), Origin { pc: 8, core: 0 });
             assert!(changes.of(DESCRIPTOR).unwrap().rewritten.is_none(), "another page");
-            changes.rewrite(0x4020_0008, address, asid, Origin { pc: 8, core: 0 });
+            changes.rewrite(&tables, 0x4020_0008, (address, asid), Origin { pc: 8, core: 0 });
             let rewritten = changes.of(DESCRIPTOR).unwrap().rewritten.is_some();
             assert_eq!(rewritten, is_rewritten, "{global} {address:#x} {asid}");
         }

@@ -182,8 +182,10 @@ impl Checker {
     /// The blocks that a walk read hold tables from here on.
     fn note_tables<C: Core>(&mut self, core: &CoreMemory<C>, found: &Walk, address: u32) {
         let mmu = &core.mmu;
-        self.tables
-            .note_walk(core.number, found, address, mmu.asid(), |level| mmu.level_shift(level));
+        let shift = |level| mmu.level_shift(level);
+        if self.tables.note_walk(core.number, found, address, mmu.asid(), shift) {
+            self.note_other_sixteenths(core, found);
+        }
     }
 
     /// Notes a store, which went through the caches if it is `cached`, and `through` a data cache line that is known
@@ -832,6 +834,13 @@ impl<C: Core> Observer<C> for Checker {
         self.known.discard_pages();
     }
 
+    fn space_changed(&mut self, core: &CoreMemory<C>) {
+        if core.mmu.level_shift(0).is_some() {
+            let first = core.mmu.walk(0, |_| 0).descriptors().first().copied();
+            self.tables.enter(core.number, core.mmu.asid(), first.unwrap_or_default().0);
+        }
+    }
+
     fn tables_changed(&mut self, core: &CoreMemory<C>, _: &Bus<C>) {
         self.known.discard_pages();
         if self.table_registers.len() <= core.number {
@@ -859,7 +868,7 @@ impl<C: Core> Observer<C> for Checker {
         if core.mmu.level_shift(0).is_some() {
             let (words, base) = (&self.words, self.base);
             let newest = |at: u32| words.get((at.wrapping_sub(base) >> 2) as usize).copied();
-            self.changes.maintain(core, bus, maintenance, newest);
+            self.changes.maintain(core, bus, &self.tables, maintenance, newest);
             if let Maintenance::Translations { scope: Scope::All, everywhere } = maintenance {
                 let cores = 0..bus.core_count();
                 cores

@@ -134,13 +134,15 @@ impl Checker {
             }
             return self.report(report);
         };
+        if change.is_complete_on(report.core) {
+            return self.report(report);
+        }
+        // What was written last may be a register.
+        report.since(change.origin);
         if let Some(by) = change.rewritten {
             report.stale.push_str(&format!("; the old page was written {} since", place_of(by)));
             add_to_operation(&mut report.missing, " before the page is used again");
             report.missing.push_str(BARRIERS);
-            return self.report(report);
-        }
-        if change.is_complete_on(report.core) {
             return self.report(report);
         }
         self.changes.defer(at, report);
@@ -351,13 +353,14 @@ impl Checker {
         let (new, flags) = (old & !mask | value & mask, self.tables.flags(physical));
         let origin = Origin { pc: store.pc, core: core.number };
         if flags & UNMAPPED != 0 {
-            self.changes.rewrite(physical, address, asid, origin);
+            self.changes.rewrite(&self.tables, physical, (address, asid), origin);
         }
         if flags & UNLINKED != 0 && new != old {
             self.check_reuse(core, store, new);
         }
         let level = usize::from(flags & FIRST == 0);
-        let Some(shift) = core.mmu.level_shift(level) else { return };
+        let shifts = [0, level].map(|level| core.mmu.level_shift(level));
+        let [Some(first_shift), Some(shift)] = shifts else { return };
         if flags & TABLE == 0 || old == new {
             return;
         }
@@ -374,7 +377,8 @@ impl Checker {
         }
         let address = self.tables.address_of(physical & !3, shift);
         let asid = self.tables.asid_of(physical);
-        let place = Place { address, shift, asid, walkers };
+        let table = self.tables.first_level_of(physical, address, first_shift);
+        let place = Place { address, shift, asid, table, walkers };
         self.change_descriptor(core, store, (was, is), origin, place);
         self.clear_flags();
     }
@@ -418,7 +422,7 @@ impl Checker {
             (Descriptor::Page(old), Descriptor::Page(new))
                 if differ_in_permissions_only(&old, &new) =>
             {
-                self.changes.note(at, was, origin, true, place);
+                self.note_change(at, was, origin, true, place);
             }
             // Its domain, or what all of its pages have in common.
             (Descriptor::Table(old), Descriptor::Table(new)) if old == new => {}
@@ -437,20 +441,63 @@ impl Checker {
                     );
                     self.report(report);
                 }
-                self.changes.note(at, was, origin, false, place);
-                match was {
-                    Descriptor::Page(page) if page.page_shift <= MAX_WATCHED_SHIFT => {
-                        let bytes = 1 << page.page_shift;
-                        let first = page.physical & !(bytes - 1);
-                        self.tables.set_flags(first, bytes, UNMAPPED, true);
-                    }
-                    Descriptor::Table(table) => {
-                        self.tables.set_flags(table, Tables::BLOCK_BYTES, TABLE, false);
-                        self.tables.set_flags(table, Tables::BLOCK_BYTES, UNLINKED, true);
-                    }
-                    _ => {}
-                }
+                self.note_change(at, was, origin, false, place);
             }
+        }
+    }
+
+    /// TLBs may hold what a descriptor was.
+    fn note_change(
+        &mut self,
+        at: u32,
+        was: Descriptor,
+        origin: Origin,
+        permissions_only: bool,
+        place: Place,
+    ) {
+        self.changes.note(at, was, origin, permissions_only, place);
+        match was {
+            _ if permissions_only => {}
+            Descriptor::Page(page) if page.page_shift <= MAX_WATCHED_SHIFT => {
+                let bytes = 1 << page.page_shift;
+                let first = page.physical & !(bytes - 1);
+                self.tables.set_flags(first, bytes, UNMAPPED, true);
+            }
+            Descriptor::Table(table) => {
+                self.tables.set_flags(table, Tables::BLOCK_BYTES, TABLE, false);
+                self.tables.set_flags(table, Tables::BLOCK_BYTES, UNLINKED, true);
+            }
+            _ => {}
+        }
+    }
+
+    /// A walk read one of the sixteen descriptors of a large page, so that a TLB holds the whole page. Those that
+    /// are no longer, or not yet, the same count as changed: software writes them one by one.
+    pub(super) fn note_other_sixteenths<C: Core>(&mut self, core: &CoreMemory<C>, found: &Walk) {
+        let level = found.descriptors().len() - 1;
+        let (read, value) = found.descriptors()[level];
+        let shifts = [0, level].map(|level| core.mmu.level_shift(level));
+        let [Some(first_shift), Some(shift)] = shifts else { return };
+        let was = core.mmu.descriptor(level, value);
+        for at in (read & !63..).step_by(4).take(16) {
+            let Some(word) = self.word(at).filter(|&word| word != value) else { continue };
+            let permissions_only = match (was, core.mmu.descriptor(level, word)) {
+                (Descriptor::Page(old), Descriptor::Page(new)) => {
+                    differ_in_permissions_only(&old, &new)
+                }
+                _ => false,
+            };
+            let writer = self.writer(at);
+            let address = self.tables.address_of(at, shift);
+            let place = Place {
+                address,
+                shift,
+                asid: self.tables.asid_of(at),
+                table: self.tables.first_level_of(at, address, first_shift),
+                walkers: 1 << core.number,
+            };
+            let origin = Origin { pc: writer.pc, core: writer.core };
+            self.note_change(at, was, origin, permissions_only, place);
         }
     }
 

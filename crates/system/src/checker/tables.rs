@@ -32,6 +32,18 @@ struct Block {
 
 mmulab_state::value!(Block { flags, asid, first_address, link });
 
+/// The space that a core is in.
+#[derive(Clone, Copy, Default)]
+struct Entered {
+    table: u32,
+    asid: u16,
+    /// The identifier was written since the core is in the table; and what it was before, if that was written, too.
+    was_written: bool,
+    written_before: Option<u16>,
+}
+
+mmulab_state::value!(Entered { table, asid, was_written, written_before });
+
 /// What is known of all memory.
 pub(super) struct Tables {
     base: u32,
@@ -42,9 +54,13 @@ pub(super) struct Tables {
     walked_blocks: Vec<BTreeSet<u32>>,
     /// When a descriptor was last written.
     written_at: BTreeMap<u32, u64>,
+    /// By core, the space that it is in.
+    entered: Vec<Entered>,
+    /// The address-space identifier that a first-level table was last used with.
+    identifiers: BTreeMap<u32, u16>,
 }
 
-mmulab_state::state!(Tables { walked, walked_blocks, written_at } sparse { blocks } built { base });
+mmulab_state::state!(Tables { walked, walked_blocks, written_at, entered, identifiers } sparse { blocks } built { base });
 
 impl Tables {
     /// Of a RAM of this many words from `base` on, none known.
@@ -52,8 +68,15 @@ impl Tables {
         let blocks = ((words * 4) >> BLOCK_SHIFT) + 1;
         let walked = (0..cores).map(|_| vec![0; words.div_ceil(32)]).collect();
         let walked_blocks = vec![BTreeSet::new(); cores];
-        let written_at = BTreeMap::new();
-        Tables { base, blocks: vec![Block::default(); blocks], walked, walked_blocks, written_at }
+        Tables {
+            base,
+            blocks: vec![Block::default(); blocks],
+            walked,
+            walked_blocks,
+            written_at: BTreeMap::new(),
+            entered: vec![Entered::default(); cores],
+            identifiers: BTreeMap::new(),
+        }
     }
 
     #[inline(always)]
@@ -87,7 +110,8 @@ impl Tables {
         self.written_at.get(&(physical & !3)).copied().unwrap_or_default()
     }
 
-    /// What a core's walk for an address read are tables from here on.
+    /// What a core's walk for an address read are tables from here on. Returns whether the last descriptor is one of the
+    /// sixteen of a large page, and is read for the first time since it was written.
     pub(super) fn note_walk(
         &mut self,
         core: usize,
@@ -95,8 +119,8 @@ impl Tables {
         address: u32,
         asid: u16,
         level_shift: impl Fn(usize) -> Option<u32>,
-    ) {
-        let mut link = 0;
+    ) -> bool {
+        let (mut link, mut is_new_sixteenth) = (0, false);
         for (level, &(at, _)) in found.descriptors().iter().enumerate() {
             let (number, word) = (self.block(at), at.wrapping_sub(self.base) as usize >> 2);
             let above = std::mem::replace(&mut link, at);
@@ -116,6 +140,7 @@ impl Tables {
             // One of the sixteen descriptors of a large page speaks for all.
             let is_sixteenth = level + 1 == found.descriptors().len()
                 && found.result.as_ref().is_ok_and(|page| matches!(page.page_shift, 16 | 24));
+            is_new_sixteenth |= is_sixteenth && *bits & bit == 0;
             *bits |= if is_sixteenth { 0xffff << (word & 16) } else { bit };
             self.walked_blocks[core].insert(number as u32);
             block.flags = flags;
@@ -126,6 +151,7 @@ impl Tables {
                 block.link = above;
             }
         }
+        is_new_sixteenth
     }
 
     /// The cores, a bit for each, whose walks read a descriptor since it was last written; it is written now.
@@ -177,6 +203,35 @@ impl Tables {
         above.flatten().unwrap_or(block).asid
     }
 
+    /// A core's address-space identifier or first-level table is another.
+    pub(super) fn enter(&mut self, core: usize, asid: u16, table: u32) {
+        let now = &mut self.entered[core];
+        if table != now.table {
+            // A second identifier, with which the core leaves, is a reserved one (ARM B3.10.4): not the space's.
+            if let Some(own) = now.written_before {
+                self.identifiers.insert(now.table, own);
+            }
+            *now = Entered { table, asid, ..Entered::default() };
+        } else if asid != now.asid {
+            let written_before = now.was_written.then_some(now.asid);
+            *now = Entered { table, asid, was_written: true, written_before };
+        }
+        self.identifiers.insert(table, asid);
+    }
+
+    /// The address-space identifier that a first-level table was last used with.
+    pub(super) fn identifier_of(&self, table: u32) -> Option<u16> {
+        self.identifiers.get(&table).copied()
+    }
+
+    /// The first-level table that leads to a descriptor, which translates `address`; a descriptor of it stands for
+    /// `1 << shift` bytes.
+    pub(super) fn first_level_of(&self, descriptor: u32, address: u32, shift: u32) -> u32 {
+        let block = &self.blocks[self.block(descriptor)];
+        let first = if block.flags & LATER != 0 { block.link } else { descriptor & !3 };
+        first.wrapping_sub(address >> shift << 2)
+    }
+
     /// The descriptor that links a table to the level above.
     pub(super) fn link_of(&self, descriptor: u32) -> u32 {
         self.blocks[self.block(descriptor)].link
@@ -189,4 +244,39 @@ impl Tables {
 
     /// Bytes of a block.
     pub(super) const BLOCK_BYTES: u32 = 1 << BLOCK_SHIFT;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The identifiers of two spaces, tables 1 and 2, after what one core writes: an identifier, or a table.
+    fn identifiers(writes: &[(u16, u32)]) -> [Option<u16>; 2] {
+        let mut tables = Tables::new(0, 0, 1);
+        for &(asid, table) in writes {
+            tables.enter(0, asid, table);
+        }
+        [1, 2].map(|table| tables.identifier_of(table))
+    }
+
+    #[test]
+    fn the_identifier_that_is_reserved_for_a_change_of_tables_is_not_the_space_s() {
+        let there = [(0, 1), (5, 1), (0, 1), (0, 2), (6, 2)];
+        assert_eq!(identifiers(&there), [Some(5), Some(6)]);
+        // The first space gets another one, uses nothing, and is left.
+        let renewed = [(0, 2), (0, 1), (7, 1), (0, 1), (0, 2), (6, 2)];
+        assert_eq!(identifiers(&[&there[..], &renewed].concat()), [Some(7), Some(6)]);
+    }
+
+    #[test]
+    fn a_reserved_table_serves_as_well() {
+        let writes = [(5, 9), (5, 1), (5, 9), (6, 9), (6, 2), (6, 9), (5, 9), (5, 1)];
+        assert_eq!(identifiers(&writes), [Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn the_table_may_be_written_before_the_identifier() {
+        let writes = [(0, 1), (5, 1), (5, 2), (6, 2), (6, 1), (5, 1)];
+        assert_eq!(identifiers(&writes), [Some(5), Some(6)]);
+    }
 }

@@ -247,7 +247,7 @@ impl<const COHERENT: bool> Toy<COHERENT> {
 
     fn control(&mut self, bus: &mut Bus<Self>, register: u32, value: u32) {
         self.memory.mmu.registers[register as usize % 4] = value;
-        self.memory.space_changed(true);
+        self.memory.space_changed(bus, true);
         self.memory.renew_pages();
         self.memory.tables_changed(bus);
     }
