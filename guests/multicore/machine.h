@@ -21,6 +21,7 @@ enum {
  * or readable only; not global. */
 enum {
     SMALL_PAGE = 0x002, NORMAL = 0x44c, READ_WRITE = 0x030, READ_ONLY = 0x220, NOT_GLOBAL = 0x800,
+    LARGE_PAGE = 0x001, LARGE_NORMAL = 0x140c,  /* TEX is elsewhere than in a small page's descriptor */
 };
 
 #include "../mutants/twin.h"

@@ -36,7 +36,7 @@ enum { SMALL_FRAMES = 16, SHARED_FRAMES = 18, LARGE_FRAMES = 24, FRAMES = 28, NO
  * caches, too. One line each. */
 enum { VALUE = 0, CODE = 64, STORED = 128, PAST_CACHES = 192 };
 
-enum { GLOBAL_TABLE = 0x40108800, NO_ENTRY = 0, COARSE = 1, LARGE_PAGE = 1, SECTION = 2 };
+enum { GLOBAL_TABLE = 0x40108800, NO_ENTRY = 0, COARSE = 1, SECTION = 2 };
 
 struct region {
     word frame, table;          /* the frame of the second-level table, or NO_FRAME */
@@ -179,7 +179,7 @@ static word bits_of(word region, const struct region *here)
     if (here->frame >= LARGE_FRAMES)
         return SECTION | 0x1100c | (here->writable ? 0xc00 : 0x8800) | own << 17;
     if (here->frame >= SHARED_FRAMES)
-        return LARGE_PAGE | 0x140c | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
+        return LARGE_PAGE | LARGE_NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
     return SMALL_PAGE | NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
 }
 

@@ -286,7 +286,9 @@ def judge_left_out(left_out):
 
 def main():
     options = script_options(__doc__)
-    options.add_argument("name", nargs="*", help="only these; or: measure [MACHINE]")
+    options.add_argument(
+        "name", nargs="*", help="only these; or: random [SEED...], measure [MACHINE]"
+    )
     wanted = options.parse_args().name
     if wanted[:1] == ["measure"]:
         machines = wanted[1:] or [MACHINE]

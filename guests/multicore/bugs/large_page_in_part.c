@@ -2,10 +2,7 @@
  * its entry at an address whose descriptor is not. In the correct program an invalidation follows. */
 #include "../machine.h"
 
-enum {
-    LARGE = 0x40210000, LARGE_VIEW = VIEW + 0x10000,
-    LARGE_PAGE = 0x001, LARGE_NORMAL = 0x140c, /* TEX is elsewhere than in a small page's descriptor */
-};
+enum { LARGE = 0x40210000, LARGE_VIEW = VIEW + 0x10000 };
 
 static volatile word begun, done;
 
