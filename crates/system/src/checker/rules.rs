@@ -375,10 +375,7 @@ impl Checker {
         if was == Descriptor::Invalid && !live {
             return;
         }
-        let address = self.tables.address_of(physical & !3, shift);
-        let asid = self.tables.asid_of(physical);
-        let table = self.tables.first_level_of(physical, address, first_shift);
-        let place = Place { address, shift, asid, table, walkers };
+        let place = self.tables.place_of(physical & !3, first_shift, shift, walkers);
         self.change_descriptor(core, store, (was, is), origin, place);
         self.clear_flags();
     }
@@ -488,14 +485,7 @@ impl Checker {
                 _ => false,
             };
             let writer = self.writer(at);
-            let address = self.tables.address_of(at, shift);
-            let place = Place {
-                address,
-                shift,
-                asid: self.tables.asid_of(at),
-                table: self.tables.first_level_of(at, address, first_shift),
-                walkers: 1 << core.number,
-            };
+            let place = self.tables.place_of(at, first_shift, shift, 1 << core.number);
             let origin = Origin { pc: writer.pc, core: writer.core };
             self.note_change(at, was, origin, permissions_only, place);
         }

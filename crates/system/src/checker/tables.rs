@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Walk;
 
+use super::changes::Place;
+
 /// Tables are noted by blocks of this size.
 const BLOCK_SHIFT: u32 = 10;
 /// Descriptors of a block.
@@ -197,7 +199,7 @@ impl Tables {
 
     /// The address-space identifier of a descriptor's space: that of the last walk through the table above, since the
     /// space may have got another one since this descriptor was read.
-    pub(super) fn asid_of(&self, descriptor: u32) -> u16 {
+    fn asid_of(&self, descriptor: u32) -> u16 {
         let block = &self.blocks[self.block(descriptor)];
         let above = (block.flags & LATER != 0).then(|| self.blocks.get(self.block(block.link)));
         above.flatten().unwrap_or(block).asid
@@ -224,12 +226,20 @@ impl Tables {
         self.identifiers.get(&table).copied()
     }
 
-    /// The first-level table that leads to a descriptor, which translates `address`; a descriptor of it stands for
-    /// `1 << shift` bytes.
-    pub(super) fn first_level_of(&self, descriptor: u32, address: u32, shift: u32) -> u32 {
+    /// Where a descriptor of `1 << shift` bytes stands, those of the first level being of `1 << first_shift`, that these
+    /// cores' walks have read.
+    pub(super) fn place_of(
+        &self,
+        descriptor: u32,
+        first_shift: u32,
+        shift: u32,
+        walkers: u32,
+    ) -> Place {
+        let address = self.address_of(descriptor, shift);
         let block = &self.blocks[self.block(descriptor)];
-        let first = if block.flags & LATER != 0 { block.link } else { descriptor & !3 };
-        first.wrapping_sub(address >> shift << 2)
+        let first = if block.flags & LATER != 0 { block.link } else { descriptor };
+        let table = first.wrapping_sub(address >> first_shift << 2);
+        Place { address, shift, asid: self.asid_of(descriptor), table, walkers }
     }
 
     /// The descriptor that links a table to the level above.
