@@ -73,3 +73,16 @@ def test_the_timeline_shows_what_the_guest_measured(machine: str, tmp_path: Path
     events = json.loads(timeline.read_text())["traceEvents"]
     loops = [event["args"]["cycles"] for event in events if event["name"] == "line operations"]
     assert any(cycles == pytest.approx(measured, rel=0.03) for cycles in loops)
+
+
+@pytest.mark.parametrize("machine", timing.MACHINES)
+def test_a_dirty_victim_costs_its_write_back(machine: str) -> None:
+    values = mmulab.Machine.load(machine)
+    first, following = (
+        int(values.get(f"memory.write_{words}_cycles")) for words in ("first", "next")
+    )
+    write_back = first + 7 * following
+    measured = {name: cycles / count for name, (cycles, count) in timing.measure(machine).items()}
+    # Some instructions of the loop run beside it.
+    taken = measured["line-miss-with-dirty-victim"] - measured["line-miss"]
+    assert write_back - 10 < taken <= write_back

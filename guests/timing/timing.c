@@ -88,12 +88,16 @@ static void caches_and_tlbs(void)
     hit = touch(BIG_VIEW, 4096, LINE);
     report("line-miss", miss - hit, 4096 / LINE);
 
-    /* Dirty victims: refill a cache full of dirty lines from elsewhere. */
+    /* Dirty victims: lines from elsewhere into a cache full of dirty lines, few, so that random replacement
+     * seldom meets one of them, and the same again where they are all that the cache holds. */
+    clean_all(1, 1);
     touch(BIG_VIEW, DCACHE, LINE);
     make_dirty(BIG_VIEW, DCACHE);
-    miss = touch(BIG_VIEW + 0x10000, DCACHE, LINE);
-    hit = touch(BIG_VIEW + 0x10000, DCACHE, LINE);
-    report("line-miss-with-dirty-victim", miss - hit, DCACHE / LINE);
+    miss = touch(BIG_VIEW + 0x10000, DCACHE / 16, LINE);
+    clean_all(1, 1);
+    touch(BIG_VIEW + 0x10000, DCACHE / 16, LINE);
+    hit = touch(BIG_VIEW + 0x10000, DCACHE / 16, LINE);
+    report("line-miss-with-dirty-victim", miss - hit, DCACHE / 16 / LINE);
 
     /* TLB: eight pages of 4 KB, lines present, entries not; two descriptors each. */
     for (word i = 0; i < 8; i++)
