@@ -1,11 +1,13 @@
-/* A kernel that does what maintenance on two cores is needed for, at random, and does it right: pages of three
- * sizes are mapped, protected, replaced and unmapped one by one and several at once, spaces entered and their
- * identifiers given out again, tables linked and freed, code written, memory used past the caches. Meanwhile
- * the other core reads and writes, so that old entries are used until their invalidation is complete.
+/* A kernel that does what maintenance on several cores is needed for, at random, and does it right: pages of
+ * three sizes are mapped, protected, replaced and unmapped one by one and several at once, spaces entered and
+ * their identifiers given out again, tables linked and freed, domains closed and opened, code written, memory
+ * used past the caches, cores turned off and on. Meanwhile the other cores read and write, so that old entries
+ * are used until their invalidation is complete.
  *
  * The kernel knows what each access must find once it holds the lock, and prints what is found otherwise: it
- * needs no checker to notice. Compiled with LEFT_OUT, the operation of this name is left out every other
- * time.
+ * needs no checker to notice. It differs with SEED: two or three cores, global pages in the tables of all
+ * spaces or in a table of their own (TTBR1). Compiled with LEFT_OUT, the operation of this name is left out
+ * every other time.
  */
 #include "machine.h"
 
@@ -20,13 +22,17 @@
 enum {
     NOTHING, DSB_BEFORE_TLBI, TLBI, TLBI_ELSEWHERE, DSB_AFTER_TLBI, ISB_AFTER_TLBI, INVALID_BETWEEN,
     TLBI_OF_IDENTIFIER, TLBI_OF_TABLE, CODE_CLEAN, CODE_DSB, CODE_INVALIDATE, CODE_INVALIDATE_ELSEWHERE,
-    CODE_ISB, CLEAN_BEFORE_UNCACHED, INVALIDATE_AFTER_UNCACHED,
+    CODE_ISB, CLEAN_BEFORE_UNCACHED, INVALIDATE_AFTER_UNCACHED, DOMAINS_ISB,
 };
 
-enum { SPACES = 2, IDENTIFIERS = 8, STEPS = 4000 };
+enum { CORES = 2 + SEED % 2, HAS_GLOBAL_TABLE = SEED / 2 % 2 };
+enum { SPACES = 2, NO_SPACE = SPACES, STEPS = 4000 };
+
+/* Identifier 1 is of cores that have just been turned on. */
+enum { FIRST_IDENTIFIER = 2, IDENTIFIERS = 7 };
 
 /* Regions of a space: small pages; small pages of frames that others may map, too; large pages; a section
- * or a table with one page; and small pages that are global. */
+ * or a table with one page, in a domain of its own; and small pages that are global. */
 enum { PRIVATE = 0, SHARED = 4, LARGE = 8, MEGABYTE = 10, GLOBAL = 11, REGIONS = 13 };
 
 /* Frames, by what they can be mapped as. The small ones also become tables. */
@@ -36,7 +42,19 @@ enum { SMALL_FRAMES = 16, SHARED_FRAMES = 18, LARGE_FRAMES = 24, FRAMES = 28, NO
  * caches, too. One line each. */
 enum { VALUE = 0, CODE = 64, STORED = 128, PAST_CACHES = 192 };
 
-enum { GLOBAL_TABLE = 0x40108800, NO_ENTRY = 0, COARSE = 1, SECTION = 2 };
+/* One value, so that it does not matter which of two stores another core sees first. */
+enum { STORED_VALUE = 1 };
+
+/* Where the regions are: below 2 GB, the global ones above. */
+enum { AREA = 0x60000000, GLOBAL_AREA = 0x80100000 };
+
+enum { GLOBAL_PAGES_TABLE = 0x40108800, GLOBAL_TABLE = 0x4010c000 };
+enum { NO_ENTRY = 0, COARSE = 1, SECTION = 2, UNCACHED_SECTION = 0x11c02, OWN_DOMAIN = 1 << 5 };
+
+/* What a core may do with the domain of region MEGABYTE. */
+enum { NO_ACCESS = 0, CLIENT = 1, MANAGER = 3 };
+
+enum { CPU_OFF = 0x84000002, STACK = 4096 };
 
 struct region {
     word frame, table;          /* the frame of the second-level table, or NO_FRAME */
@@ -45,9 +63,10 @@ struct region {
 
 static struct region regions[SPACES][REGIONS];
 static word value_of[FRAMES], mapped_by[FRAMES];
-static word identifier[SPACES] = {1, 2};
-static word space_of[2], random_state[2], coin_state = SEED, values, wrong;
-static volatile word lock, started, finished;
+static word identifier[SPACES] = {FIRST_IDENTIFIER, FIRST_IDENTIFIER + 1};
+static word space_of[CORES], domain_access[CORES], random_state[CORES], steps_of[CORES], is_off[CORES];
+static word coin_state = SEED, values, wrong, finished;
+static volatile word lock;
 
 static const word tables[SPACES] = {TABLE, OTHER_TABLE};
 static const word page_tables[SPACES] = {PAGES_TABLE, OTHER_PAGES_TABLE};
@@ -141,12 +160,12 @@ static word frame_address(word frame)
 static word region_address(word region)
 {
     if (region < LARGE)
-        return VIEW + (region << 12);
+        return AREA + (region << 12);
     if (region < MEGABYTE)
-        return VIEW + (region - LARGE + 1 << 16);
+        return AREA + (region - LARGE + 1 << 16);
     if (region == MEGABYTE)
-        return VIEW + (1 << 20);
-    return VIEW + (2 << 20) + (region - GLOBAL << 12);
+        return AREA + (1 << 20);
+    return GLOBAL_AREA + (region - GLOBAL << 12);
 }
 
 static word is_shared(word region) { return region >= SHARED && region < LARGE; }
@@ -177,7 +196,7 @@ static word bits_of(word region, const struct region *here)
 {
     word own = region < GLOBAL;
     if (here->frame >= LARGE_FRAMES)
-        return SECTION | 0x1100c | (here->writable ? 0xc00 : 0x8800) | own << 17;
+        return SECTION | OWN_DOMAIN | 0x1100c | (here->writable ? 0xc00 : 0x8800) | own << 17;
     if (here->frame >= SHARED_FRAMES)
         return LARGE_PAGE | LARGE_NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
     return SMALL_PAGE | NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
@@ -190,11 +209,11 @@ static void describe(word space, word region)
     word value = here->frame == NO_FRAME ? NO_ENTRY : frame_address(here->frame) | bits_of(region, here);
     word index = region_address(region) >> 12 & 0xff;
     if (region == MEGABYTE && here->table == NO_FRAME)
-        set_entry(tables[space], (VIEW >> 20) + 1, value);
+        set_entry(tables[space], (AREA >> 20) + 1, value);
     else if (region == MEGABYTE)
         set_entry(frame_address(here->table), 0, value);
     else if (region >= GLOBAL)
-        set_entry(GLOBAL_TABLE, index, value);
+        set_entry(GLOBAL_PAGES_TABLE, index, value);
     else
         for (word entry = 0; entry < (region < LARGE ? 1 : 16); entry++)
             set_entry(page_tables[space], index + entry, entry == 0 || (value & 3) == LARGE_PAGE ? value : NO_ENTRY);
@@ -228,12 +247,14 @@ static void check(word core, word space, word region)
     const struct region *here = region_of(space, region);
     if (space != space_of[core])
         return;
+    word access = region == MEGABYTE ? domain_access[core] : CLIENT;
+    word unreadable = here->frame == NO_FRAME || access == NO_ACCESS;
     word found, refused = load_fails(region_address(region) + VALUE, &found);
-    expect("load refused", region, refused, here->frame == NO_FRAME);
+    expect("load refused", region, refused, unreadable);
     if (!refused && here->frame != NO_FRAME)
         expect("load", region, found, value_of[here->frame]);
     refused = store_fails(region_address(region) + VALUE, ++values);
-    expect("store refused", region, refused, here->frame == NO_FRAME || !here->writable);
+    expect("store refused", region, refused, unreadable || (access == CLIENT && !here->writable));
     if (!refused && here->frame != NO_FRAME)
         value_of[here->frame] = values;
 }
@@ -248,6 +269,7 @@ static void give(word space, word region, word frame, word writable)
     if (frame != NO_FRAME && !mapped_by[frame]++) {
         value_of[frame] = ++values;
         put(frame_address(frame) + VALUE, values);
+        put(frame_address(frame) + STORED, STORED_VALUE);
         data_barrier();
     }
     describe(space, region);
@@ -272,7 +294,7 @@ static void link(word core, word space, struct region *here)
         set_entry(frame_address(table), entry, NO_ENTRY);
     complete();
     here->table = table;
-    set_entry(tables[space], (VIEW >> 20) + 1, frame_address(table) | COARSE);
+    set_entry(tables[space], (AREA >> 20) + 1, frame_address(table) | OWN_DOMAIN | COARSE);
     complete();
 }
 
@@ -357,7 +379,7 @@ static void unlink(word core, word space)
     struct region *here = region_of(space, MEGABYTE);
     if (here->table == NO_FRAME || here->frame != NO_FRAME)
         return;
-    set_entry(tables[space], (VIEW >> 20) + 1, NO_ENTRY);
+    set_entry(tables[space], (AREA >> 20) + 1, NO_ENTRY);
     invalidate(core, space, MEGABYTE, 0, TLBI_OF_TABLE);
     mapped_by[here->table]--;
     here->table = NO_FRAME;
@@ -372,13 +394,25 @@ static void enter(word core, word space)
 /* Another identifier for a space that no other core is in. */
 static void renew(word core, word space)
 {
-    word number = 1 + below(core, IDENTIFIERS - 1);
-    if (space_of[!core] == space || number == identifier[0] || number == identifier[1])
+    word number = FIRST_IDENTIFIER + below(core, IDENTIFIERS);
+    for (word other = 0; other < CORES; other++)
+        if (other != core && space_of[other] == space)
+            return;
+    if (number == identifier[0] || number == identifier[1])
         return;
     UNLESS_LEFT_OUT(TLBI_OF_IDENTIFIER, tlb_space(number));
     complete();
     identifier[space] = number;
     enter(core, space);
+}
+
+static void change_domains(word core)
+{
+    static const word choices[] = {NO_ACCESS, CLIENT, MANAGER};
+    domain_access[core] = choices[below(core, 3)];
+    WRITE_CP15(CLIENT | domain_access[core] << 2, c3, c0, 0);   /* DACR */
+    UNLESS_LEFT_OUT(DOMAINS_ISB, synchronise());
+    check(core, space_of[core], MEGABYTE);
 }
 
 static void write_code(word core, word region)
@@ -424,10 +458,31 @@ static void use_past_caches(word core, word region)
     expect("cached", region, use(cached), values);
 }
 
+/* With the lock, which it releases; the core begins again in other(). Its stack is first used past the caches
+ * then. */
+__attribute__((noinline)) static void go_off(word core)
+{
+    extern char stacks[];
+    is_off[core] = 1;
+    space_of[core] = NO_SPACE;
+    release();
+    for (word line = 0; line < STACK; line += 64)
+        clean_and_invalidate((word)stacks + core * STACK + line);
+    complete();
+    hypervisor_call(CPU_OFF, 0, 0, 0);
+}
+
+static void turn_on_again(void)
+{
+    for (word core = 1; core < CORES; core++)
+        if (is_off[core] && turn_on(core))
+            is_off[core] = 0;
+}
+
 static void step(word core)
 {
     word own = space_of[core], space = below(core, 4) ? own : !own, region = below(core, REGIONS);
-    switch (below(core, 20)) {
+    switch (below(core, 22)) {
     case 0: case 1: case 2: case 3: map(core, space, region); break;
     case 4: unmap(core, space, region); break;
     case 5: if (!below(core, 4)) unmap_several(core, space); break;
@@ -439,6 +494,8 @@ static void step(word core)
     case 11: unlink(core, space); break;
     case 12: write_code(core, region % SHARED); break;
     case 13: case 14: case 15: call_code(core, region % SHARED); break;
+    case 16: change_domains(core); break;
+    case 17: if (core == 0) turn_on_again(); break;
     default: check(core, own, region);
     }
 }
@@ -454,45 +511,68 @@ static void use_without_lock(word core)
     if (is_shared(region) || below(core, 2))
         load_fails(address, &found);
     else
-        store_fails(address, core);
+        store_fails(address, STORED_VALUE);
 }
 
+/* A core that has just been turned on takes its steps, until it goes off. */
 static void wander(word core)
 {
     WRITE_CP15(random_vectors, c12, c0, 0);     /* VBAR */
+    if (HAS_GLOBAL_TABLE) {
+        WRITE_CP15(GLOBAL_TABLE | 0x4a, c2, c0, 1);     /* TTBR1 */
+        synchronise();
+        WRITE_CP15(1, c2, c0, 2);               /* TTBCR.N: for the upper 2 GB */
+    }
     synchronise();
-    random_state[core] = SEED * 2 + core + 1;
     take();
+    domain_access[core] = NO_ACCESS;
     enter(core, 0);
     release();
-    for (word steps = 0; steps < STEPS; steps++) {
+    while (steps_of[core]++ < STEPS) {
         take();
+        if (core != 0 && !below(core, 200))
+            return go_off(core);
         step(core);
         release();
         for (word uses = below(core, 8); uses; uses--)
             use_without_lock(core);
     }
+    take();
+    finished++;
+    release();
 }
 
-void other(word core)
-{
-    flag_wait(&started);
-    wander(core);
-    flag_raise(&finished);
-}
+void other(word core) { wander(core); }
 
 void first(void)
 {
     for (word entry = 0; entry < 256; entry++)
-        set_entry(GLOBAL_TABLE, entry, NO_ENTRY);
+        set_entry(GLOBAL_PAGES_TABLE, entry, NO_ENTRY);
+    for (word entry = 0; HAS_GLOBAL_TABLE && entry < 0x1000; entry++)
+        set_entry(GLOBAL_TABLE, entry, entry - (UNCACHED >> 20) < 16
+            ? (entry << 20) - (UNCACHED - 0x40000000) | UNCACHED_SECTION : NO_ENTRY);
+    set_entry(GLOBAL_TABLE, GLOBAL_AREA >> 20, GLOBAL_PAGES_TABLE | COARSE);
     for (word space = 0; space < SPACES; space++) {
-        set_entry(tables[space], (VIEW >> 20) + 2, GLOBAL_TABLE | COARSE);
+        set_entry(tables[space], AREA >> 20, page_tables[space] | COARSE);
+        if (!HAS_GLOBAL_TABLE)
+            set_entry(tables[space], GLOBAL_AREA >> 20, GLOBAL_PAGES_TABLE | COARSE);
         for (word region = 0; region < REGIONS; region++)
             regions[space][region] = (struct region){NO_FRAME, NO_FRAME, 0, 0};
     }
+    for (word core = 0; core < CORES; core++) {
+        random_state[core] = SEED * 3 + core + 1;
+        is_off[core] = core != 0;
+        space_of[core] = NO_SPACE;
+    }
     complete();
-    turn_on(1);
-    flag_raise(&started);
+    turn_on_again();
     wander(0);
-    flag_wait(&finished);
+    for (word ended = 0; !ended;) {
+        take();
+        turn_on_again();
+        ended = finished == CORES;
+        release();
+        for (word uses = below(0, 64); uses; uses--)     /* or the others might never get the lock */
+            use_without_lock(0);
+    }
 }

@@ -100,6 +100,7 @@ BUGS = [
     Bug("no_dmb_before_flag", "missing-barrier", "load", "use", "put", 1, "DMB between"),
     Bug("told_before_complete", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
     Bug("no_isb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
+    Bug("invalidated_again", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
     Bug("no_isb_after_space", "missing-barrier", "load", "use", "first", 0, "ISB after"),
     Bug("no_isb_after_table", "missing-barrier", "load", "use", "first", 0, "ISB after"),
     Bug("no_isb_after_domains", "missing-barrier", "load", "use", "first", 0, "ISB after"),
@@ -114,6 +115,7 @@ BUGS = [
     Bug("code_no_dsb_after", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "DSB after"),
     Bug("code_no_isb", "missing-barrier", "fetch", hex(PAGE_A), "put", 0, "ISB after"),
     Bug("code_no_isb_elsewhere", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
+    Bug("code_invalidated_again", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
     Bug("code_patched", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
     Bug("code_patched_beside", "missing-barrier", "fetch", hex(PAGE_A), "put", 1, "ISB after"),
     Bug("not_cleaned_for_uncached", "stale-memory", "load", "use", "put", 0, "(DCCMVAC)"),
@@ -154,6 +156,7 @@ LEFT_OUT = [
     LeftOut("CODE_ISB", "missing-barrier", "ISB after"),
     LeftOut("CLEAN_BEFORE_UNCACHED", "stale-memory", "DCCMVAC"),
     LeftOut("INVALIDATE_AFTER_UNCACHED", "stale-data-line", "DCIMVAC"),
+    LeftOut("DOMAINS_ISB", "missing-barrier", "ISB after"),
 ]
 SEEDS = range(1, 13)
 
@@ -257,8 +260,8 @@ def random_kernel(seed, left_out="NOTHING"):
     """A run of random.c under the checker. Seeds also differ in how finely the cores take turns."""
     flags = [f"-DSEED={seed}", f"-DLEFT_OUT={left_out}"]
     image = build(f"random-{seed}-{left_out}", "random.c", flags)
-    interleaved = machine(2).with_changes({"interleave_cycles": str(25 * seed)})
-    return mmulab.boot(image, interleaved, check=True, max_instructions=2 * LIMIT)
+    interleaved = machine(2 + seed % 2).with_changes({"interleave_cycles": str(25 * seed)})
+    return mmulab.boot(image, interleaved, check=True, max_instructions=4 * LIMIT)
 
 
 def judge_random(seed):

@@ -90,6 +90,8 @@ impl Progress {
             note_underway(&mut self.not_ordered, by, reach);
         }
         for invalidation in &mut self.not_ordered {
+            // Where one before was not ordered, this one counts.
+            self.complete &= !(invalidation.reach & self.ordered_reach);
             invalidation.reach &= !self.ordered_reach;
         }
         self.not_ordered.retain(|invalidation| invalidation.reach != 0);
@@ -97,14 +99,15 @@ impl Progress {
         self.last = Some(by);
     }
 
-    /// A core executed a DSB; returns whether its invalidation is complete now.
-    fn completed(&mut self, core: usize) -> bool {
+    /// A core executed a DSB: the cores that its invalidation reached, if there was one, and of them those
+    /// that none reached before.
+    fn completed(&mut self, core: usize) -> Option<(u32, u32)> {
         self.ordered_on |= 1 << core;
-        let Some(at) = self.underway.iter().position(|underway| underway.by.core == core) else {
-            return false;
-        };
-        self.complete |= self.underway.swap_remove(at).reach;
-        true
+        let at = self.underway.iter().position(|underway| underway.by.core == core)?;
+        let reach = self.underway.swap_remove(at).reach;
+        let first = reach & !self.complete;
+        self.complete |= reach;
+        Some((reach, first))
     }
 
     /// Why an access of a core is not safe yet, if the core has reason to think that it is.
@@ -118,7 +121,7 @@ impl Progress {
         if let Some(invalidation) = self.not_ordered.iter().find(reaches) {
             return Some(Unsafe::Unordered(invalidation.by));
         }
-        if !self.underway.is_empty() {
+        if !self.underway.is_empty() && self.complete >> core & 1 == 0 {
             let known = self.underway.iter().find(|underway| told(underway.by.core));
             return known.map(|underway| Unsafe::Incomplete(underway.by));
         }
@@ -483,7 +486,8 @@ impl Changes {
         let code = self.code.get_mut(&word)?;
         let is_old_wrong = code.old.iter().any(|&old| matters(old));
         let found = is_old_wrong.then(|| code.progress.judge(core.0, core.1, told)).flatten();
-        if code.progress.complete != 0 && code.progress.unsynchronised.is_empty() {
+        let progress = &code.progress;
+        if code.held & !progress.complete == 0 && progress.unsynchronised.is_empty() {
             self.code.remove(&word);
         }
         found
@@ -600,18 +604,24 @@ impl Changes {
         for change in self.changes.values_mut() {
             // Other cores see the effect of a complete invalidation at once, this one after its next
             // synchronisation.
-            if change.progress.completed(number) {
+            let progress = &mut change.progress;
+            if let Some((reach, first)) = progress.completed(number) {
                 let wanted = change.walkers & all;
-                change.progress.is_complete = change.progress.complete & wanted == wanted;
-                change.progress.unsynchronised = vec![(number, core.synchronisations)];
+                progress.is_complete = progress.complete & wanted == wanted;
+                progress
+                    .unsynchronised
+                    .retain(|&(waiting, _)| waiting == number || reach >> waiting & 1 == 0);
+                if first >> number & 1 != 0 {
+                    progress.unsynchronised.push((number, core.synchronisations));
+                }
             }
         }
         for code in self.code.values_mut() {
-            if code.progress.completed(number) {
+            if let Some((_, first)) = code.progress.completed(number) {
                 let cores = std::iter::once(core).chain(bus.peers());
-                let holders = cores.filter(|one| code.held >> one.number & 1 != 0);
-                code.progress.unsynchronised =
-                    holders.map(|one| (one.number, one.synchronisations)).collect();
+                let holders = cores.filter(|one| (code.held & first) >> one.number & 1 != 0);
+                let waiting = holders.map(|one| (one.number, one.synchronisations));
+                code.progress.unsynchronised.extend(waiting);
             }
         }
         let (changes, permitted) = (&self.changes, &mut self.permitted);
@@ -658,11 +668,23 @@ mod tests {
         progress.completed(0);
         progress.invalidated(0, Origin { pc: 0, core: 0 }, !0);
         progress.invalidated(0, Origin { pc: 4, core: 1 }, 1 << 1);
-        assert!(progress.completed(1));
+        assert_eq!(progress.completed(1), Some((1 << 1, 1 << 1)));
         assert_eq!(progress.complete, 1 << 1);
-        assert!(progress.completed(0));
+        assert_eq!(progress.completed(0), Some((!0, !(1 << 1))));
         assert_eq!(progress.complete, !0);
-        assert!(!progress.completed(0));
+        assert_eq!(progress.completed(0), None);
+    }
+
+    #[test]
+    fn an_invalidation_counts_as_the_first_where_those_before_were_not_ordered() {
+        let mut progress = Progress::default();
+        let by = |pc| Origin { pc, core: 0 };
+        progress.invalidated(0, by(4), 1 << 0);
+        assert_eq!(progress.completed(0), Some((1, 1)));
+        progress.invalidated(0, by(8), !0);
+        assert_eq!(progress.completed(0), Some((!0, !0)));
+        progress.invalidated(0, by(12), !0);
+        assert_eq!(progress.completed(0), Some((!0, 0)));
     }
 
     /// Whether an access of a core is told that an invalidation was not ordered, and by which PC.
