@@ -1,7 +1,7 @@
 //! Input for a machine of which every core waits and no timer runs.
 
-use mmulab_arm::CoherentCaches;
-use mmulab_system::{Host, Loaded, Stop};
+use mmulab_arm::{CoherentCaches, Cpu};
+use mmulab_system::{Host, Loaded, Stop, System, Transcript};
 
 use crate::support::{self, Code};
 
@@ -58,15 +58,49 @@ fn other_core(count: u32) -> Code {
     code
 }
 
+/// Turns core 1 on, counts, sends it a software generated interrupt, and waits for ever.
+fn interrupting_core(count: u32) -> Code {
+    let mut code = Code::new();
+    code.set(0, 0x8400_0003).set(1, 1).set(2, CORE_1).word(HVC).put(DISTRIBUTOR, 1).set(1, count);
+    let again = code.here();
+    code.word(SUBS_R1_1).branch_not_equal(again);
+    code.put(DISTRIBUTOR + 0xf00, 2 << 16).system(0, 7, 0, 4).asm("b .");
+    code
+}
+
+/// Waits for an interrupt, and ends with status 7.
+fn waiting_core() -> Code {
+    let mut code = Code::new();
+    code.put(DISTRIBUTOR + 0x100, 1).put(INTERFACE + 4, 0xff).put(INTERFACE, 1);
+    code.system(0, 7, 0, 4).set(0, 7).exit_with(0);
+    code
+}
+
+/// The machine with a program for each core.
+fn two_cores(programs: [Code; 2]) -> System<Cpu<CoherentCaches>> {
+    // Long enough for a core to interrupt the other and to wait in one turn.
+    let changes = [("cores", "2"), ("interleave_cycles", "10000")];
+    let machine = support::machine("cortex-a7", &changes);
+    let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+    let bytes = |code: Code| code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let segments = [CORE_0, CORE_1].into_iter().zip(programs.map(bytes)).collect();
+    system.load(&Loaded { segments, entry: CORE_0, ..Loaded::default() });
+    system
+}
+
+#[test]
+fn a_core_that_waits_is_woken_by_one_that_waits_then_itself() {
+    for count in (1..40).map(|step| 97 * step) {
+        let mut system = two_cores([interrupting_core(count), waiting_core()]);
+        let stop = system.run(&mut Transcript::default(), 1_000_000);
+        assert_eq!(stop, Stop::Exit(7), "core 0 counts to {count}");
+    }
+}
+
 #[test]
 fn input_wakes_the_core_that_it_interrupts_whichever_sleeps_last() {
     for count in [1, 0x4000] {
-        let machine = support::machine("cortex-a7", &[("cores", "2")]);
-        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
-        let bytes = |code: Code| code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let segments =
-            vec![(CORE_0, bytes(interrupted_core())), (CORE_1, bytes(other_core(count)))];
-        system.load(&Loaded { segments, entry: CORE_0, ..Loaded::default() });
+        let mut system = two_cores([interrupted_core(), other_core(count)]);
         let stop = system.run(&mut Typist::default(), 1_000_000);
         assert_eq!(stop, Stop::Exit(b'a'), "core 1 counts to {count}");
     }

@@ -501,13 +501,8 @@ impl<C: Core> System<C> {
         if let Some(event) = self.bus.board.next_event().filter(|_| reached) {
             return self.sleep(host, core, now, event);
         }
-        // One that an event was sent to continues when its turn comes.
-        let others_wait = self.cores_mut().all(|peer| {
-            peer.requests().is_waiting()
-                && !(peer.requests().waiting_for_event && peer.memory().event)
-        });
         let others_have_events = self.bus.board.next_event().is_some();
-        if !others_wait || others_have_events {
+        if self.others_continue() || others_have_events {
             core.memory_mut().charge(Cause::Idle, self.platform.interleave_cycles);
             return Wait::NextCore;
         }
@@ -527,13 +522,25 @@ impl<C: Core> System<C> {
         Wait::Stop(if host.interrupted() { Stop::Interrupted } else { Stop::Deadlock })
     }
 
+    /// Whether another core executes instructions when its turn comes: it does not wait, or what it waits for
+    /// is there.
+    fn others_continue(&mut self) -> bool {
+        let Bus { cores, board, off, .. } = &mut self.bus;
+        cores.iter_mut().flatten().any(|peer| {
+            let number = peer.memory().number;
+            let has_event = peer.requests().waiting_for_event && peer.memory().event;
+            let is_on = *off >> number & 1 == 0;
+            is_on && (!peer.requests().is_waiting() || has_event || board.is_interrupted(number))
+        })
+    }
+
     /// A core that waits lets its time pass until something happens that may wake it, or the run ends.
     fn sleep(&mut self, host: &mut dyn Host, core: &mut C, now: u64, until: u64) -> Wait {
         // Another core may send something before.
         let several = self.bus.cores.len() > 1;
         let most = if several { self.platform.interleave_cycles.into() } else { u64::MAX };
         let left = until.min(self.end_at_cycles).saturating_sub(now).clamp(1, most);
-        if self.cores_mut().any(|peer| !peer.requests().is_waiting()) {
+        if self.others_continue() {
             core.memory_mut().charge(Cause::Idle, left);
             return Wait::NextCore;
         }

@@ -210,6 +210,15 @@ impl Board {
         }
     }
 
+    /// Whether a core has an interrupt that its devices or another core have sent, as far as its own time has come.
+    pub(crate) fn is_interrupted(&mut self, core: usize) -> bool {
+        let lines = match &mut self.devices {
+            Devices::Versatile(devices) => devices.interrupts(core, self.now),
+            Devices::Virt(devices) => devices.interrupts_so_far(core),
+        };
+        lines.irq || lines.fiq
+    }
+
     /// When a device will next raise an interrupt by itself, if it will.
     pub fn next_event(&self) -> Option<u64> {
         match &self.devices {
