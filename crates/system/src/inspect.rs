@@ -121,7 +121,11 @@ impl<C: Core> CoreMemory<C> {
         };
         let data = describe(self.tlb_says(address, Side::Data));
         let fetch = describe(self.tlb_says(address, Side::Instruction));
-        let tables = describe(self.tables_say(bus, address));
+        let tables = if self.mmu.is_on() {
+            describe(self.tables_say(bus, address))
+        } else {
+            "not used, the MMU is off".to_owned()
+        };
         let physical = self.translated(bus, address).map_or(address, |(physical, _)| physical);
         let line = self.slot_held_for(address, physical).map_or("no line".to_owned(), |slot| {
             format!(

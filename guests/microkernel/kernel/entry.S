@@ -24,7 +24,7 @@ vector_supervisor_call:
 // A call or reply-and-wait whose partner waits for it, in another address space or the same. Nothing
 // is queued and nothing but the message registers, sp, lr and pc moves: the sender leaves the
 // processor to its partner without passing through the ready queues. What it touches: these
-// instructions (6 lines), the processor's record, and the hot line of each thread.
+// instructions (7 lines), the processor's record, and the hot line of each thread.
 //
 // r0 = whom to send to, r1 = whom to receive from then; r4-r9 pass through untouched.
 // Left for the general path as found: r0, r1, r4-r9.
