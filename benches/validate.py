@@ -407,10 +407,15 @@ def recorded(name: str, folder: Path) -> Path:
     return trace
 
 
+def without_and_with_huge_pages(machine: mmulab.Machine) -> list[mmulab.Machine]:
+    """The two that are compared. Raises `MachineError` where a machine has no such choice."""
+    return [machine.with_changes({"organisation.pages": pages}) for pages in ("4K", "on-fault")]
+
+
 def predicted(trace: Path, machine: mmulab.Machine) -> Predicted:
     """What huge pages save by two replays."""
-    policies = [machine.with_changes({"organisation.pages": pages}) for pages in ("4K", "on-fault")]
-    small, huge = (row.data["causes"] for row in mmulab.replay(trace, policies, guesses=False))
+    machines = without_and_with_huge_pages(machine)
+    small, huge = (row.data["causes"] for row in mmulab.replay(trace, machines, guesses=False))
 
     def saved(names: list[str]) -> float:
         return sum(small[name]["cycles"] - huge[name]["cycles"] for name in names)
@@ -545,6 +550,7 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     machine = mmulab.Machine.load(machine_file) if machine_file else None
     if machine:
         machine.check_replays()
+        without_and_with_huge_pages(machine)
     for policy in ("always", "madvise"):
         with huge_pages(policy):
             pass  # refused before anything is measured

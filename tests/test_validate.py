@@ -83,6 +83,12 @@ def test_each_program_is_there_and_an_unknown_one_is_refused(capsys, monkeypatch
     assert "no program 'no such'; there are 'sort'" in capsys.readouterr().err
 
 
+def test_a_machine_without_huge_pages_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(mmulab.MachineError, match=r"ultrix: organisation\.pages"):
+        validate.validate(["sort"], tmp_path / "made", "ultrix", 4)
+    assert not list(tmp_path.iterdir())
+
+
 def test_each_program_is_installed_and_its_files_are_made():
     made = {*validate.INPUTS, *validate.PREPARED, "object_store"}
     for program in validate.PROGRAMS.values():
