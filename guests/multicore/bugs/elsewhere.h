@@ -15,3 +15,13 @@ void other(word core)
     call(PAGE_A);
     flag_raise(&done);
 }
+
+/* The function at PAGE_A becomes another, with all maintenance. */
+static inline void replace_function(word result)
+{
+    put_function(PAGE_A, result);
+    clean_to_unification(PAGE_A);
+    complete();
+    invalidate_code_line(PAGE_A);
+    complete();
+}

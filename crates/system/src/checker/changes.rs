@@ -608,10 +608,11 @@ impl Changes {
             if let Some((reach, first)) = progress.completed(number) {
                 let wanted = change.walkers & all;
                 progress.is_complete = progress.complete & wanted == wanted;
-                progress
-                    .unsynchronised
-                    .retain(|&(waiting, _)| waiting == number || reach >> waiting & 1 == 0);
-                if first >> number & 1 != 0 {
+                let is_first = first >> number & 1 != 0;
+                progress.unsynchronised.retain(|&(waiting, _)| {
+                    reach >> waiting & 1 == 0 || (waiting == number && !is_first)
+                });
+                if is_first {
                     progress.unsynchronised.push((number, core.synchronisations));
                 }
             }
@@ -620,8 +621,9 @@ impl Changes {
             if let Some((_, first)) = code.progress.completed(number) {
                 let cores = std::iter::once(core).chain(bus.peers());
                 let holders = cores.filter(|one| (code.held & first) >> one.number & 1 != 0);
-                let waiting = holders.map(|one| (one.number, one.synchronisations));
-                code.progress.unsynchronised.extend(waiting);
+                let unsynchronised = &mut code.progress.unsynchronised;
+                unsynchronised.retain(|&(waiting, _)| first >> waiting & 1 == 0);
+                unsynchronised.extend(holders.map(|one| (one.number, one.synchronisations)));
             }
         }
         let (changes, permitted) = (&self.changes, &mut self.permitted);
