@@ -49,7 +49,7 @@ enum { STORED_VALUE = 1 };
 enum { AREA = 0x60000000, GLOBAL_AREA = 0x80100000 };
 
 enum { GLOBAL_PAGES_TABLE = 0x40108800, GLOBAL_TABLE = 0x4010c000 };
-enum { NO_ENTRY = 0, COARSE = 1, SECTION = 2, UNCACHED_SECTION = 0x11c02, OWN_DOMAIN = 1 << 5 };
+enum { NO_ENTRY = 0, COARSE = 1, SECTION = 2, OWN_DOMAIN = 1 << 5 };
 
 /* What a core may do with the domain of region MEGABYTE. */
 enum { NO_ACCESS = 0, CLIENT = 1, MANAGER = 3 };
@@ -548,14 +548,11 @@ void first(void)
 {
     for (word entry = 0; entry < 256; entry++)
         set_entry(GLOBAL_PAGES_TABLE, entry, NO_ENTRY);
-    for (word entry = 0; HAS_GLOBAL_TABLE && entry < 0x1000; entry++)
-        set_entry(GLOBAL_TABLE, entry, entry - (UNCACHED >> 20) < 16
-            ? (entry << 20) - (UNCACHED - 0x40000000) | UNCACHED_SECTION : NO_ENTRY);
-    set_entry(GLOBAL_TABLE, GLOBAL_AREA >> 20, GLOBAL_PAGES_TABLE | COARSE);
+    for (word entry = VIEW >> 20; entry < 0x1000; entry++)
+        set_entry(GLOBAL_TABLE, entry, entry == VIEW >> 20 ? NO_ENTRY : use(TABLE + 4 * entry));
     for (word space = 0; space < SPACES; space++) {
         set_entry(tables[space], AREA >> 20, page_tables[space] | COARSE);
-        if (!HAS_GLOBAL_TABLE)
-            set_entry(tables[space], GLOBAL_AREA >> 20, GLOBAL_PAGES_TABLE | COARSE);
+        set_entry(HAS_GLOBAL_TABLE ? GLOBAL_TABLE : tables[space], GLOBAL_AREA >> 20, GLOBAL_PAGES_TABLE | COARSE);
         for (word region = 0; region < REGIONS; region++)
             regions[space][region] = (struct region){NO_FRAME, NO_FRAME, 0, 0};
     }

@@ -1,4 +1,4 @@
-//! Input for a machine of which every core waits and no timer runs.
+//! What wakes a core where every core waits and no timer runs: input, and interrupts of another core.
 
 use mmulab_arm::{CoherentCaches, Cpu};
 use mmulab_system::{Host, Loaded, Stop, System, Transcript};
@@ -76,10 +76,9 @@ fn waiting_core() -> Code {
     code
 }
 
-/// The machine with a program for each core.
-fn two_cores(programs: [Code; 2]) -> System<Cpu<CoherentCaches>> {
-    // Long enough for a core to interrupt the other and to wait in one turn.
-    let changes = [("cores", "2"), ("interleave_cycles", "10000")];
+/// The machine with a program for each core, which take turns of so many cycles.
+fn two_cores(programs: [Code; 2], turn_cycles: &str) -> System<Cpu<CoherentCaches>> {
+    let changes = [("cores", "2"), ("interleave_cycles", turn_cycles)];
     let machine = support::machine("cortex-a7", &changes);
     let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
     let bytes = |code: Code| code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -91,7 +90,8 @@ fn two_cores(programs: [Code; 2]) -> System<Cpu<CoherentCaches>> {
 #[test]
 fn a_core_that_waits_is_woken_by_one_that_waits_then_itself() {
     for count in (1..40).map(|step| 97 * step) {
-        let mut system = two_cores([interrupting_core(count), waiting_core()]);
+        // Long enough to interrupt the other and to wait in one turn.
+        let mut system = two_cores([interrupting_core(count), waiting_core()], "10000");
         let stop = system.run(&mut Transcript::default(), 1_000_000);
         assert_eq!(stop, Stop::Exit(7), "core 0 counts to {count}");
     }
@@ -100,7 +100,7 @@ fn a_core_that_waits_is_woken_by_one_that_waits_then_itself() {
 #[test]
 fn input_wakes_the_core_that_it_interrupts_whichever_sleeps_last() {
     for count in [1, 0x4000] {
-        let mut system = two_cores([interrupted_core(), other_core(count)]);
+        let mut system = two_cores([interrupted_core(), other_core(count)], "100");
         let stop = system.run(&mut Typist::default(), 1_000_000);
         assert_eq!(stop, Stop::Exit(b'a'), "core 1 counts to {count}");
     }

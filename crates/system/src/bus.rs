@@ -34,7 +34,7 @@ pub struct Bus<C: Core> {
     /// looks into the others.
     pub(crate) cores: Vec<Option<Box<C>>>,
     /// The cores that are off, a bit each: their time stands still.
-    pub(crate) off: u32,
+    off: u32,
     /// The second level that the cores share.
     pub(crate) level_2: Option<Level2<C>>,
     /// Who looks on, if anybody does.

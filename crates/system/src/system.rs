@@ -525,12 +525,15 @@ impl<C: Core> System<C> {
     /// Whether another core executes instructions when its turn comes: it does not wait, or what it waits for
     /// is there.
     fn others_continue(&mut self) -> bool {
-        let Bus { cores, board, off, .. } = &mut self.bus;
-        cores.iter_mut().flatten().any(|peer| {
-            let number = peer.memory().number;
+        let bus = &mut self.bus;
+        (0..bus.cores.len()).any(|number| {
+            if !bus.is_on(number) {
+                return false;
+            }
+            // The core that asks is out of its place.
+            let Some(peer) = &mut bus.cores[number] else { return false };
             let has_event = peer.requests().waiting_for_event && peer.memory().event;
-            let is_on = *off >> number & 1 == 0;
-            is_on && (!peer.requests().is_waiting() || has_event || board.is_interrupted(number))
+            !peer.requests().is_waiting() || has_event || bus.board.is_interrupted(number)
         })
     }
 

@@ -9,10 +9,6 @@ static void before_second_call(void)
 
 void first(void)
 {
-    replace_function(1);
-    turn_on(1);
-    flag_wait(&called);
-    replace_function(2);
-    flag_raise(&replaced);
+    replace_called_function();
     flag_wait(&done);
 }

@@ -25,3 +25,13 @@ static inline void replace_function(word result)
     invalidate_code_line(PAGE_A);
     complete();
 }
+
+/* The first of two functions is replaced by the second once the other core has called it; that core is told. */
+static inline void replace_called_function(void)
+{
+    replace_function(1);
+    turn_on(1);
+    flag_wait(&called);
+    replace_function(2);
+    flag_raise(&replaced);
+}

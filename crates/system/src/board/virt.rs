@@ -72,7 +72,7 @@ impl Virt {
     /// The interrupt inputs of a core.
     pub fn interrupts(&mut self, core: usize, now: u64) -> InterruptLines {
         self.update_lines(core, now);
-        self.gic.outputs(core)
+        self.interrupts_so_far(core)
     }
 
     /// The same, without asking its timers, which would need its time.

@@ -110,6 +110,16 @@ impl Progress {
         Some((reach, first))
     }
 
+    /// Of the cores of a mask, these alone have to be synchronised from now on.
+    fn await_synchronisation(
+        &mut self,
+        cores: u32,
+        waiting: impl IntoIterator<Item = (usize, u64)>,
+    ) {
+        self.unsynchronised.retain(|&(core, _)| cores >> core & 1 == 0);
+        self.unsynchronised.extend(waiting);
+    }
+
     /// Why an access of a core is not safe yet, if the core has reason to think that it is.
     fn judge(
         &mut self,
@@ -608,22 +618,19 @@ impl Changes {
             if let Some((reach, first)) = progress.completed(number) {
                 let wanted = change.walkers & all;
                 progress.is_complete = progress.complete & wanted == wanted;
-                let is_first = first >> number & 1 != 0;
-                progress.unsynchronised.retain(|&(waiting, _)| {
-                    reach >> waiting & 1 == 0 || (waiting == number && !is_first)
-                });
-                if is_first {
-                    progress.unsynchronised.push((number, core.synchronisations));
-                }
+                let this = first & 1 << number;
+                progress.await_synchronisation(
+                    reach & !(1 << number) | this,
+                    (this != 0).then_some((number, core.synchronisations)),
+                );
             }
         }
         for code in self.code.values_mut() {
             if let Some((_, first)) = code.progress.completed(number) {
                 let cores = std::iter::once(core).chain(bus.peers());
                 let holders = cores.filter(|one| (code.held & first) >> one.number & 1 != 0);
-                let unsynchronised = &mut code.progress.unsynchronised;
-                unsynchronised.retain(|&(waiting, _)| first >> waiting & 1 == 0);
-                unsynchronised.extend(holders.map(|one| (one.number, one.synchronisations)));
+                let waiting = holders.map(|one| (one.number, one.synchronisations));
+                code.progress.await_synchronisation(first, waiting);
             }
         }
         let (changes, permitted) = (&self.changes, &mut self.permitted);
@@ -687,6 +694,17 @@ mod tests {
         assert_eq!(progress.completed(0), Some((!0, !0)));
         progress.invalidated(0, by(12), !0);
         assert_eq!(progress.completed(0), Some((!0, 0)));
+    }
+
+    #[test]
+    fn a_core_that_was_reached_need_not_wait_for_the_next_invalidation() {
+        let (mut progress, by) = (Progress::default(), Origin { pc: 4, core: 0 });
+        progress.completed(0);
+        progress.invalidated(0, by, 1 << 0);
+        progress.completed(0);
+        progress.invalidated(0, by, !0);
+        assert_eq!(progress.judge(0, 0, |_| true), None);
+        assert_eq!(progress.judge(1, 0, |_| true), Some(Unsafe::Incomplete(by)));
     }
 
     /// Whether an access of a core is told that an invalidation was not ordered, and by which PC.
