@@ -469,6 +469,25 @@ def test_a_silent_guest_is_told_once_before_it_prints_and_once_where_its_input_i
     assert len(notes) == 1 and "Ctrl-C" in notes[0]
 
 
+def test_a_guest_that_sleeps_until_something_is_typed_and_printed_nothing_is_told(
+    tmp_path, monkeypatch
+):
+    notes = []
+    keyboard, typist = os.pipe()
+    module = sys.modules["mmulab.boot"]  # `mmulab.boot` is the function
+    monkeypatch.setattr(module, "STANDARD_INPUT", keyboard)
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.1)
+    types = threading.Timer(0.5, os.write, (typist, b"x"))
+    with (tmp_path / "screen").open("wb") as screen:
+        console = Terminal(screen, escape=False, note=notes.append)
+        types.start()
+        assert console.read(None) == b"x"
+    types.join()
+    os.close(keyboard)
+    os.close(typist)
+    assert len(notes) == 1 and "made for another core" in notes[0]
+
+
 def test_a_silent_guest_is_told_with_its_instructions_while_nobody_reads_its_screen(
     tmp_path, monkeypatch
 ):

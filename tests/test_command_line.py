@@ -547,6 +547,14 @@ def test_the_programs_status_is_passed_on(command, script, status, tmp_path):
 
 
 @needs_recorder
+def test_no_signal_is_ignored_that_the_recorder_did_not_inherit(tmp_path):
+    """Python ignores SIGXFSZ; a program that writes past its limit is to end by it, which a shell calls 153."""
+    script = "ulimit -f 1; head -c 100000 /dev/zero > out"
+    finished = mmulab("record", "-o", "t.mmt", "--", "sh", "-c", script, cwd=tmp_path)
+    assert finished.status == 128 + signal.SIGXFSZ, finished.errors
+
+
+@needs_recorder
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_a_recording_tells_itself_in_every_format(format, tmp_path):
     command = ["--follow-children", "--format", format, "--", "sh", "-c", "/bin/true; true"]

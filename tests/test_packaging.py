@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -98,6 +99,20 @@ def run(program: str, folder: Path, environment: dict[str, str]) -> str:
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
+
+
+def test_the_recorders_source_distribution_builds_what_its_wheel_holds(recorder_wheel, tmp_path):
+    """It is the source that the licence asks for."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path]
+    subprocess.run(command, cwd=ROOT / "recorders" / "valgrind", check=True, capture_output=True)
+    [built] = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(built, tmp_path, filter="data")
+    source, output = tmp_path / built.name.removesuffix(".tar.gz"), tmp_path / "out"
+    make = ["make", "-C", source, "bundle", f"OUTPUT={output}"]
+    subprocess.run(make, check=True, capture_output=True)
+    with zipfile.ZipFile(recorder_wheel) as file:
+        held = {Path(name).name for name in file.namelist() if name.startswith("mmulab_recorder/")}
+    assert {file.name for file in output.iterdir()} == held - {"__init__.py"}
 
 
 def test_the_wheels_replay_and_record_away_from_the_source(own_wheel, recorder_wheel, tmp_path):

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import mmulab
+from conftest import MMULAB, mmulab
 
 import mmulab as api
 from mmulab import Machine, replay
@@ -124,6 +124,16 @@ def test_the_command_gives_a_program_the_named_variables_alone(tmp_path, monkeyp
     shown = {line for line in ran.output.splitlines() if not line.startswith("MMULAB_PADDING=")}
     assert {"PATH=/usr/bin:/bin", "A=b=c", "E="} <= shown
     assert not [line for line in shown if line.startswith("OURS=")]
+
+
+def test_a_program_gets_no_locale_that_nobody_chose(tmp_path):
+    """Python names one where none is named (PEP 538)."""
+    words = [MMULAB, "record", "--quiet", "-o", "t.mmt", "--", "/usr/bin/env"]
+    for given in ({}, {"LC_CTYPE": "POSIX"}):
+        environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), **given}
+        ran = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        shown = [line for line in ran.stdout.splitlines() if line.startswith("LC_")]
+        assert shown == [f"{name}={value}" for name, value in given.items()], ran.stderr
 
 
 def test_the_name_that_the_caller_gives_the_present_folder_is_kept(tmp_path):

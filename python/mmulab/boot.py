@@ -141,6 +141,12 @@ class Terminal:
             self._note_silence()
         if self._ended:
             return b""
+        if (
+            wait_seconds is None and not self._has_printed
+        ):  # the guest sleeps, and would for longer than is told
+            left_seconds = self._silent_since + SILENCE_SECONDS - time.monotonic()
+            if not select.select([STANDARD_INPUT], [], [], max(0.0, left_seconds))[0]:
+                self._note_silence()
         ready, _, _ = select.select([STANDARD_INPUT], [], [], wait_seconds)
         if not ready:
             return b""
@@ -375,12 +381,15 @@ def boot(
         "initrd": file_provenance(initrd) if initrd is not None else None,
         "dtb": file_provenance(dtb) if dtb is not None else None,
         "append": append,
+        "typed": typed or None,
+        "symbols": file_provenance(symbols) if symbols is not None else None,
+        "check": check,
         "max_instructions": max_instructions,
         "max_seconds": max_seconds,
     }
     header: dict[str, Any] = {}
     if save is not None or restore is not None:
-        header = {**provenance, "engine": file_provenance(_engine.__file__), "check": check}
+        header = {**provenance, "engine": file_provenance(_engine.__file__)}
     restored: dict[str, Any] | None = None
     if restore is not None:
         saved = json.loads(_engine.saved_state_header(os.fspath(restore)))

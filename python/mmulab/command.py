@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import functools
 import inspect
+import os
 import re
 import signal
 import sys
@@ -439,10 +440,23 @@ def script_options(docstring: str | None) -> argparse.ArgumentParser:
 
 
 def begin_process() -> None:
-    """What a command or script does first: its streams are open, and SIGTERM ends it as Ctrl-C does."""
+    """What a command or script does first: its streams are open, its environment is what it was given, and SIGTERM
+    ends it as Ctrl-C does."""
     output.open_closed_streams()
+    _drop_locale_of_python()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _drop_locale_of_python() -> None:
+    """Makes LC_CTYPE in the environment what it was before Python chose one (PEP 538): a program that is recorded would
+    run in a locale that nobody asked for."""
+    with suppress(OSError):
+        given = Path("/proc/self/environ").read_bytes().split(b"\0")
+        os.environb.pop(b"LC_CTYPE", None)
+        for name, _, value in (variable.partition(b"=") for variable in given):
+            if name == b"LC_CTYPE":
+                os.environb[name] = value
 
 
 def run_script(main: Callable[[], None]) -> NoReturn:

@@ -39,7 +39,7 @@ typedef uint8_t UChar;
 typedef uint16_t UShort;
 typedef uint32_t UInt;
 typedef uint64_t ULong;
-#include "../valgrind/stream.h"
+#include "stream.h"
 
 EXPORT int qemu_plugin_version = PLUGIN_VERSION;
 

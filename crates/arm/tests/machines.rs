@@ -118,7 +118,14 @@ fn waiting_without_a_timer_is_a_deadlock_and_with_one_it_is_idle_time() {
     code.system(0, 7, 0, 4);
     let stuck = run(&machine("arm926ej-s", &[]), &code);
     assert_eq!(stuck.stop, Stop::Deadlock);
-    assert!(stuck.outcome.end.contains("cannot come"), "{}", stuck.outcome.end);
+    assert!(stuck.outcome.end.contains("nothing listens"), "{}", stuck.outcome.end);
+
+    // The PL011's receive interrupt, which nobody can bring about any more.
+    let mut code = Code::new();
+    code.put(0x101f_1038, 1 << 4).put(0x1014_0010, 1 << 12).system(0, 7, 0, 4);
+    let stuck = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(stuck.stop, Stop::Deadlock);
+    assert!(stuck.outcome.end.contains("input is at its end"), "{}", stuck.outcome.end);
 
     // SP804 at 1 MHz: 1,000 ticks, one shot, with interrupt; the VIC lets line 4 through.
     let mut code = Code::new();

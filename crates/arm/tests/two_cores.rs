@@ -139,6 +139,36 @@ fn turns_decide_the_time_and_a_run_is_always_the_same() {
     }
 }
 
+/// A core that stores to buffered memory and then works in its registers for ever: the write buffer needs no help.
+#[test]
+fn a_buffered_store_is_seen_though_its_core_never_uses_memory_again() {
+    const BUFFERABLE: u32 = 4;
+    let mut code = Code::new();
+    code.section(0, cached(0)).section(0x101, uncached(0x101));
+    code.section(3, uncached(3) | BUFFERABLE).enable();
+    code.set(9, LAB).set(2, FLAG).load(0, 9, CORE_NUMBER);
+    code.word(0xe350_0000); // CMP R0, #0
+    let to_reader = code.words.len();
+    code.word(0);
+    code.set(4, 1).store(4, 2, 0);
+    let working = code.here();
+    code.word(0xe281_1001); // ADD R1, R1, #1
+    branch(&mut code, 14, working);
+    let reader = code.here();
+    code.load(4, 2, 0).word(0xe354_0001); // CMP R4, #1
+    branch(&mut code, NOT_EQUAL, reader);
+    code.exit_with(4);
+    let from = START + 4 * to_reader as u32;
+    code.words[to_reader] = NOT_EQUAL << 28 | 0x0a00_0000 | (reader - from - 8) >> 2 & 0xff_ffff;
+    for turns in TURNS {
+        let changes = [("cores", "2"), ("interleave_cycles", turns)];
+        let mut system = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &changes))
+            .expect("two cores are a machine");
+        system.load(&code.image());
+        assert_eq!(system.run(&mut Transcript::default(), 1_000_000), Stop::Exit(1), "{turns}");
+    }
+}
+
 /// A core that waits for an interrupt executes nothing, however long another runs.
 #[test]
 fn a_core_that_waits_executes_nothing() {

@@ -91,8 +91,12 @@ impl Elf {
     }
 }
 
+/// The name as the source has it. Only what begins as an encoded name is one: `f` alone would be the type `float`.
 fn demangle(name: &str) -> Cow<'_, str> {
-    demangle_auto(Cow::Borrowed(name), None)
+    match name.starts_with("_Z") || name.starts_with("_R") {
+        true => demangle_auto(Cow::Borrowed(name), None),
+        false => Cow::Borrowed(name),
+    }
 }
 
 fn functions_of<'a>(file: &'a object::File<'a>) -> impl Iterator<Item = Function> + 'a {

@@ -13,6 +13,13 @@ extern "C" fn mmulab_test_of_symbols(value: u64) -> u64 {
 /// The line of the function above.
 const LINE: u32 = line!() - 6;
 
+/// Its name alone would be the encoded type `float`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn f(value: u64) -> u64 {
+    value + 2
+}
+
 /// Code that is mapped in this process: start, length, file.
 fn code() -> Vec<(u64, u64, String)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -45,6 +52,8 @@ fn functions_and_lines_are_where_they_are() {
     );
     assert!(place.file.ends_with("own_program.rs"), "{place:?}");
     assert!((LINE..LINE + 4).contains(&place.line), "{place:?}");
+    assert_eq!(f(std::hint::black_box(1)), 3);
+    assert_eq!(symbols.place(f as *const () as u64).function, "f");
     // The C library, of which only the dynamic symbols may be there.
     let libc_function = libc_malloc();
     assert_eq!(symbols.place(libc_function).function_address, libc_function);

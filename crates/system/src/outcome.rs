@@ -180,8 +180,11 @@ impl<C: Core> System<C> {
                 format!("the guest hangs: a branch to itself at {pc} with interrupts masked")
             }
             Stop::Deadlock => format!(
-                "the guest waits at {pc} for an interrupt that cannot come: no timer runs, and \
-                 nothing listens to the console"
+                "the guest waits at {pc} for an interrupt that cannot come: no timer runs, and {}",
+                match self.bus.board.listens() {
+                    true => "the console's input is at its end",
+                    false => "nothing listens to the console",
+                }
             ),
             Stop::VectorLoop(taken) => format!(
                 "the guest is lost: the instruction at the vector {:#010x} causes the very \

@@ -176,9 +176,11 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Performs the stores whose lines are here by now.
+    /// Performs the stores whose lines are here by now, and those that have left the write buffer: what another core
+    /// may see of this one's stores in its time slice.
     #[inline(always)]
     pub(crate) fn perform_ready_stores(&mut self, bus: &mut Bus<C>) {
+        self.write_buffer.retire(self.now(), &mut bus.ram);
         if !self.store_buffer.is_empty() {
             let now = self.now();
             let is_ready = |awaited: &AwaitedLine| awaited.ready_at <= now;

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -556,6 +556,14 @@ impl Session {
                 ((qemu(options, set, libraries.as_deref(), listener.name())?, None), "QEMU")
             }
         };
+        // Python ignores SIGXFSZ, and what is ignored stays so in a program that is started.
+        // SAFETY: signal(2) may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| match libc::signal(libc::SIGXFSZ, libc::SIG_DFL) {
+                libc::SIG_ERR => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            });
+        }
         let runner = command.arg(program).args(&options.args).spawn().map_err(io)?;
         let shared = Arc::new(Shared {
             options: options.clone(),
