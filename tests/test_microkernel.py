@@ -67,6 +67,11 @@ def test_each_option_that_a_program_reads_is_allowed_and_no_other():
         if own and not file.stem.startswith("calls"):  # asks for the scheme, which all may be told
             read = set(re.findall(r'\boption(?:_number)?\("(\w+)"', source))
             assert read == {word.split("=")[0] for words in own for word in words.split()}, file
+        # What a program reads itself, not by a helper of the file, is allowed to it and not to its neighbour.
+        for name, body in re.findall(r"^u32 (\w+)\(void\)\n\{(.*?)^\}", source, re.M | re.S):
+            words = dict(allowed).get(name, "").split()
+            read = set(re.findall(r'\boption(?:_number)?\("(\w+)"', body)) - {"scheme"}
+            assert read <= {word.split("=")[0] for word in words}, (file, name)
 
 
 def test_an_image_for_a_later_architecture_is_noted():

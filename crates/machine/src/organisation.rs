@@ -260,6 +260,7 @@ impl Radix {
 
     fn check(&self) -> Result<(), ConfigurationError> {
         check_levels("organisation", self.levels, self.index_bits, self.pte_bytes)?;
+        check_pages("organisation", self.levels, self.index_bits, self.pages.shift(|| true))?;
         if self.address_spaces == Some(0) {
             return Err(ConfigurationError::new(
                 "organisation.address_spaces",
@@ -354,6 +355,9 @@ impl HostPages {
 impl Host {
     fn check(&self) -> Result<(), ConfigurationError> {
         check_levels("organisation.host", self.levels, self.index_bits, self.pte_bytes)?;
+        if let Some(shift) = self.pages.shift() {
+            check_pages("organisation.host", self.levels, self.index_bits, shift)?;
+        }
         let caches = [&self.walk_cache_level_2, &self.walk_cache_level_3, &self.walk_cache_level_4];
         check_walk_caches("organisation.host", self.levels, caches)?;
         if let Some(tlb) = &self.nested_tlb {
@@ -368,6 +372,22 @@ impl Host {
         }
         Ok(())
     }
+}
+
+/// That entries of some level map pages of `1 << page_shift` bytes.
+fn check_pages(
+    path: &str,
+    levels: u32,
+    index_bits: u32,
+    page_shift: u32,
+) -> Result<(), ConfigurationError> {
+    if (0..levels).any(|above| PageSize::Size4K.shift() + above * index_bits == page_shift) {
+        return Ok(());
+    }
+    Err(ConfigurationError::new(
+        format!("{path}.pages"),
+        format!("no level of {index_bits} index bits has pages of 2^{page_shift} bytes"),
+    ))
 }
 
 fn check_levels(

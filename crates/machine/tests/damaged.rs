@@ -368,3 +368,23 @@ fn a_value_that_is_set_is_no_guess_any_more() {
         guesses(&machine)
     );
 }
+
+#[test]
+fn pages_that_no_level_of_the_tables_has_are_refused() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/x86-64.toml");
+    let machine = Machine::load(path.as_ref()).expect("ships");
+    for (table, pages, index_bits, shift) in [
+        ("organisation", "2M", "10", 21),
+        ("organisation", "on-fault", "8", 21),
+        ("organisation", "1G", "10", 30),
+        ("organisation.host", "1G", "10", 30),
+    ] {
+        let paths = [format!("{table}.pages"), format!("{table}.index_bits")];
+        let changes = [(&*paths[0], pages), (&*paths[1], index_bits)];
+        let message = machine.with(&changes).expect_err("refused").to_string();
+        let expected = format!("{table}.pages: no level of {index_bits} index bits has pages of");
+        assert!(message.contains(&format!("{expected} 2^{shift} bytes")), "{message}");
+    }
+    let nine = [("organisation.pages", "1G"), ("organisation.host.pages", "2M")];
+    machine.with(&nine).expect("four levels of nine bits have these");
+}

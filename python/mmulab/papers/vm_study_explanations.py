@@ -546,7 +546,7 @@ def dense_regions_favour_linear_tables(cells: Cells, evidence: Evidence) -> Iter
             yield (
                 f"{program}: the prediction rests on sparsely used page tables, and this program's "
                 "regions are dense, so that 16-byte entries take four times the lines: upte-MEM "
-                f"{own:.4f} CPI against INTEL's {other:.4f}"
+                f"{own:.4f} CPI against {other:.4f} of INTEL's upte-MEM and rpte-MEM"
             )
         if max(moved) > 1.25 * min(moved):
             yield (

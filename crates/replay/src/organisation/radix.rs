@@ -28,7 +28,7 @@ use crate::program::{BatchSlice, Program, STORES_AT_ONCE, StaticBlock};
 use cores::{Core, FirstLevel, OtherCores};
 pub use page::Page;
 use tlb_level::Translation;
-use walker::{Walker, no_such_pages};
+use walker::Walker;
 
 /// The causes of [`Cause::page_fault_cycles`], in their order.
 const PAGE_FAULTS: [Cause; 4] =
@@ -85,12 +85,8 @@ impl RadixEngine {
             return Err(GeometryError("organisation: is not radix".to_owned()));
         };
         let table = table.clone();
-        let walker = Walker::new(machine, &table, seed)?;
+        let walker = Walker::new(machine, &table, seed);
         let smallest = table.pages.shift(|| false);
-        let wanted = table.pages.shift(|| true);
-        if !walker.has_pages(wanted) {
-            return Err(no_such_pages("organisation.pages", table.index_bits, wanted));
-        }
         let smallest = walker.host_page_shift().map_or(smallest, |shift| shift.min(smallest));
         // Each core draws from streams of its own.
         let core = |number: usize| {

@@ -59,7 +59,7 @@ struct scheme {
 	u32 (*pid_users)(u32 pid);
 	// The pages of a space are gone, the record will be used again.
 	void (*destroy)(struct space *space);
-	// Make the mappings of `next` the current ones; `previous` is 0 at the start and after a destroy.
+	// Make the mappings of `next` the current ones; `previous` is 0 at the start, and where the scheme has set cpu.active to 0.
 	// Sets next->fast_switch if the next switch to it may be made by the scheme's fast path.
 	void (*switch_to)(struct space *previous, struct space *next);
 	// The hardware refused an access. True if the scheme's own tables were the reason, and the

@@ -64,13 +64,7 @@ struct WalkCache {
 }
 
 impl Walker {
-    /// # Errors
-    /// A part of it is impossible.
-    pub(super) fn new(
-        machine: &ReplayMachine,
-        radix: &Radix,
-        seed: u64,
-    ) -> Result<Self, GeometryError> {
+    pub(super) fn new(machine: &ReplayMachine, radix: &Radix, seed: u64) -> Self {
         let table = Table::new(radix.levels, radix.index_bits, radix.pte_bytes);
         let placement = machine.memory.placement;
         let host = radix.host.as_ref().filter(|host| host.pages.shift().is_some());
@@ -78,18 +72,13 @@ impl Walker {
             Some(host) => Frames::of_guest(placement, seed, host.guest_memory_bytes.ilog2()),
             None => Frames::new(placement, seed),
         };
-        let host = host.map(|host| Host::new(host, placement, seed)).transpose()?;
-        Ok(Self { table, frames, host })
+        let host = host.map(|host| Host::new(host, placement, seed));
+        Self { table, frames, host }
     }
 
     /// log2 of the host's pages, where there is a host.
     pub(super) fn host_page_shift(&self) -> Option<u32> {
         self.host.as_ref().map(|host| host.page_shift)
-    }
-
-    /// Whether some level has pages of `1 << page_shift` bytes.
-    pub(super) fn has_pages(&self, page_shift: u32) -> bool {
-        self.table.has_pages(page_shift)
     }
 
     /// Translates `address`, in a page of `1 << page_shift` bytes, by a walk from the lowest level that a walk cache
@@ -169,17 +158,10 @@ impl WalkCaches {
 }
 
 impl Host {
-    fn new(
-        host: &machine::Host,
-        placement: machine::Placement,
-        seed: u64,
-    ) -> Result<Self, GeometryError> {
+    fn new(host: &machine::Host, placement: machine::Placement, seed: u64) -> Self {
         let table = Table::new(host.levels, host.index_bits, host.pte_bytes);
         let page_shift = host.pages.shift().unwrap_or(SMALL_SHIFT);
-        if !table.has_pages(page_shift) {
-            return Err(no_such_pages("organisation.host.pages", host.index_bits, page_shift));
-        }
-        Ok(Self { table, frames: Frames::of_host(placement, seed), page_shift })
+        Self { table, frames: Frames::of_host(placement, seed), page_shift }
     }
 
     /// Where a guest-physical address is in the host's memory.
@@ -229,10 +211,6 @@ impl Table {
     /// log2 of what one entry of a level (1 is the last) covers.
     fn shift(&self, level: u32) -> u32 {
         shift_of(level, self.index_bits)
-    }
-
-    fn has_pages(&self, page_shift: u32) -> bool {
-        (1..=self.levels).any(|level| self.shift(level) == page_shift)
     }
 
     /// The level of whose entries each maps a page of `1 << page_shift` bytes.
@@ -315,11 +293,4 @@ fn cache_of<P: Copy + Default>(
         protected_ways: 0,
     };
     Tlb::new(&geometry, replacement(cache.replacement), random)
-}
-
-/// The error for pages that no level of a table has.
-pub(super) fn no_such_pages(path: &str, index_bits: u32, page_shift: u32) -> GeometryError {
-    GeometryError(format!(
-        "{path}: no level of {index_bits} index bits has pages of 2^{page_shift} bytes"
-    ))
 }
