@@ -383,13 +383,12 @@ def boot(
         "append": append,
         "typed": typed or None,
         "symbols": file_provenance(symbols) if symbols is not None else None,
-        "check": check,
         "max_instructions": max_instructions,
         "max_seconds": max_seconds,
     }
     header: dict[str, Any] = {}
     if save is not None or restore is not None:
-        header = {**provenance, "engine": file_provenance(_engine.__file__)}
+        header = {**provenance, "engine": file_provenance(_engine.__file__), "check": check}
     restored: dict[str, Any] | None = None
     if restore is not None:
         saved = json.loads(_engine.saved_state_header(os.fspath(restore)))
