@@ -215,6 +215,15 @@ def test_what_is_typed_cuts_the_wait_short_and_the_rest_is_waited_later(sleeper)
     assert paced.cycles == mmulab.boot(sleeper, "arm926ej-s").cycles
 
 
+def test_the_provenance_has_what_was_typed_and_the_file_of_symbols():
+    image = guests.image("microkernel-armv4")
+    given = mmulab.boot(image, "sa1100", typed="x", symbols=image, max_instructions=10)
+    provenance = given.data["provenance"]
+    assert (provenance["typed"], provenance["symbols"]) == ("x", provenance["image"])
+    without = mmulab.boot(image, "sa1100", max_instructions=10).data["provenance"]
+    assert without["typed"] is without["symbols"] is None
+
+
 @pytest.mark.parametrize(("seconds", "reason"), [(0.2, "limit"), (0.4, "exit")])
 def test_the_time_limit_is_exact_and_counts_sleep(sleeper, seconds, reason):
     run = mmulab.boot(sleeper, "arm926ej-s", max_seconds=seconds)

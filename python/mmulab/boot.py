@@ -141,9 +141,8 @@ class Terminal:
             self._note_silence()
         if self._ended:
             return b""
-        if (
-            wait_seconds is None and not self._has_printed
-        ):  # the guest sleeps, and would for longer than is told
+        # The guest sleeps, perhaps for longer than it should be silent.
+        if wait_seconds is None and not self._has_printed:
             left_seconds = self._silent_since + SILENCE_SECONDS - time.monotonic()
             if not select.select([STANDARD_INPUT], [], [], max(0.0, left_seconds))[0]:
                 self._note_silence()

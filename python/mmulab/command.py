@@ -443,20 +443,20 @@ def begin_process() -> None:
     """What a command or script does first: its streams are open, its environment is what it was given, and SIGTERM
     ends it as Ctrl-C does."""
     output.open_closed_streams()
-    _drop_locale_of_python()
+    _restore_locale()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def _drop_locale_of_python() -> None:
+def _restore_locale() -> None:
     """Makes LC_CTYPE in the environment what it was before Python chose one (PEP 538): a program that is recorded would
     run in a locale that nobody asked for."""
     with suppress(OSError):
-        given = Path("/proc/self/environ").read_bytes().split(b"\0")
+        variables = Path("/proc/self/environ").read_bytes().split(b"\0")
+        given = dict(variable.partition(b"=")[::2] for variable in variables)
         os.environb.pop(b"LC_CTYPE", None)
-        for name, _, value in (variable.partition(b"=") for variable in given):
-            if name == b"LC_CTYPE":
-                os.environb[name] = value
+        if b"LC_CTYPE" in given:
+            os.environb[b"LC_CTYPE"] = given[b"LC_CTYPE"]
 
 
 def run_script(main: Callable[[], None]) -> NoReturn:

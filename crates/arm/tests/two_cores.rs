@@ -29,16 +29,26 @@ fn branch(code: &mut Code, condition: u32, target: u32) {
 
 const NOT_EQUAL: u32 = 1;
 
+/// Core 0 goes on behind this; R9 is the instrumentation device. The place of the branch that another core takes.
+fn core_0_goes_on(code: &mut Code) -> usize {
+    code.load(0, 9, CORE_NUMBER).word(0xe350_0000).word(0); // CMP R0, #0
+    code.words.len() - 1
+}
+
+/// Makes the branch of `core_0_goes_on` lead to `target`.
+fn to_other_core(code: &mut Code, place: usize, target: u32) {
+    let from = START + 4 * place as u32;
+    code.words[place] = NOT_EQUAL << 28 | 0x0a00_0000 | (target - from - 8) >> 2 & 0xff_ffff;
+}
+
 /// Both cores load the data, so that both hold the line. Then core 0 stores 7 and sets the flag to 2;
 /// core 1, which sets it to 1 when it has its line, waits for that and loads.
 fn program(writer_cleans: bool, reader_invalidates: bool) -> Program {
     let mut code = Code::new();
     code.section(0, cached(0)).section(0x101, uncached(0x101));
     code.section(2, cached(2)).section(3, uncached(3)).enable();
-    code.set(9, LAB).set(1, DATA).set(2, FLAG).load(0, 9, CORE_NUMBER);
-    code.word(0xe350_0000); // CMP R0, #0
-    let to_reader = code.words.len();
-    code.word(0);
+    code.set(9, LAB).set(1, DATA).set(2, FLAG);
+    let to_reader = core_0_goes_on(&mut code);
     // Core 0.
     code.load(3, 1, 0);
     let wait = code.here();
@@ -64,8 +74,7 @@ fn program(writer_cleans: bool, reader_invalidates: bool) -> Program {
     }
     let load = code.here();
     code.load(0, 1, 0).exit_with(0);
-    let from = START + 4 * to_reader as u32;
-    code.words[to_reader] = NOT_EQUAL << 28 | 0x0a00_0000 | (reader - from - 8) >> 2 & 0xff_ffff;
+    to_other_core(&mut code, to_reader, reader);
     Program { code, store, load }
 }
 
@@ -146,10 +155,8 @@ fn a_buffered_store_is_seen_though_its_core_never_uses_memory_again() {
     let mut code = Code::new();
     code.section(0, cached(0)).section(0x101, uncached(0x101));
     code.section(3, uncached(3) | BUFFERABLE).enable();
-    code.set(9, LAB).set(2, FLAG).load(0, 9, CORE_NUMBER);
-    code.word(0xe350_0000); // CMP R0, #0
-    let to_reader = code.words.len();
-    code.word(0);
+    code.set(9, LAB).set(2, FLAG);
+    let to_reader = core_0_goes_on(&mut code);
     code.set(4, 1).store(4, 2, 0);
     let working = code.here();
     code.word(0xe281_1001); // ADD R1, R1, #1
@@ -158,8 +165,7 @@ fn a_buffered_store_is_seen_though_its_core_never_uses_memory_again() {
     code.load(4, 2, 0).word(0xe354_0001); // CMP R4, #1
     branch(&mut code, NOT_EQUAL, reader);
     code.exit_with(4);
-    let from = START + 4 * to_reader as u32;
-    code.words[to_reader] = NOT_EQUAL << 28 | 0x0a00_0000 | (reader - from - 8) >> 2 & 0xff_ffff;
+    to_other_core(&mut code, to_reader, reader);
     for turns in TURNS {
         let changes = [("cores", "2"), ("interleave_cycles", turns)];
         let mut system = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &changes))
@@ -174,10 +180,8 @@ fn a_buffered_store_is_seen_though_its_core_never_uses_memory_again() {
 fn a_core_that_waits_executes_nothing() {
     const LOOPS: u32 = 10_000;
     let mut code = Code::new();
-    code.set(9, LAB).load(0, 9, CORE_NUMBER);
-    code.word(0xe350_0000); // CMP R0, #0
-    let to_waiter = code.words.len();
-    code.word(0);
+    code.set(9, LAB);
+    let to_waiter = core_0_goes_on(&mut code);
     code.set(1, LOOPS);
     let counting = code.here();
     code.word(0xe251_1001); // SUBS R1, R1, #1
@@ -186,8 +190,7 @@ fn a_core_that_waits_executes_nothing() {
     let waiter = code.here();
     code.system(0, 7, 0, 4); // Wait for interrupt: ARM DDI 0198, 2.3.7.
     branch(&mut code, 14, waiter);
-    let from = START + 4 * to_waiter as u32;
-    code.words[to_waiter] = NOT_EQUAL << 28 | 0x0a00_0000 | (waiter - from - 8) >> 2 & 0xff_ffff;
+    to_other_core(&mut code, to_waiter, waiter);
     for turns in TURNS {
         let changes = [("cores", "2"), ("interleave_cycles", turns)];
         let Ok(mut system) = mmulab_arm::system::<VirtualCaches>(&machine("arm926ej-s", &changes))
