@@ -344,6 +344,9 @@ def test_version_and_module():
     [
         ("mmulab rep", "replay"),
         ("mmulab replay x -m arm926", "arm926ej-s"),
+        ("mmulab replay x ult", "ultrix"),
+        ("mmulab boot x -m sa", "sa1100"),
+        ("mmulab profile x -m ult", "ultrix"),
         ("mmulab machines ult", "ultrix"),
         ("mmulab reproduce fc", "fcse-2009"),
     ],

@@ -152,6 +152,11 @@ def test_the_command_names_its_own_options_where_they_do_not_go_together(saved):
     image, state = saved
     for options, says in (
         (["--save-at", "5"], "--save-at: where to? Add --save FILE"),
+        (["--save", "s", "--save-at", ""], "--save-at: an empty text"),
+        (
+            ["--save", "s", "--save-at", "9" * 30],
+            f"--save-at: {'9' * 30} is no whole number from 0",
+        ),
         (["--save", state, "--gdb", "1234"], "--save: not with --gdb;"),
     ):
         refused = run_mmulab("boot", image, "-m", MACHINE, *options)

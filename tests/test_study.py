@@ -286,6 +286,16 @@ def test_a_study_may_be_made_in_python(trace):
         mmulab.Study.load("no-such-study.toml")
 
 
+def test_a_sweep_refuses_what_can_be_read_only_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "-"):
+        study = mmulab.Study([path], ["base"], [{"memory.latency_cycles": [100, 200]}])
+        with pytest.raises(
+            StudyError, match=f"{path}: a sweep needs a file, to read it more than once"
+        ):
+            mmulab.sweep(study)
+
+
 def test_the_cross_product_of_1998_is_whole():
     study = mmulab.Study.load(ROOT / "examples" / "studies" / "vm-study-1998-table1.toml")
     steps = [len(next(iter(axis.values()))) for axis in study.vary]

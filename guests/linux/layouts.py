@@ -273,7 +273,7 @@ def main():
     )
     chosen = options.parse_args()
     if chosen.layouts < 2:
-        options.error("an interval needs two layouts")
+        options.error("--layouts: an interval needs two")
     whole_number("--rounds", chosen.rounds, 1, MOST_ROUNDS)
     whole_number("--jobs", chosen.jobs, 1, MAX_THREADS)
     whole_number("--first", chosen.first)

@@ -101,6 +101,7 @@ BUGS = [
     Bug("told_before_complete", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
     Bug("no_isb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
     Bug("invalidated_again", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
+    Bug("no_isb_of_domain", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
     Bug("no_isb_after_space", "missing-barrier", "load", "use", "first", 0, "ISB after"),
     Bug("no_isb_after_table", "missing-barrier", "load", "use", "first", 0, "ISB after"),
     Bug("no_isb_after_domains", "missing-barrier", "load", "use", "first", 0, "ISB after"),

@@ -64,7 +64,7 @@ from mmulab.command import (
     trace_path,
 )
 from mmulab.errors import InputError, Interrupted, MachineError
-from mmulab.limits import MAX_CORES
+from mmulab.limits import MAX_CORES, whole_number
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import SUFFIXES, Format, beside_a_program, note, progress
 from mmulab.papers import PAPERS
@@ -281,7 +281,11 @@ def replay(
     trace: TraceArgument,
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MACHINE", help="Further machines; with --schedule further traces."),
+        typer.Argument(
+            metavar="MACHINE",
+            autocompletion=complete_machine,
+            help="Further machines; with --schedule further traces.",
+        ),
     ] = None,
     machine: MachineOption = None,
     set_: SetOption = None,
@@ -393,6 +397,7 @@ def profile(
             "--machine",
             "-m",
             metavar="MACHINE",
+            autocompletion=complete_machine,
             help="A machine for replay.",
             show_default="x86-64",
         ),
@@ -794,6 +799,7 @@ def boot(
             "--machine",
             "-m",
             metavar="MACHINE",
+            autocompletion=complete_machine,
             help="A system machine.",
             show_default="arm926ej-s",
         ),
@@ -888,6 +894,11 @@ def boot(
         raise InputError("--guesses: each is a boot of its own, without --save and --restore")
     if save_at is not None and save is None:
         raise InputError("--save-at: where to? Add --save FILE")
+    if save_at == "":
+        raise InputError("--save-at: an empty text; name one that the guest prints")
+    save_point: int | str | None = save_at
+    if save_at is not None and save_at.isdecimal():
+        save_point = whole_number("--save-at", int(save_at))
     if save is not None and gdb is not None:
         raise InputError("--save: not with --gdb; save first, and give --restore with --gdb")
     again = functools.partial(
@@ -908,7 +919,7 @@ def boot(
             symbols=symbols,
             console=console,
             save=save,
-            save_at=int(save_at) if save_at and save_at.isdecimal() else save_at,
+            save_at=save_point,
             restore=restore,
             progress=console.advanced if sys.stderr.isatty() else None,
         )

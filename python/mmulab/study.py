@@ -264,6 +264,12 @@ def sweep(
             (f"{study.path}: " if study.path else "")
             + "the study names no traces; name one in it, or on the command line after it"
         )
+    for path in study.traces:
+        is_file = path.is_file() or path.is_dir()
+        if not is_file and (path.exists() or path == Path("-")):
+            raise StudyError(
+                f"{path}: a sweep needs a file, to read it more than once; write it to one"
+            )
     # First of all, since to work out many configurations takes seconds in which another sweep might begin.
     with _parts(output) as parts:
         sources = [trace_provenance(trace) for trace in study.traces]

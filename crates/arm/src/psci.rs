@@ -35,6 +35,8 @@ pub fn call<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) -> Flow {
     if !cpu.privileged() || !bus.board.has_power_firmware() {
         return cpu.undefined();
     }
+    // An exception to another level, and the return from it.
+    cpu.memory.synchronise_context();
     let cycles = cpu.timing.exception_cycles;
     cpu.memory.charge(Cause::Exception, cycles);
     let [function, first, second, third, ..] = cpu.registers;

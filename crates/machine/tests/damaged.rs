@@ -166,6 +166,11 @@ fn set_changes_one_value_or_nothing() {
     for (path, value, expected) in [
         ("dtlb.entires", "64", "dtlb.entires: unknown key; did you mean \"entries\"?"),
         ("l1d.size", "64K", "l1d.size: unknown key; did you mean \"size_bytes\"?"),
+        (
+            "victim.entries",
+            "64",
+            "victim: this machine has no such table; add it in a copy of its file",
+        ),
         ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
         ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),
         ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),

@@ -35,9 +35,9 @@ pub enum Fault {
 pub struct Change {
     /// The addresses of which something has been touched before and is no longer mapped.
     pub unmapped: Option<Range<u64>>,
-    /// First addresses of the blocks of 2 MiB whose pages change their size by it, and whether to a
-    /// large one.
-    pub resized: Vec<(u64, bool)>,
+    /// First addresses of the blocks of 2 MiB whose pages change their size by it or that lose all that
+    /// was mapped, and whether their small pages became a large one.
+    pub replaced: Vec<(u64, bool)>,
 }
 
 /// The mappings of a program and the pages that the operating system gives it.
@@ -46,8 +46,9 @@ pub struct Change {
 /// anonymous memory. That is the rule of Linux with `transparent_hugepage/enabled` set to `always` and a
 /// background daemon (khugepaged, `max_ptes_none` at its default of 511) that never lags: a block that is touched while the
 /// heap covers only part of it begins with small pages and is promoted when the heap has grown over it, and one of
-/// which a part is unmapped goes back to small pages. Without the daemon what begins small stays small.
-/// Linux: Documentation/admin-guide/mm/transhuge.rst.
+/// which a part is unmapped goes back to small pages. Without the daemon what begins small stays small, until
+/// nothing of the block is mapped any more: its table of small pages is freed then (`free_pgtables` of
+/// mm/memory.c), and the next touch decides anew. Linux: Documentation/admin-guide/mm/transhuge.rst.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     pages: Pages,
@@ -96,10 +97,7 @@ impl AddressSpace {
         if start == end {
             return Change::default();
         }
-        match name {
-            Some(name) => self.mappings.insert(start..end, name.clone()),
-            None => self.mappings.remove(start..end),
-        }
+        self.mappings.remove(start..end);
         // A page at the edge that is mapped in part stays what it is.
         let pages = start.div_ceil(1 << SMALL_SHIFT)..end >> SMALL_SHIFT;
         let mut change = Change::default();
@@ -110,15 +108,24 @@ impl AddressSpace {
                 self.touched.remove(&page);
             }
         }
-        let is_promoting = self.pages == Pages::Mixed;
         let blocks = start >> LARGE_SHIFT..=(end - 1) >> LARGE_SHIFT;
+        let known = self.blocks.range(blocks.clone()).map(|(&number, _)| number);
+        let empty: Vec<u64> = known.filter(|&number| self.is_empty(number)).collect();
+        for number in empty {
+            self.blocks.remove(&number);
+            change.replaced.push((number << LARGE_SHIFT, false));
+        }
+        if let Some(name) = name {
+            self.mappings.insert(start..end, name.clone());
+        }
+        let is_promoting = self.pages == Pages::Mixed;
         let mappings = &self.mappings;
         for (&number, block) in self.blocks.range_mut(blocks) {
             let may_be_large = block.is_available && (block.is_large || is_promoting);
             let was_large = block.is_large;
             block.is_large = may_be_large && covers(mappings, number);
             if was_large != block.is_large {
-                change.resized.push((number << LARGE_SHIFT, block.is_large));
+                change.replaced.push((number << LARGE_SHIFT, block.is_large));
                 if block.is_large {
                     let first = number * SMALL_IN_LARGE;
                     self.touched.extend(first..first + SMALL_IN_LARGE);
@@ -126,6 +133,16 @@ impl AddressSpace {
             }
         }
         change
+    }
+
+    /// Whether nothing of a block is mapped. What was touched without a known mapping counts as mapped.
+    fn is_empty(&self, block: u64) -> bool {
+        let first = block << LARGE_SHIFT;
+        // The last byte of the address space can't lie in a range.
+        let last = first + ((1 << LARGE_SHIFT) - 1);
+        let first_page = block * SMALL_IN_LARGE;
+        let pages = first_page..first_page + SMALL_IN_LARGE;
+        !self.mappings.overlaps(&(first..last)) && self.touched.range(pages).next().is_none()
     }
 
     /// log2 of the size of the page at `address`, which is being touched.
@@ -207,13 +224,13 @@ mod tests {
     #[test]
     fn a_heap_that_grows_is_promoted_when_it_covers_the_block() {
         let mut pages = mixed();
-        assert!(pages.note(&map(8 * MIB, MIB, "[heap]")).resized.is_empty());
+        assert!(pages.note(&map(8 * MIB, MIB, "[heap]")).replaced.is_empty());
         assert!(!pages.is_large(8 * MIB));
-        assert!(pages.note(&map(9 * MIB, MIB / 2, "[heap]")).resized.is_empty());
-        assert_eq!(pages.note(&map(9 * MIB + MIB / 2, MIB, "[heap]")).resized, [(8 * MIB, true)]);
+        assert!(pages.note(&map(9 * MIB, MIB / 2, "[heap]")).replaced.is_empty());
+        assert_eq!(pages.note(&map(9 * MIB + MIB / 2, MIB, "[heap]")).replaced, [(8 * MIB, true)]);
         assert!(pages.is_large(9 * MIB));
         // What was not touched has nothing to promote.
-        assert!(pages.note(&map(10 * MIB + MIB / 2, 4 * MIB, "[heap]")).resized.is_empty());
+        assert!(pages.note(&map(10 * MIB + MIB / 2, 4 * MIB, "[heap]")).replaced.is_empty());
         assert!(pages.is_large(11 * MIB));
         assert!(!pages.is_large(14 * MIB));
     }
@@ -224,10 +241,10 @@ mod tests {
         pages.note(&map(2 * MIB, 8 * MIB, ""));
         assert!(pages.is_large(2 * MIB) && pages.is_large(4 * MIB) && pages.is_large(6 * MIB));
         let unmap = Event::Unmap { address: 3 * MIB, length_bytes: 4096 };
-        assert_eq!(pages.note(&unmap).resized, [(2 * MIB, false)]);
+        assert_eq!(pages.note(&unmap).replaced, [(2 * MIB, false)]);
         let file = map(5 * MIB, 3 * MIB, "/lib/c");
-        assert_eq!(pages.note(&file).resized, [(4 * MIB, false), (6 * MIB, false)]);
-        assert_eq!(pages.note(&map(3 * MIB, 4096, "")).resized, [(2 * MIB, true)]);
+        assert_eq!(pages.note(&file).replaced, [(6 * MIB, false), (4 * MIB, false)]);
+        assert_eq!(pages.note(&map(3 * MIB, 4096, "")).replaced, [(2 * MIB, true)]);
         assert!(pages.is_large(2 * MIB));
     }
 
@@ -253,8 +270,33 @@ mod tests {
         let mut pages = AddressSpace::new(Pages::OnFault, 0, Random::stream(0, 0));
         pages.note(&map(8 * MIB, MIB, "[heap]"));
         assert!(!pages.is_large(8 * MIB));
-        assert!(pages.note(&map(9 * MIB, 3 * MIB, "[heap]")).resized.is_empty());
+        assert!(pages.note(&map(9 * MIB, 3 * MIB, "[heap]")).replaced.is_empty());
         assert!(!pages.is_large(9 * MIB) && pages.is_large(10 * MIB));
+    }
+
+    #[test]
+    fn a_block_of_which_nothing_is_mapped_is_decided_anew() {
+        for kind in [Pages::OnFault, Pages::Mixed] {
+            let mut pages = AddressSpace::new(kind, 0, Random::stream(0, 0));
+            pages.note(&map(8 * MIB, MIB, "[heap]"));
+            let shift = pages.page_shift(8 * MIB);
+            assert_eq!(pages.touch(8 * MIB, shift), Some(Fault::Small));
+            // A part that is unmapped leaves the table of small pages, and so does a page without a mapping.
+            pages.note(&Event::Unmap { address: 8 * MIB, length_bytes: MIB / 2 });
+            let shift = pages.page_shift(9 * MIB);
+            assert_eq!(pages.touch(9 * MIB, shift), Some(Fault::Small));
+            pages.note(&Event::Unmap { address: 8 * MIB, length_bytes: MIB });
+            assert!(!pages.is_large(8 * MIB));
+            let unmap = Event::Unmap { address: 8 * MIB, length_bytes: 2 * MIB };
+            assert_eq!(pages.note(&unmap).replaced, [(8 * MIB, false)]);
+            assert!(pages.note(&map(8 * MIB, 2 * MIB, "")).replaced.is_empty());
+            let shift = pages.page_shift(8 * MIB);
+            assert_eq!(pages.touch(8 * MIB, shift), Some(Fault::Large(1)));
+            // A mapping over all of it takes the old one away first.
+            assert_eq!(pages.note(&map(8 * MIB, 3 * MIB, "")).replaced, [(8 * MIB, false)]);
+            let shift = pages.page_shift(8 * MIB);
+            assert_eq!(pages.touch(8 * MIB, shift), Some(Fault::Large(1)));
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum FileError {
         error: std::io::Error,
     },
     /// It is something else.
-    #[error("{}: is no saved state", .0.display())]
+    #[error("{}: is no saved state; give a file that --save wrote", .0.display())]
     NoState(PathBuf),
     /// It is not what was written.
     #[error("{}: this saved state {damage}; save it again", path.display())]

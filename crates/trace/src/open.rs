@@ -128,19 +128,20 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
         return Ok(source);
     }
     let hint = if is_zipped {
-        "; what the zip archive holds is none"
+        "what the zip archive holds is none".into()
     } else if start.is_empty() {
-        "; the file is empty"
+        "the file is empty".into()
     } else if start.starts_with(&LZ4_MAGIC) {
-        "; it is compressed by lz4: expand it first"
+        "it is compressed by lz4: expand it first".into()
     } else if start.starts_with(&ZIP_MAGIC) {
-        "; a zip archive is read from a file, not from a pipe"
+        "a zip archive is read from a file, not from a pipe".into()
     } else if start.starts_with(&MAGIC[..4]) {
-        "; it begins like a .mmt trace that was changed as if it were text"
+        "it begins like a .mmt trace that was changed as if it were text".into()
     } else {
-        ""
+        foreign::unknown_drmemtrace(&start).unwrap_or_default()
     };
-    Err(TraceError::UnknownFormat { path: path.display().to_string(), hint: hint.into() })
+    let hint = if hint.is_empty() { hint } else { format!("; {hint}") };
+    Err(TraceError::UnknownFormat { path: path.display().to_string(), hint })
 }
 
 /// Opens a folder of drmemtrace: the files of its threads are in it, or in its folder `trace`.

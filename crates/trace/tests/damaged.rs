@@ -192,7 +192,10 @@ fn absurd_lengths_ask_for_no_memory() {
     }
     let mut bytes = trace.bytes.clone();
     bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(trace.refusal(&bytes), "FILE: header: its length is beyond the end of the file");
+    assert_eq!(
+        trace.refusal(&bytes),
+        "FILE: header: its length is beyond the end of the file; record it again"
+    );
 }
 
 /// The trace with another stream of crossings in its last chunk, and checksums that fit.

@@ -235,6 +235,9 @@ fn what_is_no_trace_is_refused_with_its_place() {
     assert_eq!(refusal(b""), format!("{unknown}; the file is empty"));
     assert_eq!(refusal(b"once upon a time\n"), unknown);
     assert_eq!(refusal(&[0; 4096]), unknown);
+    let newer = drmemtrace(&[(kind::HEADER, 0, 8)]);
+    let versions = "it begins like drmemtrace of version 8, and 1 to 7 are read";
+    assert_eq!(refusal(&newer), format!("{unknown}; {versions}"));
     let lz4 = [&[0x04, 0x22, 0x4d, 0x18][..], &[0xa5; 200]].concat();
     assert_eq!(refusal(&lz4), format!("{unknown}; it is compressed by lz4: expand it first"));
     assert_eq!(refusal(&[0xff; 5000]), unknown);
@@ -437,8 +440,14 @@ fn what_drmemtrace_lacks_is_said() {
     };
     for (records, expected) in [
         (vec![], "record 2: the file ends before the record that ends a trace"),
-        (vec![(kind::MARKER, FILE_TYPE, 0x80)], "record 2: it was filtered"),
-        (vec![(kind::MARKER, FILE_TYPE, 4)], "record 2: it was recorded without data"),
+        (
+            vec![(kind::MARKER, FILE_TYPE, 0x80)],
+            "references are missing: record it without filters",
+        ),
+        (
+            vec![(kind::MARKER, FILE_TYPE, 4)],
+            "record 2: it was recorded without data references: record it with them",
+        ),
         (vec![(51, 0, 0)], "record 2: its type is 51"),
         (vec![(kind::INSTRUCTION, 0, 0)], "record 2: an instruction of 0 bytes"),
         (vec![(kind::BUNDLE, 9, 0)], "record 2: a bundle of impossible instructions"),

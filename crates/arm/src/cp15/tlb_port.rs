@@ -69,7 +69,8 @@ mmulab_state::state!(TlbPort { data, space, next_slot, bytes, byte_count });
 
 impl TlbPort {
     /// The register of the state of a stream, which an exception handler that uses the interface itself
-    /// saves and writes back: the next slot with the number of bytes in bits 31 to 16, the space, and the bytes.
+    /// saves and writes back behind the data registers: the next slot with the number of bytes in bits 31 to 16, the
+    /// space, and the bytes.
     pub(super) fn state(&self, register: u8) -> u32 {
         match register {
             0 => self.next_slot | self.byte_count << 16,

@@ -414,12 +414,9 @@ impl Slow {
         let daemon = table.pages == Pages::Mixed;
         let mut gone = Vec::new();
         let mut was_touched = false;
-        for page in address / PAGE..(address + length) / PAGE {
-            if name == "/nothing" {
-                self.mapped.remove(&page);
-            } else {
-                self.mapped.insert(page, name.to_owned());
-            }
+        let pages = address / PAGE..(address + length) / PAGE;
+        for page in pages.clone() {
+            self.mapped.remove(&page);
             was_touched |= self.touched.remove(&page);
         }
         // What was never touched is in no TLB.
@@ -428,6 +425,19 @@ impl Slow {
         }
         let mut blocks: Vec<u64> = self.large.keys().copied().collect();
         blocks.sort();
+        let (mapped, touched) = (&self.mapped, &self.touched);
+        let is_empty = |block: &u64| {
+            (block * 512..(block + 1) * 512)
+                .all(|page| !mapped.contains_key(&page) && !touched.contains(&page))
+        };
+        let (empty, blocks): (Vec<u64>, Vec<u64>) = blocks.into_iter().partition(is_empty);
+        for block in empty {
+            self.large.remove(&block);
+            gone.push(Gone::Block(block));
+        }
+        if name != "/nothing" {
+            self.mapped.extend(pages.map(|page| (page, name.to_owned())));
+        }
         for block in blocks {
             let (was_large, can_be) = self.large[&block];
             let is_large = can_be && (was_large || daemon) && self.is_anonymous_block(block);

@@ -160,7 +160,15 @@ impl Checker {
         let Ok(now) = &found.result else { return };
         // Where the old entry means the same for this access, it may as well be used.
         let matters = |old: Descriptor| match old {
-            Descriptor::Page(old) => {
+            Descriptor::Page(mut old) => {
+                // A page's domain stands in the link to its table.
+                if core
+                    .mmu
+                    .level_shift(0)
+                    .is_some_and(|section| u32::from(old.page_shift) < section)
+                {
+                    old.domain = now.domain;
+                }
                 old.physical_of(used.address) != physical
                     || old.memory_type != now.memory_type
                     || refusal(core, &core.mmu, used, &old).is_some()

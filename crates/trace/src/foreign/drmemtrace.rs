@@ -24,10 +24,19 @@ const INSTRUCTIONS_ONLY: u64 = 0x04;
 
 /// Whether a stream that begins like this is such a trace.
 pub(super) fn matches(start: &[u8]) -> bool {
-    start.first_chunk().is_some_and(|record| {
-        let Record { kind, size, value } = Record::new(record);
-        kind == HEADER && size == 0 && VERSIONS.contains(&value)
-    })
+    version(start).is_some_and(|version| VERSIONS.contains(&version))
+}
+
+/// What a stream is that begins like one of another version.
+pub(crate) fn unknown_version(start: &[u8]) -> Option<String> {
+    let version = version(start).filter(|version| *version <= 255)?;
+    let (first, last) = (VERSIONS.start(), VERSIONS.end());
+    Some(format!("it begins like drmemtrace of version {version}, and {first} to {last} are read"))
+}
+
+fn version(start: &[u8]) -> Option<u64> {
+    let Record { kind, size, value } = Record::new(start.first_chunk()?);
+    (kind == HEADER && size == 0).then_some(value)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -152,12 +161,13 @@ impl DrmemtraceReader {
             28 => match size {
                 2 => Said::Time(value),
                 9 if value & FILTERED != 0 => {
-                    let problem =
-                        "it was filtered when it was recorded, so that references are missing";
+                    let problem = "it was filtered when it was recorded, so that references are missing: \
+                         record it without filters";
                     return Err(self.problem(problem));
                 }
                 9 if value & INSTRUCTIONS_ONLY != 0 => {
-                    return Err(self.problem("it was recorded without data references"));
+                    return Err(self
+                        .problem("it was recorded without data references: record it with them"));
                 }
                 // A system call's or a context switch's instructions in the kernel begin, and end.
                 27 | 34 => Said::Kernel(true),

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{Access, AccessKind, Batch, Block, BlockId, BlockTable, Event, Source, TraceError};
 
+pub(crate) use drmemtrace::unknown_version as unknown_drmemtrace;
+
 /// Blocks in a batch: with their addresses they stay in a second-level cache.
 const BATCH_BLOCKS: usize = 8192;
 /// Accesses of one instruction; what is beyond belongs to the same instruction executed again.

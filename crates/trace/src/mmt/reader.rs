@@ -57,7 +57,9 @@ impl MmtReader {
         options: &OpenOptions,
     ) -> Result<Self, TraceError> {
         let io = |error| TraceError::io(path, error);
-        let damaged = |problem: &str| TraceError::damaged(path, "header", problem);
+        let damaged = |problem: &str| {
+            TraceError::damaged(path, "header", &format!("{problem}; record it again"))
+        };
         let file_bytes = file.metadata().map_err(io)?.len();
 
         let mut start = [0; 16];
@@ -65,12 +67,11 @@ impl MmtReader {
         let mut fields = Fields(&start[MAGIC.len()..]);
         let (version, length) = (fields.u32().unwrap_or(0), fields.u32().unwrap_or(0) as usize);
         if start[..MAGIC.len()] != MAGIC {
-            return Err(damaged("this is no .mmt trace"));
+            return Err(TraceError::damaged(path, "header", "this is no .mmt trace"));
         }
         if version != MMT_VERSION {
             return Err(damaged(&format!(
-                "it is written in version {version} of the format and this mmulab reads version {MMT_VERSION}; \
-                 record it again"
+                "it is written in version {version} of the format and this mmulab reads version {MMT_VERSION}"
             )));
         }
         if length > MAX_METADATA_BYTES || (length + 24) as u64 > file_bytes {
@@ -308,7 +309,8 @@ impl MmtReader {
             self.next_chunk = self.chunk_offsets.len();
             return Ok(false);
         }
-        Err(TraceError::damaged(&self.path, &format!("chunk {chunk}"), problem))
+        let problem = format!("{problem}; --partial takes what is before it");
+        Err(TraceError::damaged(&self.path, &format!("chunk {chunk}"), &problem))
     }
 }
 
