@@ -550,7 +550,13 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     machine = mmulab.Machine.load(machine_file) if machine_file else None
     if machine:
         machine.check_replays()
-        without_and_with_huge_pages(machine)
+        try:
+            without_and_with_huge_pages(machine)
+        except mmulab.MachineError as error:
+            raise mmulab.InputError(
+                f"--machine {machine_file}: it has no choice of huge pages (organisation.pages), which are compared;"
+                " name one that mmulab calibrate wrote"
+            ) from error
     for policy in ("always", "madvise"):
         with huge_pages(policy):
             pass  # refused before anything is measured

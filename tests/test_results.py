@@ -385,6 +385,11 @@ def test_all_processes_are_reported_with_their_ends(tmp_path):
     assert statuses == [3, 7, 0]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "3 processes" in page and all(f"<td>{name}</td>" in page for name in names)
+    # They are told of without a replay, too.
+    (tmp_path / "out" / "replay.json").unlink()
+    again = command("report", tmp_path / "out")
+    assert again.status == 0, again.errors
+    assert "3 processes" in (tmp_path / "out" / "report.html").read_text()
     # A run in the same folder takes the place of this one, traces of children included.
     finished = command("run", "-m", "base", "--dir", tmp_path / "out", "--", "true")
     assert finished.status == 0, finished.errors

@@ -160,14 +160,16 @@ def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
 def test_a_sweep_into_a_file_of_any_format_keeps_its_parts(format, study, tmp_path, monkeypatch):
     output = tmp_path / f"t.{format}"
     arguments = ["sweep", str(study), "-o", str(output), "--threads", "2"]
-    replay, interrupted = _engine.sweep_unit, threading.Event()
+    replay, interrupted, replayed = _engine.sweep_unit, threading.Event(), threading.Event()
     waits = iter([True, False])
 
     def interrupted_at_second(*words: Any, **options: Any) -> list[dict[str, Any]]:
         if not next(waits):
+            replayed.wait()  # a slow replay would be stopped
             interrupted.set()
             raise KeyboardInterrupt
         rows = replay(*words, **options)
+        replayed.set()
         interrupted.wait()  # the first is finished only then, and is kept all the same
         return rows
 

@@ -979,7 +979,7 @@ def reproduce(
         bool,
         typer.Option(
             "--full",
-            help="Long inputs: a quarter of an hour or more a paper, where the short ones take minutes.",
+            help="Long inputs: ten minutes or more a paper, where the short ones take minutes.",
         ),
     ] = False,
     dir: Annotated[

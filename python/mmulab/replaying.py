@@ -81,7 +81,7 @@ def replay(
     and walk caches tell apart. `programs` in a result's data is what each program did and cost.
 
     With several `cores`, which execute 10,000 instructions in turn, each thread of a program has a core of
-    its own, the one with the fewest threads when it first runs; with `one_queue` programs wait for whichever
+    its own, the one that was given the fewest so far; with `one_queue` programs wait for whichever
     core is free next. A machine's `multicore` is what cores share and what a shootdown costs. Cycles are
     those of all cores together.
 

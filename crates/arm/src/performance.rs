@@ -227,7 +227,9 @@ impl Monitor {
                 for number in 0..COUNTERS {
                     let counts = self.control & ENABLE != 0 && self.enabled >> number & 1 != 0;
                     if value >> number & 1 != 0 && counts && self.types[number] == event::SOFTWARE {
-                        self.values[number] = self.values[number].wrapping_add(1);
+                        let (value, passed) = self.values[number].overflowing_add(1);
+                        self.values[number] = value;
+                        self.overflowed |= u32::from(passed) << number;
                     }
                 }
             }

@@ -252,9 +252,7 @@ fn the_second_level_tells_how_many_cores_there_are() {
     let mut code = Code::new();
     write_with(&mut code, 1, 15, 9, 0, 2);
     code.word(mrc(1, 0, 9, 0, 2));
-    let code = code.words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-    let image =
-        Loaded { segments: vec![(0x4000_0000, code)], entry: 0x4000_0000, ..Loaded::default() };
+    let image = in_memory_of_virt(&code);
     for cores in 1..=4_u32 {
         let machine = machine("cortex-a7", &[("cores", &cores.to_string())]);
         let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
@@ -262,4 +260,27 @@ fn the_second_level_tells_how_many_cores_there_are() {
         system.run(&mut Transcript::default(), 2);
         assert_eq!(system.core(0).registers[0], (cores - 1) << 24 | 1 << 23, "{cores} cores");
     }
+}
+
+/// The image of a program for `cortex-a7`, whose memory begins at 1 GB.
+fn in_memory_of_virt(code: &Code) -> Loaded {
+    let bytes = code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Loaded { segments: vec![(0x4000_0000, bytes)], entry: 0x4000_0000, ..Loaded::default() }
+}
+
+#[test]
+fn a_counter_that_software_makes_overflow_says_so() {
+    // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
+    let mut code = Code::new();
+    code.set(0, 1).system(0, 9, 12, 0).system(0, 9, 12, 1); // PMCR.E; PMCNTENSET
+    code.set(1, 0).system(1, 9, 12, 5).system(1, 9, 13, 1); // PMSELR, PMXEVTYPER
+    code.set(2, u32::MAX).system(2, 9, 13, 2); // PMXEVCNTR
+    code.system(0, 9, 12, 4).read_system(3, 9, 13, 2).read_system(4, 9, 12, 3);
+    code.system(0, 9, 12, 4).read_system(5, 9, 13, 2);
+    let instructions = code.words.len() as u64;
+    let mut system =
+        mmulab_arm::system::<CoherentCaches>(&machine("cortex-a7", &[("cores", "1")])).unwrap();
+    system.load(&in_memory_of_virt(&code));
+    system.run(&mut Transcript::default(), instructions);
+    assert_eq!(system.core(0).registers[3..6], [0, 1, 1]);
 }

@@ -88,6 +88,11 @@ fn run(program: &Program, interleave_cycles: &str) -> (Stop, Vec<Report>, u64) {
     system.load(&program.code.image());
     system.start_checking();
     let stop = system.run(&mut Transcript::default(), 1_000_000);
+    assert!(
+        system.describe(stop).ends_with("on core 1"),
+        "it ends the run: {}",
+        system.describe(stop)
+    );
     let reports = system.reports();
     (stop, reports, system.cycles())
 }

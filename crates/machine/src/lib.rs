@@ -268,8 +268,11 @@ fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), Configur
             Some(_) => return Err(ConfigurationError::new(walked, "is a value, not a table")),
             None => {
                 let nearest = schema::nearest(name, known.iter().map(String::as_str));
-                let mend =
-                    if nearest.is_empty() { "; add it in a copy of its file" } else { &nearest };
+                let mend = if nearest.is_empty() {
+                    "; if machines of its kind have one, add it in a copy of its file"
+                } else {
+                    &nearest
+                };
                 return Err(ConfigurationError::new(
                     walked,
                     format!("this machine has no such table{mend}"),

@@ -41,7 +41,8 @@ pub struct ReplayMachine {
     /// Second-level TLB, shared by instructions and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stlb: Option<Tlb>,
-    /// Second-level TLB for huge pages, where the core has a separate one.
+    /// Second-level TLB for huge pages, where the core has a separate one. It is looked up with `stlb`, at that one's
+    /// latency; its own has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stlb_huge: Option<Tlb>,
     /// First-level cache of both sides together, instead of `l1i` and `l1d`.
@@ -300,6 +301,12 @@ impl ReplayMachine {
                 }
                 None => {}
             }
+        }
+        if self.stlb_huge.is_some() && self.stlb.is_none() {
+            return Err(ConfigurationError::new(
+                "stlb_huge",
+                "needs [stlb], with which it is looked up",
+            ));
         }
         if let Organisation::Radix(table) = &self.organisation
             && table.prefetch_next_page == Some(true)

@@ -169,7 +169,7 @@ fn set_changes_one_value_or_nothing() {
         (
             "victim.entries",
             "64",
-            "victim: this machine has no such table; add it in a copy of its file",
+            "victim: this machine has no such table; if machines of its kind have one, add it in a copy of its file",
         ),
         ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
         ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),

@@ -35,9 +35,9 @@ pub enum Fault {
 pub struct Change {
     /// The addresses of which something has been touched before and is no longer mapped.
     pub unmapped: Option<Range<u64>>,
-    /// First addresses of the blocks of 2 MiB whose pages change their size by it or that lose all that
-    /// was mapped, and whether their small pages became a large one.
-    pub replaced: Vec<(u64, bool)>,
+    /// First addresses of the blocks of 2 MiB with pages that change their size by it, and whether to a
+    /// large one.
+    pub resized: Vec<(u64, bool)>,
 }
 
 /// The mappings of a program and the pages that the operating system gives it.
@@ -113,7 +113,6 @@ impl AddressSpace {
         let empty: Vec<u64> = known.filter(|&number| self.is_empty(number)).collect();
         for number in empty {
             self.blocks.remove(&number);
-            change.replaced.push((number << LARGE_SHIFT, false));
         }
         if let Some(name) = name {
             self.mappings.insert(start..end, name.clone());
@@ -125,7 +124,7 @@ impl AddressSpace {
             let was_large = block.is_large;
             block.is_large = may_be_large && covers(mappings, number);
             if was_large != block.is_large {
-                change.replaced.push((number << LARGE_SHIFT, block.is_large));
+                change.resized.push((number << LARGE_SHIFT, block.is_large));
                 if block.is_large {
                     let first = number * SMALL_IN_LARGE;
                     self.touched.extend(first..first + SMALL_IN_LARGE);
@@ -224,13 +223,13 @@ mod tests {
     #[test]
     fn a_heap_that_grows_is_promoted_when_it_covers_the_block() {
         let mut pages = mixed();
-        assert!(pages.note(&map(8 * MIB, MIB, "[heap]")).replaced.is_empty());
+        assert!(pages.note(&map(8 * MIB, MIB, "[heap]")).resized.is_empty());
         assert!(!pages.is_large(8 * MIB));
-        assert!(pages.note(&map(9 * MIB, MIB / 2, "[heap]")).replaced.is_empty());
-        assert_eq!(pages.note(&map(9 * MIB + MIB / 2, MIB, "[heap]")).replaced, [(8 * MIB, true)]);
+        assert!(pages.note(&map(9 * MIB, MIB / 2, "[heap]")).resized.is_empty());
+        assert_eq!(pages.note(&map(9 * MIB + MIB / 2, MIB, "[heap]")).resized, [(8 * MIB, true)]);
         assert!(pages.is_large(9 * MIB));
         // What was not touched has nothing to promote.
-        assert!(pages.note(&map(10 * MIB + MIB / 2, 4 * MIB, "[heap]")).replaced.is_empty());
+        assert!(pages.note(&map(10 * MIB + MIB / 2, 4 * MIB, "[heap]")).resized.is_empty());
         assert!(pages.is_large(11 * MIB));
         assert!(!pages.is_large(14 * MIB));
     }
@@ -241,10 +240,10 @@ mod tests {
         pages.note(&map(2 * MIB, 8 * MIB, ""));
         assert!(pages.is_large(2 * MIB) && pages.is_large(4 * MIB) && pages.is_large(6 * MIB));
         let unmap = Event::Unmap { address: 3 * MIB, length_bytes: 4096 };
-        assert_eq!(pages.note(&unmap).replaced, [(2 * MIB, false)]);
+        assert_eq!(pages.note(&unmap).resized, [(2 * MIB, false)]);
         let file = map(5 * MIB, 3 * MIB, "/lib/c");
-        assert_eq!(pages.note(&file).replaced, [(6 * MIB, false), (4 * MIB, false)]);
-        assert_eq!(pages.note(&map(3 * MIB, 4096, "")).replaced, [(2 * MIB, true)]);
+        assert_eq!(pages.note(&file).resized, [(4 * MIB, false)]);
+        assert_eq!(pages.note(&map(3 * MIB, 4096, "")).resized, [(2 * MIB, true)]);
         assert!(pages.is_large(2 * MIB));
     }
 
@@ -270,7 +269,7 @@ mod tests {
         let mut pages = AddressSpace::new(Pages::OnFault, 0, Random::stream(0, 0));
         pages.note(&map(8 * MIB, MIB, "[heap]"));
         assert!(!pages.is_large(8 * MIB));
-        assert!(pages.note(&map(9 * MIB, 3 * MIB, "[heap]")).replaced.is_empty());
+        assert!(pages.note(&map(9 * MIB, 3 * MIB, "[heap]")).resized.is_empty());
         assert!(!pages.is_large(9 * MIB) && pages.is_large(10 * MIB));
     }
 
@@ -288,12 +287,12 @@ mod tests {
             pages.note(&Event::Unmap { address: 8 * MIB, length_bytes: MIB });
             assert!(!pages.is_large(8 * MIB));
             let unmap = Event::Unmap { address: 8 * MIB, length_bytes: 2 * MIB };
-            assert_eq!(pages.note(&unmap).replaced, [(8 * MIB, false)]);
-            assert!(pages.note(&map(8 * MIB, 2 * MIB, "")).replaced.is_empty());
+            assert!(pages.note(&unmap).resized.is_empty());
+            assert!(pages.note(&map(8 * MIB, 2 * MIB, "")).resized.is_empty());
             let shift = pages.page_shift(8 * MIB);
             assert_eq!(pages.touch(8 * MIB, shift), Some(Fault::Large(1)));
             // A mapping over all of it takes the old one away first.
-            assert_eq!(pages.note(&map(8 * MIB, 3 * MIB, "")).replaced, [(8 * MIB, false)]);
+            assert!(pages.note(&map(8 * MIB, 3 * MIB, "")).resized.is_empty());
             let shift = pages.page_shift(8 * MIB);
             assert_eq!(pages.touch(8 * MIB, shift), Some(Fault::Large(1)));
         }

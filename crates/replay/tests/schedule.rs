@@ -336,7 +336,12 @@ fn loads(pages: &[u64], events: &[(usize, Event)]) -> Random {
 
 /// Shootdowns, interrupts for them, and walks on two cores.
 fn shootdowns(shootdown: Shootdown, programs: &[Random], slice: u64) -> [u64; 3] {
-    let mut machine = with_spaces(common::machine("x86-64", &[]), 6);
+    shootdowns_of("4K", shootdown, programs, slice)
+}
+
+fn shootdowns_of(pages: &str, shootdown: Shootdown, programs: &[Random], slice: u64) -> [u64; 3] {
+    let pages = [("organisation.pages".to_owned(), pages.to_owned())];
+    let mut machine = with_spaces(common::machine("x86-64", &pages), 6);
     let multicore = machine.multicore.as_mut().unwrap();
     multicore.shootdown = shootdown;
     let cores = Cores { count: 2, one_queue: false, turn_instructions: 1 };
@@ -358,6 +363,23 @@ fn what_one_thread_unmaps_is_gone_from_the_core_of_another() {
     let untouched = Event::Unmap { address: 0x1000_9000, length_bytes: 4096 };
     let program = loads(&[1, 1, 0, 1], &[events[0].clone(), events[1].clone(), (2, untouched)]);
     assert_eq!(shootdowns(Shootdown::Interrupt, &[program], 1000)[..2], [0, 0]);
+}
+
+#[test]
+fn a_block_of_2_mib_that_is_unmapped_is_shot_down_once() {
+    let (address, length_bytes) = (0x1000_0000, 2 << 20);
+    let map = Event::Map { address, length_bytes, executable: false, name: "[heap]".to_owned() };
+    let [first, second, again] = [1, 2, 1].map(Event::Thread);
+    let unmap = Event::Unmap { address, length_bytes };
+    let events = [(0, map), (0, first), (1, second), (2, again), (2, unmap)];
+    let programs = [loads(&[1, 1, 0], &events)];
+    for pages in ["4K", "on-fault", "mixed"] {
+        assert_eq!(
+            shootdowns_of(pages, Shootdown::Interrupt, &programs, 1000)[..2],
+            [1, 1],
+            "{pages}"
+        );
+    }
 }
 
 /// A core that runs another address space is left alone, and drops all of the first when that returns.

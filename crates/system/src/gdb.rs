@@ -40,6 +40,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LONGEST_PACKET_BYTES: usize = 4096;
 /// The answer to a packet that the stub has acknowledged and cannot take.
 const ERROR_PACKET: &[u8] = b"$E01#a6";
+/// Words that `monitor physical` shows at most.
+const MAX_SHOWN_WORDS: u32 = 1 << 10;
 /// The answer to gdb's `kill`, which the stub leaves out.
 const KILLED_PACKET: &[u8] = b"$OK#9a";
 
@@ -370,13 +372,19 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
         let memory = self.system.core(self.shown).memory();
         match words[..] {
             ["physical", address, ref rest @ ..] => {
-                let (Some(address), count) =
-                    (number(&address), rest.first().and_then(number).unwrap_or(4))
-                else {
-                    gdbstub::outputln!(out, "monitor physical ADDRESS [WORDS], in hexadecimal");
+                let count = match rest {
+                    [] => Some(4),
+                    [count] => number(count).filter(|&count| count <= MAX_SHOWN_WORDS),
+                    _ => None,
+                };
+                let (Some(address), Some(count)) = (number(&address), count) else {
+                    gdbstub::outputln!(
+                        out,
+                        "monitor physical ADDRESS [WORDS], in hexadecimal, up to {MAX_SHOWN_WORDS:x} words"
+                    );
                     return Ok(());
                 };
-                for index in 0..count.min(1024) {
+                for index in 0..count {
                     let at = (address & !3).wrapping_add(index * 4);
                     match bus.ram.get(at) {
                         Some(word) => gdbstub::outputln!(out, "{at:#010x}: {word:#010x}"),

@@ -168,7 +168,11 @@ impl<C: Core> System<C> {
 
     /// Why it ended, in a sentence with the PC.
     pub fn describe(&self, stop: Stop) -> String {
-        let pc = self.location(self.core(0).memory().pc);
+        let core = self.debugging.stopped;
+        let mut pc = self.location(self.core(core).memory().pc);
+        if self.bus.cores.len() > 1 {
+            pc.push_str(&format!(" on core {core}"));
+        }
         match stop {
             Stop::Exit(status) => format!("the guest ended with status {status} at {pc}"),
             Stop::Reboot => "the guest rebooted".to_owned(),

@@ -369,7 +369,12 @@ impl<C: Core> System<C> {
     fn take_turn(&mut self, host: &mut dyn Host, core: &mut C, left: u64) -> Result<u64, Stop> {
         core.memory_mut().perform_ready_stores(&mut self.bus);
         match self.service(host, core) {
-            Some(stop) => return Err(stop),
+            Some(stop) => {
+                if !matches!(stop, Stop::Debugger | Stop::Exit(_) | Stop::Reboot) {
+                    self.debugging.stopped = core.memory().number;
+                }
+                return Err(stop);
+            }
             None if left == 0 => return Err(Stop::Limit),
             None if core.requests().is_waiting() => return Ok(0),
             None => {}
@@ -394,6 +399,9 @@ impl<C: Core> System<C> {
         let mut first = self.fresh & bit != 0;
         run(core, &mut self.bus, left, &self.debugging, &mut first);
         core.memory_mut().perform_ready_stores(&mut self.bus);
+        if self.board_ends().is_some() {
+            self.debugging.stopped = core.memory().number;
+        }
         self.fresh = if first { self.fresh | bit } else { self.fresh & !bit };
         Ok(core.memory().clock.pending_instructions() - before)
     }
@@ -435,6 +443,11 @@ impl<C: Core> System<C> {
         if let Some((address, physical)) = core.memory_mut().unmapped_fetch.take() {
             return Some(Stop::LostFetch { address, physical });
         }
+        self.board_ends()
+    }
+
+    /// The end that a device was asked for, by the core that ran last.
+    fn board_ends(&self) -> Option<Stop> {
         let board = &self.bus.board;
         if board.rebooted {
             return Some(Stop::Reboot);

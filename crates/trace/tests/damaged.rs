@@ -118,7 +118,7 @@ fn a_truncated_trace_names_the_chunk_and_gives_what_is_whole() {
         let error = trace.refusal(&trace.bytes[..cut]);
         let expected = format!(
             "FILE: the trace is incomplete ({problem}): {place}; whole are {whole} chunks with {} \
-             instructions; ask for a partial trace (--partial) to read those",
+             instructions; --partial reads those (mmulab trace slice --partial writes them)",
             whole * instructions
         );
         if whole < 5 {

@@ -224,7 +224,7 @@ fn damage(content: &[u8]) -> String {
 
 fn without_mend(error: &str) -> String {
     let (damage, mend) = error.rsplit_once("; ").unwrap();
-    assert_eq!(mend, "--partial takes what is before it");
+    assert!(mend.starts_with("--partial takes what is before it"), "{mend}");
     damage.to_owned()
 }
 

@@ -422,6 +422,20 @@ fn children_get_files_of_their_own() {
 }
 
 #[test]
+fn the_limit_that_a_child_reaches_is_its_own() {
+    let folder = Folder::new();
+    let Some(options) = folder.options(&["sh", "-c", "seq 1 1000000 > /dev/null; exit 7"]) else {
+        return;
+    };
+    let options =
+        RecordOptions { follow_children: true, max_instructions: Some(2_000_000), ..options };
+    let summary = finish(&options);
+    assert_eq!(summary.termination, Termination::Exited(7));
+    let child = MmtReader::open(&summary.files[1], &OpenOptions::default()).unwrap();
+    assert_eq!(child.information().termination, Some(Termination::Limit));
+}
+
+#[test]
 fn the_end_of_each_child_is_known_and_nothing_of_an_earlier_recording_stays() {
     let folder = Folder::new();
     let Some(options) = folder.options(&["sh", "-c", "(exit 7); sh -c 'kill -9 $$'; exit 0"])

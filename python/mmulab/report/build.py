@@ -116,7 +116,7 @@ def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
     if results is None and not (known or curves or sweeps):
         return {}
     if results is not None and not results:
-        raise InputError(f"{directory / 'replay.json'}: a result without machines")
+        raise InputError(f"{directory / 'replay.json'}: a result without machines; make it again")
     by_trace = results.by_trace() if results else {}
     measured = {one.provenance["trace"]["name"]: one for one in curves}
     processes = [

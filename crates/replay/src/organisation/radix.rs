@@ -132,8 +132,8 @@ impl RadixEngine {
     }
 
     /// An event of the program. What is unmapped leaves the TLBs of all cores. Nothing of a block whose pages
-    /// change their size, or that loses them all, stays in a TLB or a walk cache; another size gets new frames, and
-    /// the table entries stay.
+    /// change their size stays in a TLB or a walk cache; it gets new frames and its table entries
+    /// stay.
     fn note(&mut self, event: &Event) {
         match event {
             Event::AddressSpace(space) => return self.core.switch_to(*space),
@@ -146,13 +146,13 @@ impl RadixEngine {
             }
             _ => {}
         }
-        let Change { unmapped, replaced } = self.address_space.note(event);
+        let Change { unmapped, resized } = self.address_space.note(event);
         if let Some(unmapped) = unmapped {
             self.invalidate(&(unmapped.start..=unmapped.end - 1), false);
         }
-        for (block, is_promoted) in replaced {
+        for (block, is_large) in resized {
             self.invalidate(&(block..=block | ((1 << LARGE_SHIFT) - 1)), true);
-            if is_promoted {
+            if is_large {
                 self.charge_page_faults(Cause::Promotion, 1);
             }
         }

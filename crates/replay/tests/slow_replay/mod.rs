@@ -433,7 +433,6 @@ impl Slow {
         let (empty, blocks): (Vec<u64>, Vec<u64>) = blocks.into_iter().partition(is_empty);
         for block in empty {
             self.large.remove(&block);
-            gone.push(Gone::Block(block));
         }
         if name != "/nothing" {
             self.mapped.extend(pages.map(|page| (page, name.to_owned())));

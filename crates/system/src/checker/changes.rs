@@ -15,7 +15,7 @@ use super::report::{Permitted, Report};
 use super::tables::Tables;
 
 /// Changes that are remembered; a kernel leaves few open.
-const MAX_CHANGES: usize = 1 << 14;
+const MAX_CHANGES: usize = 1 << 18;
 /// Words of code under maintenance that are remembered.
 const MAX_CODE: usize = 1 << 13;
 /// Old contents of a word of code that are remembered; more than one if cores had different ones.
@@ -132,7 +132,8 @@ impl Progress {
             return Some(Unsafe::Unordered(invalidation.by));
         }
         if !self.underway.is_empty() && self.complete >> core & 1 == 0 {
-            let known = self.underway.iter().find(|underway| told(underway.by.core));
+            let reaches_and_told = |one: &&Underway| reaches(one) && told(one.by.core);
+            let known = self.underway.iter().find(reaches_and_told);
             return known.map(|underway| Unsafe::Incomplete(underway.by));
         }
         let at = self.unsynchronised.iter().position(|&(waiting, _)| waiting == core)?;

@@ -188,7 +188,7 @@ impl Source for ForeignSource {
                         let mend = if self.table.blocks().is_empty() {
                             ""
                         } else {
-                            "; --partial takes what is before it"
+                            "; --partial takes what is before it (mmulab trace slice --partial writes it)"
                         };
                         let problem = format!("{problem}{mend}");
                         return Err(TraceError::damaged(&self.path, &place, &problem));

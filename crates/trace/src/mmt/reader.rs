@@ -123,7 +123,7 @@ impl MmtReader {
                         help: if instructions == 0 {
                             "record it again"
                         } else {
-                            "ask for a partial trace (--partial) to read those"
+                            "--partial reads those (mmulab trace slice --partial writes them)"
                         },
                     });
                 }
@@ -309,7 +309,9 @@ impl MmtReader {
             self.next_chunk = self.chunk_offsets.len();
             return Ok(false);
         }
-        let problem = format!("{problem}; --partial takes what is before it");
+        let problem = format!(
+            "{problem}; --partial takes what is before it (mmulab trace slice --partial writes it)"
+        );
         Err(TraceError::damaged(&self.path, &format!("chunk {chunk}"), &problem))
     }
 }

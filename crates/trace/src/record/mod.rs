@@ -6,7 +6,7 @@ mod interrupt;
 mod program;
 mod stream;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek};
@@ -99,6 +99,12 @@ pub fn record(
     })?;
     session.wait_for_children()?;
     let (mut termination, messages) = session.finish()?;
+    // Its children may have been interrupted later.
+    if let (Termination::Interrupted, Termination::Exited(_)) =
+        (&termination, &recorded.termination)
+    {
+        termination = recorded.termination;
+    }
     if let (true, Termination::Exited(code)) = (recorded.replaced, &termination) {
         termination = Termination::Replaced(*code);
     }
@@ -294,7 +300,6 @@ struct Shared {
     closing: AtomicBool,
     /// The user wants an end; when that was in milliseconds since `start`, plus one.
     stop_requested: AtomicU64,
-    reached_limit: AtomicBool,
     start: Instant,
 }
 
@@ -304,6 +309,8 @@ struct State {
     newcomers: HashMap<u32, Newcomer>,
     /// How the name of each process continues after the first one's.
     suffixes: HashMap<u32, String>,
+    /// Processes that were ended at the limit on instructions.
+    at_limit: HashSet<u32>,
     children: Vec<JoinHandle<Result<Totals, TraceError>>>,
     files: Vec<PathBuf>,
 }
@@ -327,7 +334,7 @@ impl Shared {
             problem: format!("the recorder wrote nonsense: {problem}"),
         })?;
         if progress == Progress::Full && stream.instructions() >= limit {
-            self.reached_limit.store(true, Ordering::Relaxed);
+            self.state().at_limit.insert(stream.process());
             channel::signal(stream.process(), libc::SIGKILL);
             return Ok(Progress::Ended);
         }
@@ -573,7 +580,6 @@ impl Session {
             changed: Condvar::new(),
             closing: AtomicBool::new(false),
             stop_requested: AtomicU64::new(0),
-            reached_limit: AtomicBool::new(false),
             start: Instant::now(),
         });
         let for_acceptor = shared.clone();
@@ -661,7 +667,7 @@ impl Session {
         let mut messages = Vec::new();
         self.log.rewind().map_err(failed)?;
         self.log.read_to_end(&mut messages).map_err(failed)?;
-        let termination = if self.shared.reached_limit.load(Ordering::Relaxed) {
+        let termination = if self.shared.state().at_limit.contains(&self.runner.id()) {
             Termination::Limit
         } else if self.shared.stop_requested.load(Ordering::Relaxed) > 0 {
             Termination::Interrupted
