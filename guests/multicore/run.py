@@ -99,6 +99,7 @@ BUGS = [
     Bug("dmb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "DSB after"),
     Bug("no_dmb_before_flag", "missing-barrier", "load", "use", "put", 1, "DMB between"),
     Bug("told_before_complete", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
+    Bug("told_of_broadcast", "missing-barrier", "store", "put", "set_entry", 1, "DSB after"),
     Bug("no_isb_after_invalidate", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
     Bug("invalidated_again", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),
     Bug("no_isb_of_domain", "missing-barrier", "store", "put", "set_entry", 0, "ISB after"),

@@ -139,6 +139,13 @@ impl Monitor {
         if self.control & DIVIDE != 0 { memory.now() / 64 } else { memory.now() }
     }
 
+    /// Adds to a counter; one that passes its end is marked.
+    fn count(&mut self, number: usize, events: u32) {
+        let (value, passed) = self.values[number].overflowing_add(events);
+        self.values[number] = value;
+        self.overflowed |= u32::from(passed) << number;
+    }
+
     /// Brings the counters up to date.
     fn update<C: Core>(&mut self, memory: &CoreMemory<C>) {
         let counting = if self.control & ENABLE != 0 { self.enabled } else { 0 };
@@ -152,10 +159,7 @@ impl Monitor {
         for number in 0..COUNTERS {
             let now = total(memory, self.types[number]);
             if counting >> number & 1 != 0 {
-                let new = (now - self.seen[number]) as u32;
-                let (value, passed) = self.values[number].overflowing_add(new);
-                self.values[number] = value;
-                self.overflowed |= u32::from(passed) << number;
+                self.count(number, (now - self.seen[number]) as u32);
             }
             self.seen[number] = now;
         }
@@ -227,9 +231,7 @@ impl Monitor {
                 for number in 0..COUNTERS {
                     let counts = self.control & ENABLE != 0 && self.enabled >> number & 1 != 0;
                     if value >> number & 1 != 0 && counts && self.types[number] == event::SOFTWARE {
-                        let (value, passed) = self.values[number].overflowing_add(1);
-                        self.values[number] = value;
-                        self.overflowed |= u32::from(passed) << number;
+                        self.count(number, 1);
                     }
                 }
             }

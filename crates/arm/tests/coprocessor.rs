@@ -2,11 +2,14 @@
 //! and which writes do something at all.
 
 use mmulab_arm::{CoherentCaches, CoprocessorAccess, VirtualCaches};
-use mmulab_system::{Loaded, Transcript};
+use mmulab_system::Transcript;
 
 use crate::support::{
     self, Code, MACHINES, START, branch, cached, machine, mcr, mrc, run, run_limited, uncached,
 };
+
+/// Where the memory of `cortex-a7` begins.
+const MEMORY_OF_VIRT: u32 = 0x4000_0000;
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
 fn write_with(code: &mut Code, opcode_1: u32, rd: u32, n: u32, m: u32, opcode_2: u32) {
@@ -252,7 +255,7 @@ fn the_second_level_tells_how_many_cores_there_are() {
     let mut code = Code::new();
     write_with(&mut code, 1, 15, 9, 0, 2);
     code.word(mrc(1, 0, 9, 0, 2));
-    let image = in_memory_of_virt(&code);
+    let image = code.image_at(MEMORY_OF_VIRT);
     for cores in 1..=4_u32 {
         let machine = machine("cortex-a7", &[("cores", &cores.to_string())]);
         let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
@@ -260,12 +263,6 @@ fn the_second_level_tells_how_many_cores_there_are() {
         system.run(&mut Transcript::default(), 2);
         assert_eq!(system.core(0).registers[0], (cores - 1) << 24 | 1 << 23, "{cores} cores");
     }
-}
-
-/// The image of a program for `cortex-a7`, whose memory begins at 1 GB.
-fn in_memory_of_virt(code: &Code) -> Loaded {
-    let bytes = code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Loaded { segments: vec![(0x4000_0000, bytes)], entry: 0x4000_0000, ..Loaded::default() }
 }
 
 #[test]
@@ -280,7 +277,7 @@ fn a_counter_that_software_makes_overflow_says_so() {
     let instructions = code.words.len() as u64;
     let mut system =
         mmulab_arm::system::<CoherentCaches>(&machine("cortex-a7", &[("cores", "1")])).unwrap();
-    system.load(&in_memory_of_virt(&code));
+    system.load(&code.image_at(MEMORY_OF_VIRT));
     system.run(&mut Transcript::default(), instructions);
     assert_eq!(system.core(0).registers[3..6], [0, 1, 1]);
 }

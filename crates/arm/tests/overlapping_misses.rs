@@ -2,7 +2,7 @@
 //! entries already there.
 
 use mmulab_arm::CoherentCaches;
-use mmulab_system::{Loaded, Transcript};
+use mmulab_system::Transcript;
 
 use crate::support::{self, Code};
 
@@ -27,8 +27,7 @@ fn cycles(changes: &[(&str, &str)], checked: bool, body: &str) -> u64 {
     let changes = [&[("cores", "1")], changes].concat();
     let machine = support::machine("cortex-a7", &changes);
     let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
-    let bytes = code.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    system.load(&Loaded { segments: vec![(CODE, bytes)], entry: CODE, ..Loaded::default() });
+    system.load(&code.image_at(CODE));
     for megabyte in [CODE >> 20, DATA >> 20] {
         let section = megabyte << 20 | 0x1c0e;
         system.bus.load(TABLE + 4 * megabyte, &section.to_le_bytes());

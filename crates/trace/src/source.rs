@@ -204,6 +204,10 @@ impl TraceError {
     }
 }
 
+/// What to do about a trace that is good up to some place.
+pub(crate) const TAKE_PARTIAL: &str =
+    "--partial takes what is before it (mmulab trace slice --partial writes it)";
+
 /// A trace being read, from a file of any known format or from a running recording.
 pub trait Source: Send {
     /// The blocks known so far; a batch refers only to these.

@@ -128,8 +128,12 @@ impl Code {
     }
 
     pub fn image(&self) -> Loaded {
+        self.image_at(START)
+    }
+
+    pub fn image_at(&self, start: u32) -> Loaded {
         let bytes = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Loaded { segments: vec![(START, bytes)], entry: START, ..Loaded::default() }
+        Loaded { segments: vec![(start, bytes)], entry: start, ..Loaded::default() }
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
+use crate::source::TAKE_PARTIAL;
 use crate::{Access, AccessKind, Batch, Block, BlockId, BlockTable, Event, Source, TraceError};
 
 pub(crate) use drmemtrace::unknown_version as unknown_drmemtrace;
@@ -185,12 +186,11 @@ impl Source for ForeignSource {
                     self.ended = true;
                     if !self.partial {
                         // Nothing may be before it: a whole trace of a kind that is not read.
-                        let mend = if self.table.blocks().is_empty() {
-                            ""
+                        let problem = if self.table.blocks().is_empty() {
+                            problem
                         } else {
-                            "; --partial takes what is before it (mmulab trace slice --partial writes it)"
+                            format!("{problem}; {TAKE_PARTIAL}")
                         };
-                        let problem = format!("{problem}{mend}");
                         return Err(TraceError::damaged(&self.path, &place, &problem));
                     }
                     self.truncation = Some(format!("{place}: {problem}"));

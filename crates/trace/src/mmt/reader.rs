@@ -13,6 +13,7 @@ use super::container::{
     INDEX_ENTRY_BYTES, INDEX_MAGIC, Information, MAGIC, MAX_ACCESSES, MAX_BLOCKS,
     MAX_METADATA_BYTES, MMT_VERSION, Metadata, StreamLengths, Termination, Totals, unseal,
 };
+use crate::source::TAKE_PARTIAL;
 use crate::{Access, AccessKind, Batch, Block, BlockTable, Event, OpenOptions, Source, TraceError};
 
 /// Blocks in a batch: with their addresses they stay in a second-level cache.
@@ -309,9 +310,7 @@ impl MmtReader {
             self.next_chunk = self.chunk_offsets.len();
             return Ok(false);
         }
-        let problem = format!(
-            "{problem}; --partial takes what is before it (mmulab trace slice --partial writes it)"
-        );
+        let problem = format!("{problem}; {TAKE_PARTIAL}");
         Err(TraceError::damaged(&self.path, &format!("chunk {chunk}"), &problem))
     }
 }
