@@ -92,7 +92,7 @@ fn compile(folder: &Folder, source: &str) -> String {
     program.to_str().unwrap().into()
 }
 
-/// Runs this test binary again, as a process of its own that records `program` into `t.mmt`.
+/// Runs this test binary again, as a process of its own that records `program` into `t.mmt`, and its children.
 fn recording_process(folder: &Folder, program: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "recording::record_for_another_test", "--ignored"])
@@ -111,6 +111,7 @@ fn record_for_another_test() {
     finish(&RecordOptions {
         program,
         output: std::env::var_os("RECORD_OUTPUT").unwrap().into(),
+        follow_children: true,
         tool_directory: tool_directory().unwrap(),
         ..RecordOptions::default()
     });
@@ -436,6 +437,35 @@ fn the_limit_that_a_child_reaches_is_its_own() {
 }
 
 #[test]
+fn a_child_that_ends_in_the_block_in_which_it_reaches_the_limit_ended_by_itself() {
+    let folder = Folder::new();
+    // The child executes more than its parent, and always as much.
+    let program = compile(
+        &folder,
+        "#include <sys/syscall.h>\n#include <sys/wait.h>\n#include <unistd.h>\n
+         int main(void) {
+             if (fork() == 0) {
+                 for (volatile int i = 0; i < 1000000; i++) {}
+                 __asm__ volatile(\"syscall\" : : \"a\"(SYS_exit_group), \"D\"(7));
+             }
+             return wait(0) < 0;
+         }",
+    );
+    let Some(options) = folder.options(&[&program]) else { return };
+    let child_with = |max_instructions| {
+        let options = RecordOptions { follow_children: true, max_instructions, ..options.clone() };
+        let summary = finish(&options);
+        assert_eq!(summary.termination, Termination::Exited(0));
+        let child = MmtReader::open(&summary.files[1], &OpenOptions::default()).unwrap();
+        (child.information().termination, child.information().totals.instructions)
+    };
+    let (ended, length) = (Some(Termination::Exited(7)), child_with(None).1);
+    assert_eq!(child_with(Some(length)), (ended, length));
+    assert_eq!(child_with(Some(length - 1)), (ended, length));
+    assert_eq!(child_with(Some(length / 2)).0, Some(Termination::Limit));
+}
+
+#[test]
 fn the_end_of_each_child_is_known_and_nothing_of_an_earlier_recording_stays() {
     let folder = Folder::new();
     let Some(options) = folder.options(&["sh", "-c", "(exit 7); sh -c 'kill -9 $$'; exit 0"])
@@ -520,6 +550,36 @@ fn an_interrupted_recording_is_complete() {
         let reader = MmtReader::open(&folder.path("t.mmt"), &OpenOptions::default()).unwrap();
         assert_eq!(reader.information().termination, Some(Termination::Interrupted));
     }
+}
+
+#[test]
+fn a_program_that_had_ended_when_its_child_was_interrupted_ended_by_itself() {
+    let folder = Folder::new();
+    let program = compile(
+        &folder,
+        "#include <unistd.h>\n
+         unsigned table[1 << 20];
+         int main(void) {
+             int parent = getpid();
+             if (fork()) return 7;
+             while (getppid() == parent) usleep(1000);
+             for (unsigned i = 1;; i = i * 1664525 + 1013904223) table[i >> 12] += i;
+         }",
+    );
+    if tool_directory().is_none() {
+        return;
+    }
+    let mut process = recording_process(&folder, &program);
+    wait_for_bytes(&folder.path("t.1.mmt"), 1_000_000);
+    // SAFETY: no memory is involved.
+    assert_eq!(unsafe { libc::kill(process.id() as i32, libc::SIGINT) }, 0);
+    assert!(process.wait().unwrap().success());
+    let termination = |name| {
+        let file = MmtReader::open(&folder.path(name), &OpenOptions::default()).unwrap();
+        file.information().termination
+    };
+    assert_eq!(termination("t.mmt"), Some(Termination::Exited(7)));
+    assert_eq!(termination("t.1.mmt"), Some(Termination::Interrupted));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod interrupt;
 mod program;
 mod stream;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek};
@@ -98,7 +98,7 @@ pub fn record(
         }
     })?;
     session.wait_for_children()?;
-    let (mut termination, messages) = session.finish()?;
+    let (mut termination, messages) = session.finish(recorded.termination == Termination::Limit)?;
     // Its children may have been interrupted later.
     if let (Termination::Interrupted, Termination::Exited(_)) =
         (&termination, &recorded.termination)
@@ -166,7 +166,7 @@ impl Source for LiveRecording {
                 Progress::Waiting => {}
                 Progress::Ended => {
                     self.ended = true;
-                    self.termination = Some(self.session.finish()?.0);
+                    self.termination = Some(self.session.finish(self.stream.is_cut())?.0);
                 }
             }
         }
@@ -309,8 +309,6 @@ struct State {
     newcomers: HashMap<u32, Newcomer>,
     /// How the name of each process continues after the first one's.
     suffixes: HashMap<u32, String>,
-    /// Processes that were ended at the limit on instructions.
-    at_limit: HashSet<u32>,
     children: Vec<JoinHandle<Result<Totals, TraceError>>>,
     files: Vec<PathBuf>,
 }
@@ -333,8 +331,7 @@ impl Shared {
             program: self.options.program.clone(),
             problem: format!("the recorder wrote nonsense: {problem}"),
         })?;
-        if progress == Progress::Full && stream.instructions() >= limit {
-            self.state().at_limit.insert(stream.process());
+        if stream.is_cut() {
             channel::signal(stream.process(), libc::SIGKILL);
             return Ok(Progress::Ended);
         }
@@ -361,7 +358,7 @@ impl Shared {
     /// How a process ended whose stream is at its end. Of one that a signal ended its parent alone
     /// knows the signal.
     fn termination_of(&self, stream: &RunStream) -> Termination {
-        if stream.instructions() >= self.options.max_instructions.unwrap_or(u64::MAX) {
+        if stream.is_cut() {
             Termination::Limit
         } else if let Some(status) = stream.exit_status() {
             Termination::Exited(status)
@@ -606,7 +603,7 @@ impl Session {
         match self.shared.wait_for_first(&mut self.runner) {
             Some(channel) => Ok(RunStream::new(channel)),
             None => {
-                let (termination, messages) = self.finish()?;
+                let (termination, messages) = self.finish(false)?;
                 let message =
                     messages.first().map_or("what it said stands above", |line| line).to_owned();
                 Err(TraceError::Recording {
@@ -647,8 +644,9 @@ impl Session {
         }
     }
 
-    /// Waits for the program's end; how it ended, and what Valgrind said.
-    fn finish(&mut self) -> Result<(Termination, Vec<String>), TraceError> {
+    /// Waits for the end of the program, whose stream may have been cut at the limit on instructions; how it ended, and what
+    /// Valgrind said.
+    fn finish(&mut self, cut: bool) -> Result<(Termination, Vec<String>), TraceError> {
         if let Some(reaped) = &self.reaped {
             return Ok(reaped.clone());
         }
@@ -667,7 +665,7 @@ impl Session {
         let mut messages = Vec::new();
         self.log.rewind().map_err(failed)?;
         self.log.read_to_end(&mut messages).map_err(failed)?;
-        let termination = if self.shared.state().at_limit.contains(&self.runner.id()) {
+        let termination = if cut {
             Termination::Limit
         } else if self.shared.stop_requested.load(Ordering::Relaxed) > 0 {
             Termination::Interrupted

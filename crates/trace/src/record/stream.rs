@@ -79,6 +79,7 @@ pub(super) struct RunStream {
     /// Forks made before an exec that is under way.
     exec: Option<u32>,
     exit_status: Option<i32>,
+    cut: bool,
 }
 
 impl RunStream {
@@ -97,6 +98,7 @@ impl RunStream {
             instructions: 0,
             exec: None,
             exit_status: None,
+            cut: false,
         }
     }
 
@@ -108,8 +110,9 @@ impl RunStream {
         self.channel.process()
     }
 
-    pub(super) fn instructions(&self) -> u64 {
-        self.instructions
+    /// Whether the process would have executed more than the limit on instructions.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// After the end: the status with which the process ended, if it did so by itself.
@@ -182,10 +185,11 @@ impl RunStream {
             }
             let run = self.runs.get(number as usize).ok_or("an unknown run")?;
             // A block may still get a continuation while it is the last of the batch.
-            if !run.continues
-                && (batch.blocks.len() >= BATCH_BLOCKS || self.instructions >= max_instructions)
-            {
-                return Ok(Progress::Full);
+            if !run.continues {
+                self.cut = self.instructions >= max_instructions;
+                if self.cut || batch.blocks.len() >= BATCH_BLOCKS {
+                    return Ok(Progress::Full);
+                }
             }
             let addresses = body.bytes.get(..8 * run.accesses).ok_or("a run is cut off")?;
             self.position += 4 + addresses.len();
