@@ -70,6 +70,23 @@ class Run:
     status: int | None
 
 
+def finished(command, timeout_seconds, guest):
+    """Runs QEMU until its guest has ended; gives what it printed as bytes. Ends with what QEMU said where it
+    failed itself, and with the guest that has not ended in time."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_seconds
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SystemExit(
+            f"QEMU's guest has not ended after {timeout_seconds} s: {guest}"
+        ) from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise SystemExit(f"QEMU: {said[-1] if said else f'status {done.returncode}'}")
+    return done
+
+
 def qemu(image, cpu, timeout=120, options=(), board="versatilepb"):
     """Runs a bare-metal image on QEMU; its semihosting console is the output."""
     command = [

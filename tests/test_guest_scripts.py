@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,8 +36,16 @@ MISTAKES = [
     ("linux/run.py --qemu --set cores=1", "--set is for our machine, not for --qemu"),
     ("linux/debian/run.py --compare --check", "--check and --max-instructions are for our machine"),
     ("linux/debian/run.py --compare --set cores=2", "--set is not for --compare"),
-    ('linux/debian/run.py echo"hi"', "use single ones"),
-    ('linux/run.py echo"hi"', "use single ones"),
+    ("linux/debian/run.py 'echo\"hi\"'", "use single ones"),
+    ("linux/run.py 'echo\"hi\"'", "use single ones"),
+    ("linux/run.py ''", "the command is empty"),
+    ("linux/debian/run.py --qemu 'echo a\necho b'", "separate commands by ;"),
+    ("linux/run.py --spaces fass 'echo a\necho b'", "separate commands by ;"),
+    (
+        "linux/run.py --migration safe --set core.coprocessor=cortex-a7",
+        "--migration chooses it",
+    ),
+    ("linux/loads_migration.py --predictors -m cortex-a7", "leave -m out for gem5-vexpress"),
     (
         "linux/run.py -m cortex-a7 --compare --set memory.size_bytes=64M",
         "with --compare only cores",
@@ -87,7 +96,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("words, told", MISTAKES, ids=[words for words, _ in MISTAKES])
 def test_a_mistake_is_told_in_one_line_with_status_2(words, told):
-    script, *arguments = words.split()
+    script, *arguments = shlex.split(words)
     done = subprocess.run(
         [sys.executable, GUESTS / script, *arguments],
         stdin=subprocess.DEVNULL,

@@ -22,9 +22,15 @@ def test_a_guest_on_qemu_gives_its_status_and_qemu_its_own(capsys):
         with pytest.raises(SystemExit) as ended:
             linux.tell_of_qemu(console, "1.0 s")
         assert ended.value.code == status
-    linux.refuse_if_it_failed(subprocess.CompletedProcess([], 0, b"", b"a warning\n"))
-    with pytest.raises(SystemExit, match="QEMU: no such machine"):
-        linux.refuse_if_it_failed(subprocess.CompletedProcess([], 1, b"", b"so\nno such machine\n"))
+    assert linux.oracle.finished(["sh", "-c", "echo a warning >&2"], 60, "a guest").stdout == b""
+    for command, said in [
+        ("printf 'so\nno such machine\n' >&2; exit 1", "QEMU: no such machine"),
+        ("exec sleep 60", "QEMU's guest has not ended after 0.1 s: a guest"),
+    ]:
+        with pytest.raises(SystemExit, match=said):
+            linux.oracle.finished(
+                ["sh", "-c", command], 0.1 if "sleep" in command else 60, "a guest"
+            )
 
 
 @pytest.mark.parametrize(

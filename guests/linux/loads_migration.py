@@ -4,7 +4,7 @@
 
 Runs each load several times in a boot of each way, first as the scheduler has it, then with each of its threads given another core
 after so many microseconds, again and again. Prints a Markdown table: mean time with its interval of 95%, and what the kernel counted in a run.
-With --predictors the ways differ in which entries go along, and it is counted how many of these were used before the next migration, which takes time.
+With --predictors, for gem5-vexpress, the ways differ in which entries go along, and it is counted how many of these were used before the next migration, which takes time.
 A load takes minutes for each way. Needs `make linux-migration` and `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
@@ -113,6 +113,11 @@ def main():
         help="compare which entries go along, and count those that were used",
     )
     chosen = options.parse_args()
+    if chosen.predictors and chosen.machine != linux.MACHINES[0]:
+        options.error(
+            f"--predictors: the kernel counts up to its limit of 64 entries, which {chosen.machine}'s TLB exceeds;"
+            f" leave -m out for {linux.MACHINES[0]}"
+        )
     ways = PREDICTORS if chosen.predictors else MODES
     if unknown := set(chosen.loads) - set(LOADS):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(map(repr, LOADS))}")

@@ -16,7 +16,6 @@ linux-spaces` for `--spaces`, `make linux-migration` for `--migration`.
 import argparse
 import difflib
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -127,10 +126,23 @@ def initrd(machine):
     return built(INITRD.get(machine, "initrd.cpio"))
 
 
+def whole_command(command):
+    """A command of which the guest gets all: it stands in double quotes on the kernel's command line."""
+    if not command.strip():
+        raise InputError("the command is empty; name one")
+    if '"' in command:
+        raise InputError(
+            f"the command stands in double quotes on the kernel's command line; use single ones in it: {command!r}"
+        )
+    if "\n" in command:
+        raise InputError(f"the command has more than one line; separate commands by ;: {command!r}")
+    return command
+
+
 def command_line(command, spaces=None):
     """The kernel's command line that makes init run the command."""
     scheme = f"address_spaces={spaces} " if spaces else ""
-    return f'console=ttyAMA0 {scheme}mmulab.run="{command}"'
+    return f'console=ttyAMA0 {scheme}mmulab.run="{whole_command(command)}"'
 
 
 def whole(words):
@@ -212,20 +224,9 @@ def qemu(
         *options,
     ]  # fmt: skip
     started = time.monotonic()
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        raise SystemExit(f"QEMU's guest has not ended after {timeout} s: {command}") from error
-    refuse_if_it_failed(done)
+    done = oracle.finished(words, timeout, command)
     console = done.stdout + done.stderr if options else done.stdout
     return console.decode(errors="replace"), time.monotonic() - started
-
-
-def refuse_if_it_failed(done):
-    """Ends with what QEMU said where it failed itself: a guest's status is another."""
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise SystemExit(f"QEMU: {said[-1] if said else f'status {done.returncode}'}")
 
 
 def tell_of_qemu(console, counts):
@@ -337,17 +338,12 @@ def migration_mode(text):
 
 def refuse_what_has_no_effect(options, chosen):
     """Ends where an option would be passed over, or the guest would not get the whole command."""
+    whole_command(chosen.command)
     if chosen.qemu and chosen.compare:
         options.error("--compare boots QEMU, too: not with --qemu")
     if (chosen.qemu or chosen.compare) and (chosen.check or chosen.max_instructions is not None):
         options.error(
             "--check and --max-instructions are for our machine: neither with --qemu nor with --compare"
-        )
-    if not chosen.command.strip():
-        options.error("the command is empty; leave it out")
-    if '"' in chosen.command:
-        options.error(
-            "the command stands in double quotes on the kernel's command line; use single ones in it"
         )
 
 
@@ -413,6 +409,8 @@ def main():
     if "cores" in settings and chosen.machine != SMP:
         number = "four" if chosen.migration else "one"
         options.error(f"--set cores: is for {SMP}; the kernel of {chosen.machine} is for {number}")
+    if chosen.migration and "core.coprocessor" in settings:
+        options.error("--set core.coprocessor: --migration chooses it, with the mode's interface")
     if chosen.machine == SMP:
         refuse_more_cores(options, settings)
     if chosen.max_instructions is not None:

@@ -8,7 +8,6 @@ Each program must print on our machine what it prints on QEMU; each bug must be 
 place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
 """
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,8 +175,7 @@ def on_qemu(image, cores):
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-kernel", str(image),
     ]  # fmt: skip
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
-    return done.stdout.decode(errors="replace")
+    return oracle.finished(command, 120, image.name).stdout.decode(errors="replace")
 
 
 def machine(cores, name=MACHINE):

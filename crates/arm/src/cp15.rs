@@ -158,10 +158,15 @@ impl<K: CacheKind> Cpu<K> {
     pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
         let encoding = Encoding::of(access);
         if self.core.has_generic_timers && (access.coprocessor(), encoding.n) == (15, 14) {
-            return self.cp15.timer.is_open(encoding, false);
+            return self.cp15.timer.is_open(encoding, access.is_read(), false);
         }
         if self.core.has_performance_monitor && (access.coprocessor(), encoding.n) == (15, 9) {
-            return self.cp15.monitor.open_to_users() && matches!(encoding.m, 12 | 13);
+            // User mode may always read PMUSERENR (ARM DDI 0406C, PMUSERENR).
+            return match (encoding.m, encoding.opcode_2) {
+                (12 | 13, _) => self.cp15.monitor.open_to_users(),
+                (14, 0) => access.is_read(),
+                _ => false,
+            };
         }
         let store = !access.is_read() && access.coprocessor() == 15;
         if access.coprocessor() == 15 && (self.core.open_to_users)(encoding, !access.is_read()) {
@@ -553,7 +558,8 @@ impl<K: CacheKind> Cpu<K> {
 
     /// Whether user mode may execute MCRR or MRRC.
     pub fn pair_open_to_users(&self, access: CoprocessorAccess) -> bool {
-        access.coprocessor() == 15 && self.cp15.timer.is_open(Encoding::of(access), true)
+        access.coprocessor() == 15
+            && self.cp15.timer.is_open(Encoding::of(access), access.is_read(), true)
     }
 
     /// Puts the control register back to what it is after reset.

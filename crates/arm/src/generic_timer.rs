@@ -41,15 +41,16 @@ pub struct TimerState {
 mmulab_state::state!(TimerState { frequency, access });
 
 impl TimerState {
-    /// Whether user mode may use a register of c14 (B8.1.3 and B8.1.4); `opcode_1` and CRm name one of 64
+    /// Whether user mode may read or write a register of c14 (B8.1.3 and B8.1.4); `opcode_1` and CRm name one of 64
     /// bits.
-    pub fn is_open(&self, encoding: Encoding, pair: bool) -> bool {
+    pub fn is_open(&self, encoding: Encoding, is_read: bool, pair: bool) -> bool {
         let needed = match (encoding.m, if pair { encoding.opcode_1 } else { encoding.opcode_2 }) {
             (14, 0) if pair => PHYSICAL_COUNTER,
             (14, 1) if pair => VIRTUAL_COUNTER,
             (14, 2) if pair => PHYSICAL_TIMER,
             (14, 3) if pair => VIRTUAL_TIMER,
-            (0, 0) => PHYSICAL_COUNTER | VIRTUAL_COUNTER,
+            // CNTFRQ is for reading only there.
+            (0, 0) if is_read => PHYSICAL_COUNTER | VIRTUAL_COUNTER,
             (2, _) => PHYSICAL_TIMER,
             (3, _) => VIRTUAL_TIMER,
             _ => 0,

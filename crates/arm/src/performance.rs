@@ -1,5 +1,6 @@
 //! The performance monitor of the Cortex-A7: a cycle counter and four event counters (ARM DDI 0464F, chapter
-//! 11; ARM DDI 0406C, C12). An overflow sets its bit and interrupts nobody.
+//! 11; ARM DDI 0406C, C12). An overflow sets its bit and interrupts nobody; filters of
+//! modes are not modelled.
 
 use mmulab_system::core::Core;
 use mmulab_system::memory::CoreMemory;
@@ -18,6 +19,8 @@ const RESET_CYCLES: u32 = 1 << 2;
 const DIVIDE: u32 = 1 << 3;
 /// PMCR: bits that are held: E, D, X, DP.
 const HELD: u32 = ENABLE | DIVIDE | 1 << 4 | 1 << 5;
+/// PMXEVTYPER: modes and security states that are not counted (ARM DDI 0406C, PMXEVTYPER).
+const FILTERS: u32 = 0xf << 28;
 /// All counters, as a mask.
 const ALL: u32 = 1 << CYCLE_COUNTER | ((1 << COUNTERS) - 1);
 
@@ -122,7 +125,7 @@ fn total<C: Core>(memory: &CoreMemory<C>, event: u8) -> u64 {
         event::INSTRUCTIONS => memory.clock.instructions(),
         event::EXCEPTIONS => counters.exceptions.iter().sum(),
         event::CYCLES => memory.now(),
-        event::L1_DATA_WRITE_BACK => counters.write_backs,
+        event::L1_DATA_WRITE_BACK => counters.lines_written_back,
         event::L2_ACCESS => counters.level_2_accesses,
         event::L2_REFILL => counters.level_2_misses,
         _ => 0,
@@ -140,10 +143,14 @@ impl Monitor {
     }
 
     /// Adds to a counter; one that passes its end is marked.
-    fn count(&mut self, number: usize, events: u32) {
-        let (value, passed) = self.values[number].overflowing_add(events);
-        self.values[number] = value;
-        self.overflowed |= u32::from(passed) << number;
+    fn count(&mut self, number: usize, events: u64) {
+        let counter = match number {
+            CYCLE_COUNTER => &mut self.cycles,
+            _ => &mut self.values[number],
+        };
+        let sum = u64::from(*counter) + events;
+        *counter = sum as u32;
+        self.overflowed |= u32::from(sum > u32::MAX.into()) << number;
     }
 
     /// Brings the counters up to date.
@@ -151,15 +158,13 @@ impl Monitor {
         let counting = if self.control & ENABLE != 0 { self.enabled } else { 0 };
         let cycles = self.cycle_total(memory);
         if counting >> CYCLE_COUNTER != 0 {
-            let (value, passed) = self.cycles.overflowing_add((cycles - self.cycles_seen) as u32);
-            self.cycles = value;
-            self.overflowed |= u32::from(passed) << CYCLE_COUNTER;
+            self.count(CYCLE_COUNTER, cycles - self.cycles_seen);
         }
         self.cycles_seen = cycles;
         for number in 0..COUNTERS {
             let now = total(memory, self.types[number]);
             if counting >> number & 1 != 0 {
-                self.count(number, (now - self.seen[number]) as u32);
+                self.count(number, now - self.seen[number]);
             }
             self.seen[number] = now;
         }
@@ -213,7 +218,7 @@ impl Monitor {
             MonitorRegister::Selection => self.selected = value & 31,
             MonitorRegister::Cycles => self.cycles = value,
             MonitorRegister::Type => {
-                is_counted = event::COUNTED.contains(&(value as u8));
+                is_counted = event::COUNTED.contains(&(value as u8)) && value & FILTERS == 0;
                 if let Some(held) = self.types.get_mut(selected) {
                     *held = value as u8;
                     self.seen[selected] = total(memory, value as u8);
@@ -244,5 +249,22 @@ impl Monitor {
         let counts = self.control & ENABLE != 0 && (0..COUNTERS).any(accesses);
         memory.count_data_accesses(counts);
         is_counted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_goes_round_between_two_looks_has_overflowed() {
+        let mut monitor = Monitor::default();
+        for number in [0, CYCLE_COUNTER] {
+            monitor.count(number, u32::MAX.into());
+            assert_eq!(monitor.overflowed >> number & 1, 0);
+            monitor.count(number, (1 << 32) + 6);
+            assert_eq!(monitor.overflowed >> number & 1, 1);
+        }
+        assert_eq!((monitor.values[0], monitor.cycles), (5, 5));
     }
 }

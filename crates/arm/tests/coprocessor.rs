@@ -1,8 +1,8 @@
 //! The system control coprocessor against the manuals: identification, debug control, fault status,
 //! and which writes do something at all.
 
-use mmulab_arm::{CoherentCaches, CoprocessorAccess, VirtualCaches};
-use mmulab_system::Transcript;
+use mmulab_arm::{CoherentCaches, CoprocessorAccess, System, VirtualCaches};
+use mmulab_system::{Outcome, Transcript};
 
 use crate::support::{
     self, Code, MACHINES, START, branch, cached, machine, mcr, mrc, run, run_limited, uncached,
@@ -10,6 +10,9 @@ use crate::support::{
 
 /// Where the memory of `cortex-a7` begins.
 const MEMORY_OF_VIRT: u32 = 0x4000_0000;
+/// Memory that is not cached if the MMU is on, and the first-level table.
+const UNCACHED: u32 = MEMORY_OF_VIRT + (1 << 20);
+const TABLE: u32 = MEMORY_OF_VIRT + (2 << 20);
 
 /// MCR p15, opcode_1, rd, cn, cm, opcode_2.
 fn write_with(code: &mut Code, opcode_1: u32, rd: u32, n: u32, m: u32, opcode_2: u32) {
@@ -274,10 +277,81 @@ fn a_counter_that_software_makes_overflow_says_so() {
     code.set(2, u32::MAX).system(2, 9, 13, 2); // PMXEVCNTR
     code.system(0, 9, 12, 4).read_system(3, 9, 13, 2).read_system(4, 9, 12, 3);
     code.system(0, 9, 12, 4).read_system(5, 9, 13, 2);
-    let instructions = code.words.len() as u64;
-    let mut system =
-        mmulab_arm::system::<CoherentCaches>(&machine("cortex-a7", &[("cores", "1")])).unwrap();
+    assert_eq!(cortex_a7_after(&code).0.core(0).registers[3..6], [0, 1, 1]);
+}
+
+/// A Cortex-A7 that has executed the code, and what it has to say.
+fn cortex_a7_after(code: &Code) -> (System<CoherentCaches>, Outcome) {
+    let machine = machine("cortex-a7", &[("cores", "1")]);
+    let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
     system.load(&code.image_at(MEMORY_OF_VIRT));
-    system.run(&mut Transcript::default(), instructions);
-    assert_eq!(system.core(0).registers[3..6], [0, 1, 1]);
+    // Write-back and write-allocate, and beside it uncached; readable and writable by all, domain 0.
+    for (section, attributes) in [(MEMORY_OF_VIRT, 0x1c0e), (UNCACHED, 0x1c02)] {
+        system.bus.load(TABLE + (section >> 20) * 4, &(section | attributes).to_le_bytes());
+    }
+    let registers = &mut system.core_mut(0).memory.mmu.registers;
+    (registers.ttbr, registers.dacr) = (TABLE | 0x4a, 0x5555_5555);
+    let stop = system.run(&mut Transcript::default(), code.words.len() as u64);
+    let outcome = system.outcome(stop, 0.0);
+    (system, outcome)
+}
+
+#[test]
+fn the_monitor_counts_lines_and_what_uses_the_caches() {
+    // Events 0x15, 0x04 and 0x16: lines written back by the data cache, its accesses, and those of the second level.
+    let counted = |stores: bool| {
+        let mut code = Code::new();
+        code.read_system(0, 1, 0, 0).set(1, 0x1005).asm("orr r0, r0, r1").system(0, 1, 0, 0);
+        for (counter, event) in [0x15, 0x04, 0x16].into_iter().enumerate() {
+            code.set(0, counter as u32).system(0, 9, 12, 5); // PMSELR
+            code.set(0, event).system(0, 9, 13, 1); // PMXEVTYPER
+        }
+        code.set(0, 7).system(0, 9, 12, 1).set(0, 1).system(0, 9, 12, 0); // PMCNTENSET, PMCR
+        code.set(2, MEMORY_OF_VIRT + 0x8000).set(3, UNCACHED);
+        // Both halves of the first line, one of the second.
+        for offset in [0, 32, 64] {
+            if stores {
+                code.store(0, 2, offset);
+            } else {
+                code.load(0, 2, offset);
+            }
+        }
+        code.load(1, 3, 0).system(2, 7, 14, 1).asm("add r2, r2, #64").system(2, 7, 14, 1); // DCCIMVAC
+        for (counter, register) in [5, 6, 7].into_iter().enumerate() {
+            code.set(0, counter as u32).system(0, 9, 12, 5).read_system(register, 9, 13, 2);
+        }
+        let registers = cortex_a7_after(&code).0.core(0).registers;
+        [registers[5], registers[6], registers[7]]
+    };
+    let ([clean, loads, reads], [dirty, stores, accesses]) = (counted(false), counted(true));
+    assert_eq!((clean, loads, dirty, stores), (0, 3, 2, 3));
+    assert_eq!(accesses - reads, 2);
+}
+
+#[test]
+fn a_filter_of_modes_is_not_swallowed() {
+    for (event, notes) in [(8, 0), (1 << 31 | 8, 1)] {
+        let mut code = Code::new();
+        code.set(1, event).system(1, 9, 13, 1).read_system(2, 9, 13, 1); // PMXEVTYPER
+        let (system, outcome) = cortex_a7_after(&code);
+        assert_eq!((system.core(0).registers[2], outcome.notes.len()), (8, notes), "{event:#x}");
+    }
+}
+
+#[test]
+fn user_mode_reads_what_it_may_not_write() {
+    // PMUSERENR always, CNTFRQ where CNTKCTL opens a counter (ARM DDI 0406C, PMUSERENR and CNTFRQ).
+    for (n, m) in [(9, 14), (14, 0)] {
+        for (reads, mode) in [(true, 0x10), (false, 0x1b)] {
+            let mut code = Code::new();
+            code.set(0, 3).system(0, 14, 1, 0); // CNTKCTL
+            code.asm("msr cpsr_c, #0x10"); // user mode
+            if reads {
+                code.read_system(1, n, m, 0);
+            } else {
+                code.system(1, n, m, 0);
+            }
+            assert_eq!(cortex_a7_after(&code).0.core(0).mode(), mode, "c{n}, c{m}");
+        }
+    }
 }

@@ -138,7 +138,7 @@ pub struct MicroTlbShape {
     /// Looking up the main TLB after a miss.
     pub refill_cycles: u32,
     /// Whether a write of a register that rules translation (table bases, address space, domains, memory types)
-    /// empties them.
+    /// empties them; one of TTBR0, CONTEXTIDR or DACR that changes nothing does not.
     pub emptied_by_register_writes: bool,
 }
 

@@ -244,7 +244,7 @@ impl<C: Core> CoreMemory<C> {
     fn leave(&mut self, bus: &mut Bus<C>, line: &HeldLine<C::DataLine>) {
         if line.dirty != 0 {
             self.observe(bus, |observer, core, bus| observer.writing_back(core, bus, line));
-            self.statistics.counters.write_backs += u64::from(line.dirty.count_ones());
+            self.count_write_back(bus, line);
         }
         bus.write_below(line);
     }

@@ -29,12 +29,14 @@ pub struct Counters {
     pub data_prefetches: u64,
     /// Half lines written back.
     pub write_backs: u64,
+    /// Lines of which at least one half was.
+    pub lines_written_back: u64,
     /// Loads and stores of the data cache, while [`crate::memory::CoreMemory::count_data_accesses`] has them
     /// counted.
     pub data_accesses: u64,
-    /// Reads of the second level.
+    /// Reads of the second level, and lines written back into it.
     pub level_2_accesses: u64,
-    /// Those that found nothing.
+    /// Reads that found nothing there.
     pub level_2_misses: u64,
     /// Changes of the registers that choose the tables or the process.
     pub space_switches: u64,
@@ -61,6 +63,7 @@ mmulab_state::value!(Counters {
     dcache_misses,
     data_prefetches,
     write_backs,
+    lines_written_back,
     data_accesses,
     level_2_accesses,
     level_2_misses,

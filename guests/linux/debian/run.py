@@ -14,7 +14,6 @@ import difflib
 import importlib.util
 import re
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -61,7 +60,7 @@ def command_line(command, first_process, cores):
     """The kernel's command line that makes the first process run the command."""
     limit = f" maxcpus={cores}" if cores < 4 else ""
     start = FIRST_PROCESS[first_process][1]
-    return f'console=ttyAMA0{limit} rdinit={start} mmulab.run="{command}"'
+    return f'console=ttyAMA0{limit} rdinit={start} mmulab.run="{linux.whole_command(command)}"'
 
 
 def ours(command="true", first_process="busybox", settings=(), own_kernel=False, **options):
@@ -100,8 +99,7 @@ def qemu(command="true", first_process="busybox", cores=4, timeout=600):
         *(["-icount", "shift=3,sleep=off"] if cores == 1 else []),
     ]  # fmt: skip
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    linux.refuse_if_it_failed(done)
+    done = oracle.finished(words, timeout, command)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return done.stdout.decode(errors="replace"), seconds

@@ -71,6 +71,13 @@ impl<C: Core> CoreMemory<C> {
         });
     }
 
+    pub(crate) fn count_write_back(&mut self, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
+        let counters = &mut self.statistics.counters;
+        counters.write_backs += u64::from(line.dirty.count_ones());
+        counters.lines_written_back += u64::from(line.dirty != 0);
+        counters.level_2_accesses += u64::from(line.dirty != 0 && bus.level_2.is_some());
+    }
+
     /// Sends the dirty halves of a line towards memory; waits for room.
     pub(crate) fn write_back(
         &mut self,
@@ -79,7 +86,7 @@ impl<C: Core> CoreMemory<C> {
         cause: Cause,
     ) {
         self.observe(bus, |observer, core, bus| observer.writing_back(core, bus, line));
-        self.statistics.counters.write_backs += u64::from(line.dirty.count_ones());
+        self.count_write_back(bus, line);
         if bus.region(line.physical) != Region::Ram {
             return;
         }

@@ -205,8 +205,8 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<u32, Fault> {
         self.check_alignment(address, size)?;
         let address = self.relocated(address);
-        self.statistics.counters.data_accesses += 1;
         if let Some(word) = self.load_known(bus, address) {
+            self.statistics.counters.data_accesses += 1;
             return Ok(word);
         }
         self.observe_access(bus, address, size, Access::Load);
@@ -214,6 +214,7 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, false)
             .map_err(|fault| self.observe_refusal(bus, fault, Access::Load))?;
         let cached = memory_type.is_cached();
+        self.statistics.counters.data_accesses += u64::from(cached);
         self.await_stores_to(bus, physical);
         let may_be_late = C::OVERLAPS_MISSES && registers != 0;
         match self.fill_ends_at(physical) {

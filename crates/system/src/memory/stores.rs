@@ -148,8 +148,8 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<bool, Fault> {
         self.check_alignment(address, size).map_err(Fault::of_store)?;
         let address = self.relocated(address);
-        self.statistics.counters.data_accesses += 1;
         if self.store_known(bus, address, value, mask) {
+            self.statistics.counters.data_accesses += 1;
             return Ok(false);
         }
         self.observe_access(bus, address, size, Access::Store);
@@ -157,6 +157,7 @@ impl<C: Core> CoreMemory<C> {
             .translate_data(bus, address, true)
             .map_err(|fault| self.observe_refusal(bus, fault.of_store(), Access::Store))?;
         let cached = memory_type.is_cached();
+        self.statistics.counters.data_accesses += u64::from(cached);
         let asid = self.mmu.asid();
         let store = Store { pc: self.pc, address, asid, physical, cached, value, mask };
         if C::COHERENT && cached {
