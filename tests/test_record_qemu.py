@@ -237,6 +237,36 @@ def test_a_child_leaves_nothing_in_its_parents_trace(tmp_path):
     assert without_the_stack(other) == without_the_stack(one)
 
 
+# 16 pages, of which the last 8 shrink to 2 in their place.
+REMAPPED = """
+static long call(long number, long first, long second, long third, long fourth)
+{
+    register long flags asm("r10") = fourth;
+    register long file asm("r8") = -1, offset asm("r9") = 0;
+    asm volatile("syscall" : "+a"(number) : "D"(first), "S"(second), "d"(third), "r"(flags), "r"(file), "r"(offset)
+        : "rcx", "r11", "memory");
+    return number;
+}
+void _start(void)
+{
+    long mapped = call(9, 0, 16 * 4096, 3, 0x22);
+    call(25, mapped + 8 * 4096, 8 * 4096, 2 * 4096, 0);
+    call(231, 0, 0, 0, 0);
+}
+"""
+
+
+def test_what_is_remapped_in_its_place_has_its_own_length(tmp_path):
+    """Linux shows it as one with its neighbours."""
+    lines = recorded(built([*X86, "-O1"], tmp_path, ".c", REMAPPED), tmp_path, qemu=True)[1]
+    mapped, unmapped, remapped = [line.split()[1:3] for line in lines if line[:2] == "--"][-3:]
+    first, length = mapped[1].split(",")
+    assert (mapped[0], length) == ("map", f"{16 * 4096}")
+    behind = f"{int(first, 16) + 8 * 4096:08x}"
+    assert unmapped == ["unmap", f"{behind},{8 * 4096}"]
+    assert remapped == ["map", f"{behind},{2 * 4096}"]
+
+
 def test_a_limit_ends_the_program(tmp_path):
     program = built([*X86, "-O1"], tmp_path, ".c", WORK.replace("SEED", "1"))
     information, lines = recorded(program, tmp_path, qemu=True, max_instructions=5000)

@@ -202,7 +202,7 @@ typedef struct {
    UInt pending_bytes;
    UChar pending[PENDING_BYTES];
    /* Of the system call that it makes. */
-   ULong address, length_bytes;
+   ULong address, length_bytes, new_length_bytes;
    bool executable;
 } Thread;
 
@@ -516,16 +516,16 @@ static void call(PluginId id, unsigned index, int64_t number, uint64_t first, ui
                  uint64_t third, uint64_t fourth, uint64_t fifth, uint64_t sixth, uint64_t seventh,
                  uint64_t eighth)
 {
-   (void)id, (void)fourth, (void)fifth, (void)sixth, (void)seventh, (void)eighth;
+   (void)id, (void)number, (void)fourth, (void)fifth, (void)sixth, (void)seventh, (void)eighth;
    Thread* thread = threads[index];
    if (!recording)
       return;
    finish_block(thread);
    thread->address = first;
    thread->length_bytes = second;
+   /* That of `mremap`, that of the others. */
+   thread->new_length_bytes = third;
    thread->executable = third & PROT_EXEC;
-   if (number == calls->mremap)
-      thread->executable = false;
 }
 
 static ULong whole_pages(ULong length)
@@ -557,7 +557,7 @@ static void called(PluginId id, unsigned index, int64_t number, int64_t result)
    } else if (number == calls->mremap) {
       find_name(address, &line);
       put_unmapping(thread->address, whole_pages(thread->length_bytes));
-      put_mapping(address, line.end - line.start, false, line.name);
+      put_mapping(address, whole_pages(thread->new_length_bytes), false, line.name);
    } else if (number == calls->mprotect && thread->executable) {
       find_name(thread->address, &line);
       put_mapping(thread->address, whole_pages(thread->length_bytes), true, line.name);
