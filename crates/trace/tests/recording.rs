@@ -480,7 +480,11 @@ fn the_end_of_each_child_is_known_and_nothing_of_an_earlier_recording_stays() {
     // Only a recording that makes such files takes their names.
     finish(&options);
     assert!(stale.iter().all(|file| file.exists()));
-    let summary = finish(&RecordOptions { follow_children: true, ..options });
+    let options = RecordOptions { follow_children: true, ..options };
+    let refused = RecordOptions { tool_directory: folder.path("nowhere"), ..options.clone() };
+    record(&refused, &mut |_| true).unwrap_err();
+    assert!(stale.iter().all(|file| file.exists()));
+    let summary = finish(&options);
     let termination = |file: &PathBuf| {
         let reader = MmtReader::open(file, &OpenOptions::default()).unwrap();
         reader.information().termination

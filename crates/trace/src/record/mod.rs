@@ -389,14 +389,19 @@ impl Shared {
     }
 
     /// Waits for the program itself to begin; nothing if what runs it ends before.
-    fn wait_for_first(&self, runner: &mut Child) -> Option<Channel> {
+    fn wait_for_first(&self, runner: &mut Child) -> Result<Option<Channel>, TraceError> {
         let mut state = self.state();
         loop {
             if let Some(newcomer) = state.newcomers.remove(&runner.id()) {
-                return newcomer.welcome(0).ok();
+                // Now something will be recorded, and before the welcome there are no children.
+                if self.options.follow_children {
+                    let output = &self.options.output;
+                    remove_children(output).map_err(|error| TraceError::io(output, error))?;
+                }
+                return Ok(newcomer.welcome(0).ok());
             }
             if !matches!(runner.try_wait(), Ok(None)) {
-                return None;
+                return Ok(None);
             }
             state = self
                 .changed
@@ -550,10 +555,6 @@ impl Session {
         let listener = Listener::new().map_err(io)?;
         let (log, log_path) = channel::memory_file().map_err(io)?;
         let interrupts = InterruptGuard::install();
-        if options.follow_children {
-            remove_children(&options.output)
-                .map_err(|error| TraceError::io(&options.output, error))?;
-        }
         let ((mut command, tools), runner_name) = match runner {
             Runner::Valgrind => (valgrind(options, listener.name(), &log_path)?, "Valgrind"),
             Runner::Qemu { libraries } => {
@@ -600,7 +601,7 @@ impl Session {
 
     /// Waits for the program itself to begin.
     fn first_stream(&mut self) -> Result<RunStream, TraceError> {
-        match self.shared.wait_for_first(&mut self.runner) {
+        match self.shared.wait_for_first(&mut self.runner)? {
             Some(channel) => Ok(RunStream::new(channel)),
             None => {
                 let (termination, messages) = self.finish(false)?;
