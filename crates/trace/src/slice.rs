@@ -21,6 +21,8 @@ pub struct Slice {
     /// Events that came before the first instruction of the slice.
     before: Vec<Event>,
     begun: bool,
+    /// Instructions of the source were seen that come after the slice.
+    cut: bool,
 }
 
 const NONE: BlockId = BlockId::MAX;
@@ -37,6 +39,7 @@ impl Slice {
             inner: Batch::default(),
             before: Vec::new(),
             begun: false,
+            cut: false,
         }
     }
 
@@ -45,9 +48,16 @@ impl Slice {
         &*self.source
     }
 
-    /// Whether the slice ended before the trace.
-    pub fn is_truncated(&self) -> bool {
-        self.left == 0
+    /// Whether the slice, which has been read to its end, ended before the trace. What cannot be read stands after it, too.
+    pub fn is_truncated(&mut self) -> bool {
+        while self.left == 0 && !self.cut {
+            match self.source.next_batch(&mut self.inner) {
+                Ok(false) => break,
+                Ok(true) => self.cut = !self.inner.blocks.is_empty(),
+                Err(_) => self.cut = true,
+            }
+        }
+        self.cut
     }
 
     /// Moves what belongs to the slice from `inner` to `batch`.
@@ -60,6 +70,7 @@ impl Slice {
         let (mut access, mut first_access) = (0, None);
         for (place, &id) in inner.blocks.iter().enumerate() {
             if self.left == 0 {
+                self.cut = true;
                 break;
             }
             while let Some((_, event)) = events.next_if(|(at, _)| *at <= place) {
@@ -74,6 +85,7 @@ impl Slice {
             let begin = self.skip.min(length);
             let end = length.min(begin.saturating_add(self.left));
             self.skip -= begin;
+            self.cut = end < length;
             let here = access..access + block.accesses.len();
             access = here.end;
             if begin == end {

@@ -130,13 +130,17 @@ proptest! {
         let (whole, events) = flat(&mut source.clone());
         let begin = whole.len().min(skip as usize);
         let end = whole.len().min(begin + count as usize);
+        let to_cut = Box::new(source.clone());
         let mut slice = Slice::new(Box::new(source), skip, Some(count));
         let (part, part_events) = flat(&mut slice);
         prop_assert_eq!(&part, &whole[begin..end]);
         if part.is_empty() {
             return Ok(());
         }
-        prop_assert_eq!(slice.is_truncated(), part.len() as u64 == count);
+        prop_assert_eq!(slice.is_truncated(), end < whole.len());
+        let mut rest = Slice::new(to_cut, skip, Some((whole.len() - begin) as u64));
+        flat(&mut rest);
+        prop_assert!(!rest.is_truncated());
         let (before, later): (Vec<_>, Vec<_>) =
             events.into_iter().partition(|(at, _)| *at <= begin);
         let at_start = part_events.iter().filter(|(at, _)| *at == 0).map(|(_, event)| event);
