@@ -119,7 +119,7 @@ fn a_pipe_is_read_like_a_file() {
     }
     let error = through_a_pipe(b"2 400100\n2 400104\nx\n", |path| read(path).unwrap_err());
     let damage = without_mend(&error.to_string());
-    assert!(damage.ends_with(": line 3: `x` is not a label and an address"), "{damage}");
+    assert!(damage.ends_with(": line 3: `x` is not a label and an address; remove it"), "{damage}");
     let error = through_a_pipe(b"", |path| read(path).unwrap_err());
     assert!(error.to_string().ends_with("the file is empty"), "{error}");
 }
@@ -252,17 +252,18 @@ fn what_is_no_trace_is_refused_with_its_place() {
     let fetches = "2 400100\n".repeat(1000);
     assert_eq!(
         damage(format!("{fetches}7 20\n").as_bytes()),
-        "FILE: line 1001: `7 20` is not a label and an address"
+        "FILE: line 1001: `7 20` is not a label and an address; remove it"
     );
     assert_eq!(
         damage(format!("{fetches}2 {}", "0".repeat(1 << 20)).as_bytes()),
         "FILE: line 1001: the line is too long"
     );
+    const LACKEY: &str = "a line of lackey's; remove it, or record with --log-file=FILE";
     // A bad line early on is no other format: most lines say what it is. Nothing is whole before the second: it may
     // have had data of the first's instruction.
     for (whole, bad, what) in [
-        ("2 400100", "7 20", "a label and an address"),
-        ("I  0401ab70,3", "Hello, world", "a line of lackey's"),
+        ("2 400100", "7 20", "a label and an address; remove it"),
+        ("I  0401ab70,3", "Hello, world", LACKEY),
     ] {
         for line in 1..=5 {
             let mut lines = [whole; 5];
@@ -275,7 +276,11 @@ fn what_is_no_trace_is_refused_with_its_place() {
     let lines = "I  0401ab70,3\n".repeat(1000);
     assert_eq!(
         damage(format!("{lines} X 10,4\n").as_bytes()),
-        "FILE: line 1001: ` X 10,4` is not a line of lackey's"
+        format!("FILE: line 1001: ` X 10,4` is not {LACKEY}")
+    );
+    assert_eq!(
+        refusal(format!(" L 10,4\n{lines}").as_bytes()),
+        "FILE: line 1: an access stands before any instruction; remove the lines before the first one"
     );
     let (content, _) = champsim_program();
     let mut long = content.repeat(100);

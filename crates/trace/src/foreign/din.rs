@@ -60,7 +60,7 @@ impl DinReader {
             }
             Some(line) => match parse(line) {
                 Some(line) => Ok(Some(line)),
-                None => Err(self.lines.nonsense("a label and an address")),
+                None => Err(self.lines.nonsense("a label and an address; remove it")),
             },
         }
     }

@@ -79,7 +79,9 @@ impl Records for LackeyReader {
                     instruction.begin(address, size_bytes);
                 }
                 Some(Line::Access(..)) if begun.is_none() => {
-                    return Err(self.lines.problem("an access stands before any instruction"));
+                    return Err(self.lines.problem(
+                        "an access stands before any instruction; remove the lines before the first one",
+                    ));
                 }
                 Some(Line::Access(kind, address, size_bytes)) => {
                     if instruction.accesses.len() == MAX_ACCESSES {
@@ -87,7 +89,11 @@ impl Records for LackeyReader {
                     }
                     instruction.add(kind, address, size_bytes);
                 }
-                None => return Err(self.lines.nonsense("a line of lackey's")),
+                None => {
+                    return Err(self
+                        .lines
+                        .nonsense("a line of lackey's; remove it, or record with --log-file=FILE"));
+                }
             }
         }
         Ok(begun.is_some())
