@@ -6,6 +6,7 @@ The values are found by looking at the commands themselves, so that a new option
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import itertools
 import json
@@ -508,6 +509,16 @@ def test_information_of_any_format(trace, tmp_path):
     assert information["format"] == "Valgrind lackey"
     assert information["instructions"] == 1000
     assert api.trace_information(trace).termination_kind == "limit"
+    packed = tmp_path / "t.mmt.gz"
+    packed.write_bytes(gzip.compress(trace.read_bytes(), 1))
+    assert api.trace_information(packed).file_bytes == packed.stat().st_size
+    # What is not known of the text has the type that it has of the other.
+    output = tmp_path / "t.parquet"
+    schemas = []
+    for told in (trace, text):
+        assert mmulab("trace", "info", told, "-o", output).status == 0
+        schemas.append(parquet.read_schema(output))
+    assert schemas[0] == schemas[1]
 
 
 def test_a_reader_of_a_dump_that_goes_away_is_no_error(trace):

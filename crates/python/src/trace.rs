@@ -25,10 +25,15 @@ pub(crate) fn trace_information(
     let read = python.detach(|| {
         let mut source = open_with(&path, &open_options(partial))?;
         let told = source.information().cloned();
-        let information = match told {
+        let mut information = match told {
             Some(told) if told.is_complete() => told,
-            told => counted(&path, &mut *source, told, &mut watch)?,
+            told => counted(&mut *source, told, &mut watch)?,
         };
+        // A compressed .mmt is read where it was expanded.
+        let on_disk = bytes_of(&path);
+        if on_disk > 0 {
+            information.file_bytes = on_disk;
+        }
         Ok((source.format(), information, source.truncation().map(str::to_owned)))
     });
     watch.finish()?;
@@ -51,7 +56,6 @@ fn bytes_of(path: &Path) -> u64 {
 
 /// What reading all of a trace tells.
 fn counted(
-    path: &Path,
     source: &mut dyn Source,
     told: Option<Information>,
     watch: &mut Watch,
@@ -63,13 +67,12 @@ fn counted(
             break;
         }
     }
-    let file_bytes = bytes_of(path);
     let told = told.unwrap_or_else(|| Information {
         metadata: Metadata { command: source.command().to_vec(), ..Metadata::default() },
         totals,
         termination: None,
         chunks: 0,
-        file_bytes,
+        file_bytes: 0,
     });
     Ok(Information { totals, ..told })
 }
