@@ -253,6 +253,14 @@ def test_lines_outside_of_a_region_are_left_out(recording: Path) -> None:
     assert "main" not in {row["function"] for row in lines}
 
 
+def test_columns_of_lines_have_their_types_without_debugging_information(
+    trace: Path, profile: api.Profile
+) -> None:
+    lines = api.profile(trace, "base").table("line")
+    assert lines["file"].null_count == lines.num_rows
+    assert lines.schema == profile.table("line").schema
+
+
 def test_callgrind_annotate_shows_each_functions_own_cost(trace: Path, tmp_path: Path) -> None:
     """Of a program whose calls are not all counted."""
     file = tmp_path / "profile.callgrind"

@@ -92,7 +92,10 @@ class Profile:
         rows = list(self._function_rows() if By(by) is By.function else self._line_rows())
         name = Cost(cost).value
         rows.sort(key=lambda row: (-row[name], -row["instructions"], *map(str, row.values())))
-        return pa.Table.from_pylist(rows)
+        # Also in a program whose files and lines are not known, they have their types.
+        types = {"function": "string", "object": "string", "file": "string"}
+        schema = pa.schema([(name, types.get(name, "int64")) for name in rows[0]])
+        return pa.Table.from_pylist(rows, schema=schema)
 
     @property
     def has_calls(self) -> bool:
