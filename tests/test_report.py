@@ -178,6 +178,25 @@ def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     assert "x.parquet" in finished.error_line
 
 
+def test_a_replays_table_is_no_sweep(trace, tmp_path):
+    results = mmulab.replay(trace, "base")
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    pyarrow.parquet.write_table(results.table, tmp_path / "x.parquet")
+    assert "configurations" not in write_report(tmp_path).read_text()
+
+
+def test_a_plot_shows_where_a_large_program_fits(trace):
+    raw = mmulab.miss_curves(trace).to_dict()
+    misses = [40_000] * 19_999 + [20_000]
+    of_data = {"stream": "data", "page_size": "4K", "references": 40_000, "misses": misses}
+    curves = [one for one in raw["curves"] if (one["stream"], one["page_size"]) != ("data", "4K")]
+    drawn = plots.miss_curves(
+        mmulab.MissCurves({**raw, "instructions": 40_000, "curves": [*curves, of_data]})
+    )
+    assert "16384 entries, 4K pages: 1000.0000 misses" in drawn
+    assert "32768 entries, 4K pages: 500.0000 misses" in drawn
+
+
 def test_an_axis_names_the_parameters_that_have_its_values(trace, tmp_path):
     steps = {"itlb.entries": [32, 64], "dtlb.entries": [32, 64], "l1d.size_bytes": ["8K", "16K"]}
     mmulab.sweep(mmulab.Study([trace], ["ultrix"], [steps]), tmp_path / "tlb.parquet")

@@ -112,7 +112,7 @@ def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
     known = _read(directory / "trace.json", _processes_of) or {}
     results = _read(directory / "replay.json", ReplayResults)
     curves = _read(directory / "miss-curves.json", _all_curves) or []
-    sweeps = [_sweep(path) for path in sorted(sweeps_of.glob("*.parquet"))]
+    sweeps = [sweep for path in sorted(sweeps_of.glob("*.parquet")) if (sweep := _sweep(path))]
     if results is None and not (known or curves or sweeps):
         return {}
     if results is not None and not results:
@@ -359,8 +359,8 @@ def _miss_curves(curves: MissCurves) -> dict[str, Any]:
     }
 
 
-def _sweep(path: Path) -> dict[str, Any]:
-    """A sweep's table, with a plot over each parameter that it varied."""
+def _sweep(path: Path) -> dict[str, Any] | None:
+    """A sweep's table, with a plot over each parameter that it varied; nothing of a replay's table."""
     try:
         table = pa.parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -372,6 +372,8 @@ def _sweep(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path}: is not a sweep: it has no columns machine and instructions; move it away"
         )
+    if columns.index("instructions") == columns.index("machine") + 1:
+        return None
     try:
         figures = _sweep_figures(table)
     except (KeyError, TypeError, pa.ArrowException) as error:

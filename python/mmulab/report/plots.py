@@ -372,8 +372,9 @@ def miss_curves(curves: MissCurves, *, narrow: bool = False) -> str:
 
 def _sizes(pages: int) -> list[int]:
     """Sizes worth a point: eight to the doubling would be a smooth line, four are enough."""
-    sizes = {round(2 ** (step / 4)) for step in range(4 * 13 + 1)}
-    return sorted(size for size in sizes if size <= max(2 * pages, 2))
+    largest = max(2 * pages, 2)
+    sizes = {round(2 ** (step / 4)) for step in range(4 * largest.bit_length() + 1)}
+    return sorted(size for size in sizes if size <= largest)
 
 
 def sweep(table: pa.Table, metric: str, along: str, axis: str, *, narrow: bool = False) -> str:
