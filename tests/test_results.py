@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import mmulab
-from mmulab import run_folder
-from mmulab.command import changes_of
+from mmulab import _engine, run_folder
+from mmulab.cli import app
+from mmulab.command import changes_of, status_of
 from mmulab.errors import InputError, MachineError
 from mmulab.machine import Machine, machine_directory, machine_names, settings_of
 from mmulab.provenance import distinct, machine_labels
@@ -401,6 +403,23 @@ def test_all_processes_are_reported_with_their_ends(tmp_path):
     assert before == {
         path: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()
     }
+
+
+def test_a_child_that_executed_nothing_has_no_results(trace, tmp_path, monkeypatch, capsys):
+    """It was killed before its first instruction."""
+    nothing = tmp_path / "t.1.mmt"
+    options = {"partial": False, "skip": 1 << 40, "count": None, "progress": None}
+    assert _engine.slice_trace(str(trace), str(nothing), **options) == 0
+    child = mmulab.trace_information(nothing)
+    recorded = dataclasses.replace(mmulab.trace_information(trace), children=[child])
+    monkeypatch.setattr(mmulab, "record", lambda *_, **__: recorded)
+    folder = tmp_path / "out"
+    arguments = ["run", "-q", "-m", "base", "--dir", str(folder), "--format"]
+    assert status_of(app, [*arguments, "table", "--", "true"]) == 0
+    assert "t.1.mmt" in capsys.readouterr().out
+    rows = json.loads((folder / "replay.json").read_text())
+    assert [row["trace"] for row in rows] == [trace.name]
+    assert "<td>t.1.mmt</td>" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("name", machine_names())

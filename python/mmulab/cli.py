@@ -185,10 +185,10 @@ def _replay_processes(
     threads: int,
     guesses: bool,
 ) -> tuple[mmulab.ReplayResults, list[mmulab.MissCurves]]:
-    """Every process on every machine, and its misses by TLB size."""
+    """Every process on every machine, and its misses by TLB size; of children those that executed anything."""
     rows: list[dict[str, Any]] = []
     curves = []
-    for process in recorded.processes:
+    for process in [recorded, *(child for child in recorded.children if child.instructions)]:
         with progress(f"Replaying {process.path.name}") as report:
             results = mmulab.replay(
                 process.path,
@@ -1078,9 +1078,15 @@ def _trace_result(information: mmulab.TraceInformation) -> Result:
         {name: value for name, value in row.items() if name != "children"}
         for row in [data, *data["children"]]
     ]
+    # Also what is not known has its type.
+    types = {int: "int64", float: "float64"}
+    columns = {
+        name: types.get(type(value), "string")
+        for name, value in {**rows[0], "exit_status": 0}.items()
+    }
     return Result(
         data=data,
-        table=lambda: pa.Table.from_pylist(rows),
+        table=lambda: pa.Table.from_pylist(rows, schema=pa.schema([*columns.items()])),
         view=lambda: Group(*map(views.dictionary, rows)),
     )
 

@@ -147,18 +147,15 @@ def run(
     if not recorded.children:
         return Group(replay(results), Text(curves[0].verdict))
     settings, results = _without_common_settings(results)
-    parts: list[RenderableType] = [*settings, _processes(recorded, results)]
-    by_trace = results.by_trace()
-    for process, curve in zip(recorded.processes, curves, strict=True):
-        own = by_trace[process.path.name]
-        parts += [Text(process.path.name, style="bold"), _totals(own), *_guesses(own)]
+    parts: list[RenderableType] = [*settings, _processes(recorded)]
+    for (trace, own), curve in zip(results.by_trace().items(), curves, strict=True):
+        parts += [Text(trace, style="bold"), _totals(own), *_guesses(own)]
         parts += [Text(curve.verdict), Text()]
     return Group(*parts, _note(_TOTALS_NOTE), _note(_GUESSES_NOTE))
 
 
-def _processes(recorded: TraceInformation, results: ReplayResults) -> RenderableType:
-    """A line for each process, with the share of translation on each machine."""
-    by_trace = results.by_trace()
+def _processes(recorded: TraceInformation) -> RenderableType:
+    """A line for each process."""
     table = _table(f"{len(recorded.processes)} processes")
     for heading in ("trace", "program", "end"):
         table.add_column(heading, overflow="fold")
@@ -168,7 +165,7 @@ def _processes(recorded: TraceInformation, results: ReplayResults) -> Renderable
             process.path.name,
             _shortened(shlex.join(process.command)),
             process.termination or "incomplete",
-            f"{by_trace[process.path.name][0].instructions:,}",
+            f"{process.instructions:,}",
         )
     return table
 
