@@ -90,9 +90,9 @@ impl Records for LackeyReader {
                     instruction.add(kind, address, size_bytes);
                 }
                 None => {
-                    return Err(self
-                        .lines
-                        .nonsense("a line of lackey's; remove it, or record with --log-file=FILE"));
+                    return Err(self.lines.nonsense(
+                        "a line of lackey's; remove it, or record with --log-file=FILE",
+                    ));
                 }
             }
         }
