@@ -165,6 +165,20 @@ def test_miss_curves_tell_what_huge_pages_would_do(trace):
         assert curve["misses"][-1] == curve["pages"]
 
 
+def test_the_table_of_miss_curves_ends_where_all_have_ended(tmp_path):
+    """Between 4 and 512 entries the curve of 1,000 pages in turn is flat."""
+    lines = (f"I  00400000,4\n L {0x10000000 + 4096 * n:x},8\n" for n in range(1000))
+    trace = tmp_path / "rounds.txt"
+    trace.write_text(30 * "".join(lines))
+    shown = mmulab("miss-curves", trace, "--format", "table").output
+    data = shown[shown.index("Data TLB") : shown.index("Instruction TLB")].splitlines()
+    rows = [
+        line.split() for line in data if line.split() and line.split()[0].replace(",", "").isdigit()
+    ]
+    assert [row[0] for row in rows] == [f"{1 << shift:,}" for shift in range(11)]
+    assert rows[9][1] != rows[10][1]
+
+
 def test_addresses_are_hexadecimal_in_labels(trace):
     setting = "organisation.hash_table.base_address=0x80200000"
     done = mmulab("replay", trace, "-m", "inverted-hw", "--no-guesses", "--set", setting)

@@ -354,12 +354,11 @@ def miss_curves(curves: MissCurves) -> RenderableType:
         table.add_column("entries", justify="right")
         for page_size in PAGE_SIZES:
             table.add_column(f"{page_size} pages", justify="right")
-        last = None
+        pages = max(curves.curve(stream, size).pages for size in PAGE_SIZES)
         for entries in curves.sizes():
+            if entries // 2 >= max(pages, 1):
+                break  # all curves have ended
             misses = [curves.curve(stream, size).misses_at(entries) for size in PAGE_SIZES]
-            if misses == last:
-                break
-            last = misses
             cells = (f"{1000 * count / max(curves.instructions, 1):.4f}" for count in misses)
             table.add_row(f"{entries:,}", *cells)
         parts.append(table)
