@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from conftest import MMULAB, ROOT, VERSATILEPB, start_interruptible
@@ -20,7 +21,7 @@ from conftest import mmulab as run_mmulab
 
 import mmulab
 from mmulab import guests
-from mmulab.boot import Terminal, terminal
+from mmulab.boot import Retyping, Terminal, terminal
 from mmulab.cli import app
 from mmulab.command import status_of
 
@@ -157,11 +158,6 @@ def test_a_boot_tells_of_guesses_and_shows_them_when_asked(tmp_path, capfd):
     assert "memory.line_fill_cycles=120" in shown.output and "--guesses" not in shown.errors
 
 
-def test_the_instruction_limit_is_exact(tmp_path):
-    result = mmulab.boot(program(tmp_path / "image"), "ixp425", max_instructions=11)
-    assert (result.instructions, result.reason, result.exit) == (11, "limit", None)
-
-
 WAIT_FOR_INTERRUPT = 0xEE070F90
 TIMER, INTERRUPTS, UART = 0x101E2000, 0x10140000, 0x101F1000
 
@@ -181,6 +177,118 @@ class Clock(mmulab.Transcript):
             return b""
         self.waited.append(wait_seconds)
         return super().read(wait_seconds)
+
+
+class Late(mmulab.Transcript):
+    """A console at which a key is typed when it was asked twice before."""
+
+    def __init__(self):
+        super().__init__(b"x")
+        self.asked = 0
+
+    def read(self, wait_seconds: float | None) -> bytes:
+        """Types the key, late."""
+        self.asked += 1
+        return super().read(wait_seconds) if self.asked > 2 else b""
+
+
+@pytest.fixture
+def poller(tmp_path):
+    """An image that waits for a character in a loop and ends."""
+    no_character = [0xE5910018, 0xE3100010, 0x1AFFFFFC]  # LDR of UART's FR, TST of RXFE, BNE
+    words = [*constant(1, UART), *no_character, *put(LAB + 0x1C, 0), BRANCH_TO_ITSELF]
+    return written(tmp_path / "poller", words)
+
+
+def test_boots_with_other_values_of_guesses_are_typed_the_same(poller):
+    """Without it they would not end."""
+    result = mmulab.boot(poller, "ixp425", console=Late(), guesses=True)
+    for guess in result.data["guesses"]:
+        machine = mmulab.Machine.load("ixp425").with_changes(guess["set"])
+        alone = mmulab.boot(poller, machine, console=Late())
+        assert (alone.cycles, alone.reason) == (guess["cycles"], guess["reason"])
+        assert guess["reason"] == "exit"
+    piped = subprocess.run(
+        [MMULAB, "boot", poller, "-m", "ixp425", "--guesses", "--max-instructions", "10000000"],
+        input=b"x",
+        capture_output=True,
+        check=True,
+    )
+    told = json.loads(piped.stdout)
+    assert {guess["reason"] for guess in told["guesses"]} == {told["reason"]} == {"exit"}
+
+
+def test_what_is_typed_while_a_guest_sleeps_is_typed_again_where_it_sleeps():
+    retyping = Retyping([b"", b"", b"a", b"b"])
+    assert [retyping.read(0.0), retyping.read(None), retyping.read(0.0)] == [b"", b"a", b"b"]
+    assert retyping.read(None) == b""
+
+
+def test_what_is_typed_by_hand_is_not_typed_again(poller):
+    """The time that a person takes is part of the cycles."""
+    keyboard, terminal_side = pty.openpty()
+    line = [MMULAB, "boot", poller, "-m", "ixp425", "--guesses", "--format", "json"]
+    with subprocess.Popen(
+        line, stdin=terminal_side, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while process.poll() is None:  # what comes before the terminal is raw is lost
+            os.write(keyboard, b"x")
+            time.sleep(0.1)
+        output, errors = process.communicate()
+    os.close(keyboard)
+    os.close(terminal_side)
+    assert process.returncode == 1 and "--guesses: not booted again" in errors
+    assert json.loads(output)["guesses"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"typed": "x", "console": mmulab.Transcript()}, "typed: the console types"),
+        ({"guesses": True, "console": Clock()}, "guesses: in real time"),
+    ],
+)
+def test_options_that_a_console_does_not_go_with_are_refused(poller, options, told):
+    with pytest.raises(mmulab.InputError, match=told):
+        mmulab.boot(poller, "ixp425", **options)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_of_the_boots_with_other_values_gives_what_is_done(
+    tmp_path, monkeypatch, capfd
+):
+    image = endless(tmp_path / "image")
+    output = tmp_path / "result.json"
+    boot, boots = mmulab.boot, 0
+
+    def endless_third(*arguments, **options):
+        nonlocal boots
+        boots += 1
+        if boots == 3:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            options["max_instructions"] = None
+        return boot(*arguments, **options)
+
+    monkeypatch.setattr(mmulab, "boot", endless_third)
+    line = ["boot", str(image), "-m", "ixp425", "--guesses", "--max-instructions", "1000"]
+    assert status_of(app, [*line, "-o", str(output)]) == 130
+    assert (
+        "interrupted; 1 boots with other values of the guesses were done" in capfd.readouterr().err
+    )
+    data = json.loads(output.read_text())
+    assert data["reason"] == "limit" and len(data["guesses"]) == 1
+
+
+def test_guesses_of_a_boot_that_ends_before_its_first_cycle_are_shown(tmp_path):
+    image = program(tmp_path / "image")
+    options = ["-m", "ixp425", "--guesses", "--max-seconds", "1e-12", "--format", "table"]
+    shown = run_mmulab("boot", image, *options)
+    assert shown.status == 0 and "+0.00%" in shown.output
+
+
+def test_the_instruction_limit_is_exact(tmp_path):
+    result = mmulab.boot(program(tmp_path / "image"), "ixp425", max_instructions=11)
+    assert (result.instructions, result.reason, result.exit) == (11, "limit", None)
 
 
 @pytest.fixture
@@ -251,7 +359,7 @@ def test_the_time_limit_ends_a_guest_that_waits_for_what_is_typed(tmp_path):
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_a_time_limit_that_is_none_is_refused(sleeper, seconds):
-    with pytest.raises(mmulab.InputError, match="is no time; give seconds above 0"):
+    with pytest.raises(mmulab.InputError, match="is no time; give a finite number of seconds"):
         mmulab.boot(sleeper, max_seconds=seconds, machine="arm926ej-s")
 
 

@@ -92,6 +92,7 @@ BAD = {
         "no.such=1",
         "dtlb.entries=1=2",
     ],
+    "--max-seconds": ["0", "-1", "nan", "inf", "x", ""],
     "--on": ["", "dask://", "slurm://x", "dask://no-such-host-anywhere:1", "dask://localhost:1"],
     "TRACE": [*BAD_FILES, "README.md"],
     "STUDY": [*BAD_FILES, "README.md", "machines/ultrix.toml"],

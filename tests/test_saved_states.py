@@ -106,6 +106,7 @@ def test_what_a_state_is_not_of_is_refused_in_one_line(saved, tmp_path):
     other = program(tmp_path / "other", "xyz")
     assert "saved of another image (image)" in refusal(other, restore=state)
     assert "saved without --append" in refusal(image, append="one", restore=state)
+    assert "saved without --dtb; restore it so" in refusal(image, dtb=other, restore=state)
     assert "saved without --check" in refusal(image, check=True, restore=state)
     machine = mmulab.Machine.load(MACHINE).with_changes({"itlb.entries": 8, "itlb.ways": 2})
     text = refusal(image, machine, restore=state)

@@ -11,7 +11,8 @@ import select
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Protocol
@@ -87,6 +88,40 @@ class Transcript:
 
     def waits_for_gdb(self, port: int) -> None:
         """Who boots without a terminal knows the port."""
+
+
+class Recorder:
+    """A console that keeps what another one types."""
+
+    def __init__(self, console: Console):
+        self._console = console
+        self.typed: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is the other one's."""
+        return getattr(self._console, name)
+
+    def read(self, wait_seconds: float | None) -> bytes | None:
+        """What the other one types, each time that it is asked."""
+        typed = self._console.read(wait_seconds)
+        self.typed.append(typed or b"")
+        return typed
+
+
+class Retyping(Transcript):
+    """A console that types what another one did when it had been asked as often, or once the guest sleeps until then."""
+
+    def __init__(self, typed: Iterable[bytes]):
+        super().__init__()
+        self._left = deque(typed)
+
+    def read(self, wait_seconds: float | None) -> bytes:
+        """The next of it."""
+        while self._left:
+            typed = self._left.popleft()
+            if typed or wait_seconds is not None:
+                return typed
+        return b""
 
 
 class Terminal:
@@ -228,6 +263,8 @@ class BootResult:
     """What the guest printed, where the console kept it."""
     seconds: float = 0.0
     """How long the simulation took. No part of the result, which is the same each time."""
+    typed: Sequence[bytes] = ()
+    """What the console typed each time that it was asked. No part of the result."""
 
     @property
     def exit(self) -> int | None:
@@ -339,10 +376,10 @@ def boot(
 ) -> BootResult:
     """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
 
-    The guest's output is kept in the result, unless a `console` takes it; `typed` is typed on its
-    serial line. `check` turns the staleness checker on. `symbols` names the
+    The guest's output is kept in the result and `typed` is typed on its serial line, unless a `console` does
+    both. `check` turns the staleness checker on. `symbols` names the
     addresses of an image without symbols: an ELF file, or a list as of `nm`. With `guesses` the run is
-    repeated for each other value that the machine's file gives for what it guesses. The run ends when the
+    repeated for each other value that the machine's file gives for what it guesses, with the same typed. The run ends when the
     guest does, at `max_instructions`, at `max_seconds` of the machine's own time since power-on (in which a guest may
     sleep), or where the console says so.
 
@@ -354,12 +391,14 @@ def boot(
     `progress` is told now and then how many instructions all cores have executed, and `max_instructions`.
 
     Raises `MachineError`, `InputError`; and `KeyboardInterrupt` on Ctrl-C, unless a `console` is given:
-    then the result says that it was interrupted.
+    then the result says that it was interrupted. Where that happens while a run is repeated, it is raised always.
     """
     if max_instructions is not None:
         whole_number("max_instructions", max_instructions, 1)
     if max_seconds is not None and not 0 < max_seconds < math.inf:
-        raise InputError(f"max_seconds: {max_seconds} is no time; give seconds above 0")
+        raise InputError(
+            f"max_seconds: {max_seconds} is no time; give a finite number of seconds above 0"
+        )
     if gdb_port is not None:
         whole_number("gdb_port", gdb_port, 1, 65535)
     if isinstance(save_at, int):
@@ -372,6 +411,12 @@ def boot(
         raise InputError("save: not while gdb debugs; save first and restore for gdb")
     if guesses and (save is not None or restore is not None):
         raise InputError("guesses: each is a boot of its own, without save and restore")
+    if typed and console is not None:
+        raise InputError("typed: the console types; give one of the two")
+    if guesses and console is not None and console.real_time:
+        raise InputError(
+            "guesses: in real time nothing is typed twice alike; give a console without real_time"
+        )
     loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
     provenance = {  # of what is run, so before it runs
         "mmulab": _engine.VERSION,
@@ -398,6 +443,7 @@ def boot(
             "other_cycles": others,
         }
     transcript = Transcript(typed.encode())
+    recorder = Recorder(console or transcript)
     data = _engine.boot(
         os.fspath(image),
         loaded._engine,
@@ -410,7 +456,7 @@ def boot(
         max_instructions=max_instructions,
         max_seconds=max_seconds,
         symbols=_path(symbols),
-        console=console or transcript,
+        console=recorder,
         save=_output_path(save),
         save_at=save_at,
         save_header=json.dumps(header),
@@ -428,7 +474,7 @@ def boot(
     data["provenance"] = provenance
     data["guesses"] = []
     text = console.text if isinstance(console, Transcript) else transcript.text
-    result = BootResult(data, text, seconds)
+    result = BootResult(data, text, seconds, recorder.typed)
     if console is None and result.reason == "interrupted":
         raise KeyboardInterrupt
     if not guesses:
@@ -441,9 +487,9 @@ def boot(
         append=append,
         max_instructions=max_instructions,
         max_seconds=max_seconds,
-        typed=typed,
     )
-    return with_guesses(result, loaded, again)
+    rows = list(guess_rows(result, loaded, again))
+    return dataclasses.replace(result, data={**data, "guesses": rows})
 
 
 def _other_cycles(
@@ -462,8 +508,9 @@ def _other_cycles(
     for what in ("image", "initrd", "dtb"):
         digests = [one[what] and one[what]["sha256"] for one in (saved, wanted)]
         if digests[0] != digests[1]:
-            name = saved[what]["name"] if saved[what] else f"no {what}"
-            refuse(f"saved of another {what} ({name}); give the one that was booted")
+            if saved[what] is None:
+                refuse(f"saved without --{what}; restore it so, too")
+            refuse(f"saved of another {what} ({saved[what]['name']}); give the one that was booted")
     if saved["append"] != wanted["append"]:
         given = (
             "without --append" if saved["append"] is None else f"with --append {saved['append']!r}"
@@ -496,26 +543,30 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def with_guesses(
+def guess_rows(
     result: BootResult,
     machine: Machine,
-    again: Callable[[Machine], BootResult],
+    again: Callable[..., BootResult],
     progress: ProgressCallback | None = None,
-) -> BootResult:
-    """The result with what each other value of the machine's guesses makes of its cycles.
+) -> Iterator[dict[str, Any]]:
+    """What each other value of the machine's guesses makes of a boot, in which the same is typed.
 
-    `again` boots the same on another machine; `progress` is told how many boots are done.
+    `again` boots the same on another machine with a `console`; `progress` is told how many boots are done. Raises
+    `KeyboardInterrupt` on Ctrl-C.
     """
     others = machine.alternatives()
-    rows = []
     for done, other in enumerate(others):
         if progress:
             progress(done, len(others))
-        run = again(other)
-        rows.append(
-            {"set": dict(other.changes), "instructions": run.instructions, "cycles": run.cycles}
-        )
-    return dataclasses.replace(result, data={**result.data, "guesses": rows})
+        run = again(other, console=Retyping(result.typed))
+        if run.reason == "interrupted":
+            raise KeyboardInterrupt
+        yield {
+            "set": dict(other.changes),
+            "instructions": run.instructions,
+            "cycles": run.cycles,
+            "reason": run.reason,
+        }
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

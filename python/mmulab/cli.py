@@ -61,6 +61,7 @@ from mmulab.command import (
     number_from,
     replay_machines_of,
     status_of,
+    time_limit,
     trace_path,
 )
 from mmulab.errors import InputError, Interrupted, MachineError
@@ -838,7 +839,7 @@ def boot(
         bool,
         typer.Option(
             "--guesses",
-            help="Boot again for each other value of the machine's guesses, and show the range.",
+            help="Boot again for each other value of the machine's guesses, with the same input, and show the range.",
         ),
     ] = False,
     max_instructions: LimitOption = None,
@@ -846,6 +847,7 @@ def boot(
         float | None,
         typer.Option(
             "--max-seconds",
+            parser=time_limit,
             metavar="S",
             help="End after S seconds of the machine's own time, also where the guest sleeps.",
         ),
@@ -881,10 +883,10 @@ def boot(
 
     The guest's console is the terminal; Ctrl-] ends the run, with --gdb Ctrl-C, too. Where the result goes to a pipe, the
     console goes to stderr. Exit status 1 says that the guest failed or the checker reported, 130
-    that Ctrl-C or Ctrl-] ended the run; the result is given then, too. A restored run goes on cycle by
-    cycle as the saved one would have; only values in cycles may be --set to others.
+    that Ctrl-C or Ctrl-] ended the run (0 where it was saved then); the result is given then, too. A
+    restored run goes on cycle by cycle as the saved one would have; only values in cycles may be --set to others.
     """
-    from mmulab.boot import terminal, with_guesses
+    from mmulab.boot import guess_rows, terminal
 
     format = out.format_of(format, output)
     result_takes_stdout = output is None and not (sys.stdout.isatty() and format is Format.table)
@@ -926,7 +928,8 @@ def boot(
     interrupted = result.reason == "interrupted"
     notes = [text for text in result.data["notes"] if text not in console.remarks]
     missed = save is not None and result.reason != "saved"
-    has_failed = not result.succeeded or missed
+    by_hand = guesses and not interrupted and console.real_time and any(result.typed)
+    has_failed = not result.succeeded or missed or by_hand
     failures: list[str] = []
     (failures if has_failed and not interrupted else notes).append(result.end)
     is_lost = result.reason in ("vector-loop", "empty-vector", "lost-fetch")
@@ -948,9 +951,22 @@ def boot(
     if missed:
         point = "Ctrl-]; --save-at says where else" if save_at is None else "--save-at"
         failures.append(f"{save}: not written, as the run ended before {point}")
-    if guesses and not interrupted:
-        with progress("Booting with other values of the guesses", "boots") as report:
-            result = with_guesses(result, chosen, again, report)
+    if by_hand:
+        failures.append(
+            "--guesses: not booted again, as nothing is typed by hand twice alike; pipe it in"
+        )
+    elif guesses and not interrupted:
+        rows: list[dict[str, Any]] = []
+        try:
+            with progress("Booting with other values of the guesses", "boots") as report:
+                for row in guess_rows(result, chosen, again, report):
+                    rows.append(row)
+        except KeyboardInterrupt:
+            interrupted = True
+            failures.append(
+                f"interrupted; {len(rows)} boots with other values of the guesses were done"
+            )
+        result = dataclasses.replace(result, data={**result.data, "guesses": rows})
     elif count := sum(map(len, chosen.values().get("guesses", []))):
         notes.append(f"{count} values of {chosen.name} are guesses; --guesses shows what they do")
     Result(

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import functools
 import inspect
+import math
 import os
 import re
 import signal
@@ -62,6 +63,14 @@ def number_from(low: int, high: int = MAX_COUNT) -> Callable[[str], int]:
         raise typer.BadParameter(f"{text!r} is no whole number from {low} to {last}")
 
     return parse
+
+
+def time_limit(text: str) -> float:
+    """Reads a time in seconds after which a run ends."""
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise typer.BadParameter(f"{text!r} is no finite number of seconds above 0")
 
 
 MachineOption = Annotated[

@@ -508,8 +508,9 @@ def _boot_guesses(result: BootResult) -> RenderableType:
     for guess in sorted(
         result.data["guesses"], key=lambda one: -abs(one["cycles"] - result.cycles)
     ):
-        change = guess["cycles"] / result.cycles - 1
-        table.add_row(guess_text(guess), f"{guess['cycles']:,}", f"{change:+.2%}")
+        change = (guess["cycles"] - result.cycles) / max(result.cycles, 1)
+        ended = f" (ended by: {guess['reason']})" if guess["reason"] != result.reason else ""
+        table.add_row(guess_text(guess) + ended, f"{guess['cycles']:,}", f"{change:+.2%}")
     return table
 
 
