@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 import typer
@@ -331,6 +332,40 @@ def test_a_result_that_cannot_be_written_is_told_before_the_work(command, output
     finished = mmulab(*command, "-o", output, *program)
     assert finished.status == 2 and len(finished.errors.splitlines()) == 1, finished.errors
     assert output in finished.errors and not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "mend"),
+    [
+        (["run", "-m", "base", "--", "touch", "was-run"], "-o FILE"),
+        (["record", "-o", "t.mmt", "--", "touch", "was-run"], "> FILE"),
+        (["replay", "missing.mmt"], "-o FILE"),
+        (["sweep", str(ROOT / "examples/studies/tlb_sizes.toml")], "-o FILE"),
+    ],
+)
+def test_parquet_on_a_terminal_is_refused_before_the_work(
+    command, mend, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(api, "sweep", lambda *_, **__: pytest.fail("it sweeps"))
+    assert status_of(app, [command[0], "--format", "parquet", *command[1:]]) == 2
+    expected = f"mmulab: parquet is binary and does not suit a terminal; add {mend}\n"
+    assert capfd.readouterr().err == expected
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_parquet_that_is_no_sweep_is_told_before_the_program_runs(tmp_path):
+    parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "cells.parquet")
+    program = ["--", "touch", tmp_path / "was-run"]
+    refused = mmulab("run", "-m", "base", "--dir", tmp_path, *program)
+    assert refused.status == 2 and "cells.parquet: is not a sweep" in refused.error_line
+    assert os.listdir(tmp_path) == ["cells.parquet"]
+
+
+def test_a_trace_whose_folder_is_missing_is_told_with_the_mend(tmp_path):
+    with pytest.raises(api.OutputError, match="make its folder first"):
+        api.record(["true"], tmp_path / "missing" / "t.mmt")
 
 
 def test_version_and_module():

@@ -137,6 +137,9 @@ def run(
             is_new = not dir.exists()
             refusal = f"{dir}: another run writes there; wait for its end, or name another folder"
             stack.enter_context(files.alone(directory(dir), refusal))
+            from mmulab.report import check_sweeps
+
+            check_sweeps(dir)  # which the report will show
             folder = run_folder.begin(dir)
             stack.callback(run_folder.forget_if_empty, dir, is_new)
         trace = folder / f"{Path(program[0]).name}.mmt"
@@ -235,6 +238,8 @@ def record(
     recording that is killed leaves a trace that says that it is incomplete; --partial of other
     commands reads it as far as it goes. Programs for AArch64, ARM and RISC-V run under QEMU.
     """
+    if format is not None:
+        out.format_of(format, None, mend="> FILE")  # before the program runs
     recorded = _record(
         program,
         output,

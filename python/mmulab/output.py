@@ -77,8 +77,6 @@ def emit(
     if output is None and format is Format.table:
         show(view())
         return
-    if output is None and format is Format.parquet and sys.stdout.isatty():
-        raise InputError("parquet is binary and does not suit a terminal; add -o FILE")
     write(encoded(data=data, table=table, view=view, format=format), output)
 
 
@@ -151,11 +149,13 @@ SUFFIXES = tuple(f".{name}" for name in Format if name != Format.table)
 """Of the files that a result can be written to."""
 
 
-def format_of(asked: Format | None, output: Path | None) -> Format:
+def format_of(asked: Format | None, output: Path | None, mend: str = "-o FILE") -> Format:
     """What was asked for, else what a file's suffix says, else a table on a terminal and JSON anywhere else.
 
-    Raises `InputError` for the suffix of something else.
+    Raises `InputError` for the suffix of something else, and for Parquet on a terminal, which `mend` avoids.
     """
+    if asked is Format.parquet and output is None and sys.stdout.isatty():
+        raise InputError(f"parquet is binary and does not suit a terminal; add {mend}")
     if asked is not None:
         return asked
     if output is None:

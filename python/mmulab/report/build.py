@@ -112,7 +112,7 @@ def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
     known = _read(directory / "trace.json", _processes_of) or {}
     results = _read(directory / "replay.json", ReplayResults)
     curves = _read(directory / "miss-curves.json", _all_curves) or []
-    sweeps = [sweep for path in sorted(sweeps_of.glob("*.parquet")) if (sweep := _sweep(path))]
+    sweeps = _sweeps(sweeps_of)
     if results is None and not (known or curves or sweeps):
         return {}
     if results is not None and not results:
@@ -357,6 +357,15 @@ def _miss_curves(curves: MissCurves) -> dict[str, Any]:
             for entries in sizes
         ],
     }
+
+
+def check_sweeps(folder: Path) -> None:
+    """Raises `InputError` where a Parquet file of the folder cannot be shown as a sweep."""
+    _sweeps(folder)
+
+
+def _sweeps(folder: Path) -> list[dict[str, Any]]:
+    return [sweep for path in sorted(folder.glob("*.parquet")) if (sweep := _sweep(path))]
 
 
 def _sweep(path: Path) -> dict[str, Any] | None:
