@@ -156,6 +156,15 @@ def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
     assert wrong.status == 2 and wrong.error_line.startswith(f"{study}: ")
 
 
+def test_what_the_file_both_varies_and_sets_is_told_with_the_file_whatever_is_set(study):
+    study.write_text(study.read_text() + '\n[set]\n"memory.latency_cycles" = 7\n')
+    wrong = command("sweep", study, "--set", "l2.latency_cycles=7")
+    assert wrong.status == 2
+    assert wrong.error_line == (
+        f"{study}: memory.latency_cycles: is both varied and set; take one away"
+    )
+
+
 @pytest.mark.parametrize("format", ["csv", "json"])
 def test_a_sweep_into_a_file_of_any_format_keeps_its_parts(format, study, tmp_path, monkeypatch):
     output = tmp_path / f"t.{format}"
@@ -451,7 +460,9 @@ def test_a_value_that_is_varied_cannot_be_set_as_well(study):
     """One of the two would be ignored without a word."""
     finished = command("sweep", study, "--set", "memory.latency_cycles=300")
     assert finished.status == 2
-    assert finished.error_line == "memory.latency_cycles: is both varied and set; take one away"
+    assert finished.error_line == (
+        f"memory.latency_cycles: is varied in {study}; leave out --set memory.latency_cycles, or take it away there"
+    )
 
 
 def test_a_study_takes_names_and_paths_and_one_for_a_list(trace):

@@ -64,7 +64,7 @@ from mmulab.command import (
     time_limit,
     trace_path,
 )
-from mmulab.errors import InputError, Interrupted, MachineError
+from mmulab.errors import InputError, Interrupted, MachineError, StudyError
 from mmulab.limits import MAX_CORES, whole_number
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import SUFFIXES, Format, beside_a_program, note, progress
@@ -553,10 +553,16 @@ def sweep(
     threads or interruptions.
     """
     in_file = mmulab.Study.load(study)
+    changes = changes_of(set_)
+    for path in changes:
+        if any(path in axis for axis in in_file.vary):
+            raise InputError(
+                f"{path}: is varied in {study}; leave out --set {path}, or take it away there"
+            )
     described = dataclasses.replace(
         in_file,
         traces=traces or in_file.traces,
-        set={**in_file.set, **changes_of(set_)},
+        set={**in_file.set, **changes},
         path=None if set_ else in_file.path,  # what is wrong then need not be in the file
         seed=in_file.seed if seed is None else seed,
     )
@@ -577,7 +583,7 @@ def sweep(
                 note=note,
                 encode=lambda table: result_of(table).encoded(format),
             )
-    except MachineError:
+    except (MachineError, StudyError):
         in_file.configurations()  # raises where the file is wrong already
         raise
     except KeyboardInterrupt as error:
