@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import mmulab
+from mmulab.recording import tool_directory
 
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -193,13 +194,16 @@ def programs(folder: Path, chosen: dict[str, Candidate]) -> list[Program]:
 
 
 def missing_packages(candidates: Iterable[Candidate]) -> set[str]:
-    """Debian packages that have to be installed for these programs to run."""
-    return {
+    """Debian packages that have to be installed for these programs to run and be recorded."""
+    missing = {
         package
         for candidate in candidates
         for program, package in candidate.packages.items()
         if shutil.which(program) is None
     }
+    if not shutil.which("valgrind") and not shutil.which(tool_directory() / "valgrind"):
+        missing.add("valgrind")
+    return missing
 
 
 def write(path: Path, content: bytes) -> Path:
