@@ -270,6 +270,12 @@ def test_a_folder_that_cannot_be_written_to_is_told_before_the_measurement(monke
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize("samples", [-1, 1, 1001])
+def test_a_number_of_samples_that_gives_no_quartiles_is_refused(samples):
+    with pytest.raises(mmulab.InputError, match=f"samples: {samples} is no whole number from 3"):
+        mmulab.calibrate(samples=samples)
+
+
 def test_no_levels_no_machine(monkeypatch):
     flat = Model([], {"4K": [], "2M": []}, False, random.Random(1))
     with pytest.raises(mmulab.MmulabError, match="no levels of cache"):

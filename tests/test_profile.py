@@ -280,6 +280,9 @@ def test_bad_regions_are_told_in_a_line(trace: Path) -> None:
     assert finished.status == 2
     said = "called nonsense begins in the trace, or in the part that was chosen of it;"
     assert said in finished.error_line
+    for call in (api.replay, api.profile):
+        with pytest.raises(api.InputError, match="region: its name is empty"):
+            call(trace, "x86-64", region="")
 
 
 @pytest.mark.parametrize("machines", [[], ["x86-64", "zen5"]])

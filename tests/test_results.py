@@ -204,6 +204,8 @@ def test_the_range_of_a_guess_is_what_the_changed_machines_give(trace, results):
         shares[json.dumps(guess["set"])] = alone.translation_share(10)
     lowest, highest = row.translation_share_range(10)
     assert (lowest, highest) == (min(shares.values()), max(shares.values()))
+    with pytest.raises(InputError, match="75: is no interrupt cost of cortex-a55; it has 10"):
+        row.translation_share_range(75)
     assert lowest < row.translation_share(10) < highest
     assert shares['{"stlb.latency_cycles": 8}'] == highest
     # What is set is no guess any more.

@@ -88,7 +88,7 @@ def replay(
     Raises `MachineError`, `TraceError`, `InputError` where the program never comes to the region;
     `KeyboardInterrupt` stops the engine.
     """
-    check_part(seed, skip, warm_up, limit)
+    check_part(seed, skip, warm_up, limit, region)
     whole_number("threads", threads, 0, MAX_THREADS)
     traces = [Path(trace)] if isinstance(trace, str | os.PathLike) else [Path(one) for one in trace]
     check_schedule(traces, time_slice_instructions, region, cores=cores, one_queue=one_queue)
@@ -175,13 +175,15 @@ def check_schedule(
         raise InputError(f"a schedule has 1 to {_engine.PROGRAMS_MAX} programs, not {len(traces)}")
 
 
-def check_part(seed: int, skip: int, warm_up: int, limit: int | None) -> None:
-    """Raises `ValueError` where one of these is no number that the engine takes."""
+def check_part(seed: int, skip: int, warm_up: int, limit: int | None, region: str | None) -> None:
+    """Raises `InputError` where one of these is no number that the engine takes, or the region has no name."""
     whole_number("seed", seed)
     whole_number("skip", skip)
     whole_number("warm_up", warm_up)
     if limit is not None:
         whole_number("limit", limit, 1)
+    if region == "":
+        raise InputError("region: its name is empty; leave it out to count everything")
 
 
 def check_anything_counted(

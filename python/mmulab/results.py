@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from mmulab import arrow as pa
 from mmulab.causes import CAUSES
+from mmulab.errors import InputError
 from mmulab.provenance import distinct, flat_provenance
 
 
@@ -85,7 +86,13 @@ class MachineResult:
 
     def translation_share_range(self, cost_cycles: int) -> tuple[float, float]:
         """The least and the most that `translation_share` would be if one guess of the machine's file
-        were another value of its range."""
+        were another value of its range. Raises `InputError` for a cost that is not one of the machine's."""
+        costs = self.interrupt_costs_cycles
+        if cost_cycles not in costs:
+            listed = ", ".join(map(str, costs))
+            raise InputError(
+                f"{cost_cycles}: is no interrupt cost of {self.machine}; it has {listed}"
+            )
         others = (guess["translation_share_at"][str(cost_cycles)] for guess in self.data["guesses"])
         shares = [self.translation_share(cost_cycles), *others]
         return min(shares), max(shares)
@@ -104,7 +111,7 @@ class MachineResult:
         return self.data["causes"][name]["cycles"]
 
     def group_cycles(self, group: str) -> int:
-        """Cycles of a group of causes: work, cache (MCPI), translation (VMCPI) or interrupt."""
+        """Cycles of a group of causes: work, cache (MCPI), translation (VMCPI), interrupt or page fault."""
         return sum(self.cause_cycles(cause.name) for cause in CAUSES if cause.group == group)
 
     def group_cpi(self, group: str) -> float:

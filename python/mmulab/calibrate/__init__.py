@@ -15,6 +15,7 @@ from mmulab.calibrate.machine_file import machine_file
 from mmulab.calibrate.reported import Reported, reported
 from mmulab.calibrate.series import SAMPLES, Measurements, Point, Progress, measure
 from mmulab.files import replacing
+from mmulab.limits import whole_number
 
 __all__ = [
     "BUSY_LOAD",
@@ -71,11 +72,12 @@ BUSY_LOAD = 1.0
 
 
 def calibrate(samples: int = SAMPLES, progress: Progress | None = None) -> Calibration:
-    """Measures this computer on one core, in about a minute.
+    """Measures this computer on one core (two for shootdowns), for a minute or more.
 
     `progress` gets points done and points in all. Raises `MmulabError` where no levels can be told
-    apart, as on a busy computer.
+    apart, as on a busy computer, and `InputError` for less than 3 or more than 1000 `samples` of a point.
     """
+    whole_number("samples", samples, 3, 1000)
     says, load = reported(), os.getloadavg()[0]
     largest = max((cache.size_bytes for cache in says.caches), default=32 << 20)
     allowed = os.sched_getaffinity(0)

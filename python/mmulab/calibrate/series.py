@@ -92,7 +92,7 @@ def available_bytes() -> int:
 def measure(
     largest_cache_bytes: int, samples: int = SAMPLES, progress: Progress | None = None
 ) -> Measurements:
-    """Measures all series on the core that it runs on; takes about a minute.
+    """Measures all series on the core that it runs on, for a minute or more.
 
     `largest_cache_bytes` is what the computer reports; working sets go to four times that.
     Raises `MmulabError` where the kernel gives no memory at all.
