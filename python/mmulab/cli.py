@@ -449,8 +449,8 @@ def profile(
 
     Names come from the ELF files that the program had mapped, and from their separate debug files, if
     they are where they were when it was recorded. Calls are known for x86 programs. The costs of a
-    function's own code and, with its callees, inclusive ones are given; all add up to what replay
-    counts.
+    function's own code and, with its callees, inclusive ones are given; its own ones add up to what
+    replay counts.
     """
     chosen = machine_of(machine or ["x86-64"], set_)
     with progress("Replaying") as report:
@@ -772,7 +772,7 @@ def calibrate(
     Example: [bold]mmulab calibrate && mmulab replay examples/small.mmt -m results/this-computer/machine.toml[/]
 
     It takes one core (two for shootdowns) for a minute or more; let nothing else run meanwhile. Each value of the machine's
-    file says whether it was measured (median and quartiles), reported by the processor or guessed.
+    file says whether it was measured (median and quartiles), reported by the processor, guessed, or as most processors have it.
     """
     folder = directory(dir)
     from mmulab.report.calibration import write_calibration_report

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mmulab import _engine
 from mmulab.errors import InputError, RecordError
-from mmulab.files import telling_where
+from mmulab.files import check_writable, telling_where
 from mmulab.limits import whole_number
 
 
@@ -38,9 +38,10 @@ class TraceInformation:
     termination: str | None
     """How the recording ended, in words; None where that is not known or the file incomplete."""
     termination_kind: str | None
-    """The same in one word: exited, signalled, limit, interrupted or unknown."""
+    """The same in one word: exited, replaced, signalled, limit, interrupted or unknown."""
     exit_status: int | None
-    """The recorded program's exit status as a shell tells it: 128 + N where signal N ended it."""
+    """The recorded program's exit status as a shell tells it: 128 + N where signal N ended it, 0 where the limit
+    on instructions did, 130 where it was interrupted; None where that is not known."""
     truncation: str | None = None
     """Why a trace that was read as partial ends early."""
     messages: list[str] = dataclasses.field(default_factory=list)
@@ -114,8 +115,8 @@ def record(
     `environment` is the program's in place of ours. A stack begins below its program's environment, so that with the
     same one, and the same words, the program's memory lies in the same place in whatever folder mmulab is, and runs.
 
-    Raises `RecordError` where Valgrind or QEMU is missing or cannot run the program, and `InputError` where
-    there is no such program, or text in place of a list.
+    Raises `RecordError` where Valgrind or QEMU is missing or fails, and `InputError` where there is no such
+    program, they cannot run it, `output` cannot be written, or text stands in place of a list.
     """
     if isinstance(program, str | os.PathLike):
         raise InputError(f"a program is a list of words, as in {[os.fspath(program)]}")
@@ -124,6 +125,7 @@ def record(
         raise InputError("there is no program to record; give it after --")
     if max_instructions is not None:
         whole_number("max_instructions", max_instructions, 1)
+    check_writable(Path(output))
     with telling_where(Path(output)):
         raw = _engine.record(
             words,

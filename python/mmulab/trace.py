@@ -43,7 +43,7 @@ def slice_trace(
 
     What was mapped before, and the running thread, stand at the beginning of the slice. With
     `skip=0` and no count it converts a trace of another format. Raises `TraceError`, `OutputError`,
-    and `InputError` where the trace is shorter than `skip`.
+    and `InputError` where the trace has no instruction after `skip`.
     """
     _check_range(skip, count)
     with replacing_path(output) as temporary:
@@ -77,7 +77,7 @@ def dump_trace(
 
     The text is that of Valgrind's lackey, a line for each instruction and access, which `replay`
     reads; events are lines that begin with `--`. Raises `TraceError`, and `InputError` where the trace
-    is shorter than `skip`.
+    has no instruction after `skip`.
     """
     _check_range(skip, count)
     is_empty = True
