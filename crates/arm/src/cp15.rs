@@ -357,6 +357,7 @@ impl<K: CacheKind> Cpu<K> {
                 }
                 self.memory.change_translation_registers();
                 self.registers().ttbcr = value & 0x37;
+                self.memory.space_changed(bus, false);
                 self.memory.tables_changed(bus);
             }
             Operation::RegionRemap => {

@@ -4,6 +4,7 @@
 use crate::caches::CacheKind;
 use mmulab_system::Cause;
 use mmulab_system::core::Flow;
+use mmulab_system::maintenance::{Maintenance, Scope};
 
 use crate::cpu::{Bus, Cpu};
 
@@ -96,8 +97,14 @@ fn turn_off<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) {
     cpu.memory.drain_write_buffer(bus);
     while !cpu.memory.clean_next_line(bus, true) {}
     cpu.memory.invalidate_instructions(bus, false);
+    // Complete before the core is off, as software would have to do it.
+    let all_here = Maintenance::Translations { scope: Scope::All, everywhere: false };
+    for maintenance in [Maintenance::Complete, all_here, Maintenance::Complete] {
+        cpu.memory.announce(bus, maintenance);
+    }
     cpu.memory.invalidate_translations(bus, true, true);
     cpu.reset_control(bus);
+    cpu.memory.synchronise_context();
     cpu.wait_for_interrupt();
     bus.turn_off(cpu.memory.number);
 }

@@ -861,7 +861,11 @@ impl<C: Core> Observer<C> for Checker {
                     uses.operate(physical, operation, point);
                     self.known.discard_holders(C::DataLine::base(physical), C::DataLine::BYTES);
                 }
-                Maintenance::Slot { operation, .. } => uses.operate_by_slot(operation),
+                Maintenance::Slot { operation, .. } => {
+                    uses.operate_by_slot(operation);
+                    // Loads that need no look do not tell of the lines that they use from here on.
+                    self.known.discard_pages();
+                }
                 _ => {}
             }
         }

@@ -79,6 +79,8 @@ impl Checker {
     pub fn findings(&self) -> Vec<Report> {
         let mut all = self.reports.clone();
         for (change, report) in self.changes.deferred() {
+            // Taken back, or over: the verdict of the next DSB would be that the use was permitted.
+            let Some(change) = change else { continue };
             let same =
                 |known: &&mut Report| (known.kind, known.since) == (report.kind, report.since);
             if let Some(known) = all.iter_mut().find(same) {
@@ -86,11 +88,11 @@ impl Checker {
                 continue;
             }
             let mut report = report.clone();
-            if let Some(by) = change.and_then(|change| change.incomplete_on(report.core)) {
+            if let Some(by) = change.incomplete_on(report.core) {
                 report
                     .stale
                     .push_str(&format!("; the invalidation {} is not complete", place_of(by)));
-            } else if let Some(by) = change.and_then(|change| change.partly_invalidated_by()) {
+            } else if let Some(by) = change.partly_invalidated_by() {
                 report.stale.push_str(&format!(
                     "; the invalidation {} did not reach core {}",
                     place_of(by),
@@ -388,21 +390,30 @@ impl Checker {
         self.clear_flags();
     }
 
+    /// Whether a descriptor leads to a table that a walk has found by it, but for the one that is `gone`.
+    fn has_link<C: Core>(&mut self, mmu: &C::Mmu, table: u32, gone: Option<u32>) -> bool {
+        let (words, base) = (&self.words, self.base);
+        self.tables.find_link(table, |at| {
+            let word = words.get((at.wrapping_sub(base) >> 2) as usize);
+            let leads = |&word: &u32| mmu.descriptor(0, word) == Descriptor::Table(table);
+            gone != Some(at) && word.is_some_and(leads)
+        })
+    }
+
     /// Whether the table of a descriptor is one that walks may read: by the registers of some core, or by
-    /// the descriptor that was last seen to lead to it.
+    /// a descriptor that was seen to lead to it.
     fn is_live<C: Core>(
-        &self,
+        &mut self,
         core: &CoreMemory<C>,
         bus: &Bus<C>,
         descriptor: u32,
         level: usize,
         shift: u32,
     ) -> bool {
-        let word = |at: u32| self.word(at).unwrap_or(0);
         if level > 0 {
-            let link = core.mmu.descriptor(level - 1, word(self.tables.link_of(descriptor)));
-            return link == Descriptor::Table(Tables::first_of_block(descriptor));
+            return self.has_link::<C>(&core.mmu, Tables::first_of_block(descriptor), None);
         }
+        let word = |at: u32| self.word(at).unwrap_or(0);
         let address = self.tables.address_of(descriptor, shift);
         let reads = |one: &CoreMemory<C>| {
             let read = one.mmu.is_on().then(|| one.mmu.walk(address, word));
@@ -427,7 +438,7 @@ impl Checker {
             (Descriptor::Page(old), Descriptor::Page(new))
                 if differ_in_permissions_only(&old, &new) =>
             {
-                self.note_change(at, was, origin, true, place);
+                self.note_change(core, at, was, origin, true, place);
             }
             // Its domain, or what all of its pages have in common.
             (Descriptor::Table(old), Descriptor::Table(new)) if old == new => {}
@@ -446,14 +457,15 @@ impl Checker {
                     );
                     self.report(report);
                 }
-                self.note_change(at, was, origin, false, place);
+                self.note_change(core, at, was, origin, false, place);
             }
         }
     }
 
     /// TLBs may hold what a descriptor was.
-    fn note_change(
+    fn note_change<C: Core>(
         &mut self,
+        core: &CoreMemory<C>,
         at: u32,
         was: Descriptor,
         origin: Origin,
@@ -468,7 +480,7 @@ impl Checker {
                 let first = page.physical & !(bytes - 1);
                 self.tables.set_flags(first, bytes, UNMAPPED, true);
             }
-            Descriptor::Table(table) => {
+            Descriptor::Table(table) if !self.has_link::<C>(&core.mmu, table, Some(at)) => {
                 self.tables.set_flags(table, Tables::BLOCK_BYTES, TABLE, false);
                 self.tables.set_flags(table, Tables::BLOCK_BYTES, UNLINKED, true);
             }
@@ -495,7 +507,7 @@ impl Checker {
             let writer = self.writer(at);
             let place = self.tables.place_of(at, first_shift, shift, 1 << core.number);
             let origin = Origin { pc: writer.pc, core: writer.core };
-            self.note_change(at, was, origin, permissions_only, place);
+            self.note_change(core, at, was, origin, permissions_only, place);
         }
     }
 

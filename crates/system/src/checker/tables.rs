@@ -8,6 +8,8 @@ use super::changes::Place;
 
 /// Tables are noted by blocks of this size.
 const BLOCK_SHIFT: u32 = 10;
+/// Links to tables that are remembered beside the one of each.
+const MAX_OTHER_LINKS: usize = 1 << 16;
 /// Descriptors of a block.
 const DESCRIPTORS: u32 = 1 << (BLOCK_SHIFT - 2);
 
@@ -28,7 +30,7 @@ struct Block {
     asid: u16,
     /// The address that its first descriptor translates.
     first_address: u32,
-    /// The descriptor that links it to the level above.
+    /// The descriptor that links it to the level above: of several the one that was walked last.
     link: u32,
 }
 
@@ -50,6 +52,8 @@ mmulab_state::value!(Entered { table, asid, was_written, written_before });
 pub(super) struct Tables {
     base: u32,
     blocks: Vec<Block>,
+    /// By block and descriptor the other links to it, with the identifier and the first address of their walks.
+    other_links: BTreeMap<(u32, u32), (u16, u32)>,
     /// For each core a bit for each word of memory: a walk read it as a descriptor since it was last written.
     walked: Vec<Vec<u32>>,
     /// For each core the blocks that such words are in.
@@ -62,7 +66,14 @@ pub(super) struct Tables {
     identifiers: BTreeMap<u32, u16>,
 }
 
-mmulab_state::state!(Tables { walked, walked_blocks, written_at, entered, identifiers } sparse { blocks } built { base });
+mmulab_state::state!(Tables {
+    other_links,
+    walked,
+    walked_blocks,
+    written_at,
+    entered,
+    identifiers,
+} sparse { blocks } built { base });
 
 impl Tables {
     /// Of a RAM of this many words from `base` on, none known.
@@ -73,6 +84,7 @@ impl Tables {
         Tables {
             base,
             blocks: vec![Block::default(); blocks],
+            other_links: BTreeMap::new(),
             walked,
             walked_blocks,
             written_at: BTreeMap::new(),
@@ -136,7 +148,8 @@ impl Tables {
             };
             let bit = 1 << (word & 31);
             let flags = block.flags & !TABLE | if level == 0 { FIRST } else { LATER };
-            if *bits & bit != 0 && block.asid == asid && block.flags == flags {
+            let is_known = block.asid == asid && block.flags == flags && block.link == above;
+            if *bits & bit != 0 && is_known {
                 continue;
             }
             // One of the sixteen descriptors of a large page speaks for all.
@@ -147,6 +160,15 @@ impl Tables {
             self.walked_blocks[core].insert(number as u32);
             block.flags = flags;
             if let Some(shift) = level_shift(level) {
+                if block.link != 0 && block.link != above {
+                    let number = number as u32;
+                    self.other_links.remove(&(number, above));
+                    if self.other_links.len() == MAX_OTHER_LINKS {
+                        self.other_links.pop_first();
+                    }
+                    let walked = (block.asid, block.first_address);
+                    self.other_links.insert((number, block.link), walked);
+                }
                 let index = at >> 2 & (DESCRIPTORS - 1);
                 block.first_address = (address >> shift).wrapping_sub(index) << shift;
                 block.asid = asid;
@@ -242,9 +264,20 @@ impl Tables {
         Place { address, shift, asid: self.asid_of(descriptor), table, walkers }
     }
 
-    /// The descriptor that links a table to the level above.
-    pub(super) fn link_of(&self, descriptor: u32) -> u32 {
-        self.blocks[self.block(descriptor)].link
+    /// Whether some link `leads` to a table, which then counts as walked by that.
+    pub(super) fn find_link(&mut self, table: u32, leads: impl Fn(u32) -> bool) -> bool {
+        let number = self.block(table);
+        let Some(block) = self.blocks.get_mut(number) else { return false };
+        if leads(block.link) {
+            return true;
+        }
+        let of_block = (number as u32, 0)..=(number as u32, u32::MAX);
+        let found = self.other_links.range(of_block).find(|&(&(_, link), _)| leads(link));
+        let Some((&key, &(asid, first_address))) = found else { return false };
+        self.other_links.remove(&key);
+        self.other_links.insert((key.0, block.link), (block.asid, block.first_address));
+        *block = Block { flags: block.flags, asid, first_address, link: key.1 };
+        true
     }
 
     /// Where the block of an address begins.
@@ -267,6 +300,22 @@ mod tests {
             tables.enter(0, asid, table);
         }
         [1, 2].map(|table| tables.identifier_of(table))
+    }
+
+    #[test]
+    fn a_table_stands_where_a_link_leads_to_it_that_is_left() {
+        let mut tables = Tables::new(0, 0x1000, 1);
+        let walks = [(0x2020, 0x0080_2000, 1), (0x3024, 0x0090_2000, 2)];
+        for (link, address, asid) in walks {
+            let found = Walk::new(Err(0), &[(link, 0), (0x408, 0)]);
+            tables.note_walk(0, &found, address, asid, |level| Some([20, 12][level]));
+        }
+        for ((link, address, asid), table) in walks.into_iter().zip([0x2000, 0x3000]) {
+            assert!(tables.find_link(0x400, |at| at == link));
+            let place = tables.place_of(0x408, 20, 12, 0);
+            assert_eq!((place.address, place.asid, place.table), (address, asid, table));
+        }
+        assert!(!tables.find_link(0x400, |_| false));
     }
 
     #[test]
