@@ -200,10 +200,9 @@ impl Timeline {
     pub fn mark(&mut self, at: u64, core: usize, mark: Mark, name: &str) {
         match mark {
             Mark::Phase(_) => {
-                let next = Some((at, name.to_owned()));
-                if let Some((since, name)) = std::mem::replace(&mut self.open[core].phase, next) {
-                    self.slice(core, PHASES, &name, since, at);
-                }
+                // One phase is that of all cores, whichever began it.
+                (0..self.open.len()).for_each(|core| self.end_phase(core, at));
+                self.open[core].phase = Some((at, name.to_owned()));
             }
             Mark::Event(_) => self.instant(core, GUEST, name, at),
             Mark::Begin(_) | Mark::End(_) => {
@@ -250,12 +249,17 @@ impl Timeline {
         }
     }
 
-    /// Ends all that is open of a core at `now`, and draws the last point of its counters.
-    pub(crate) fn end(&mut self, core: usize, now: u64, instructions: u64, counters: &Counters) {
-        self.end_state(core, now, instructions);
+    /// Ends the phase that a core began, if it is the present one.
+    fn end_phase(&mut self, core: usize, now: u64) {
         if let Some((since, name)) = self.open[core].phase.take() {
             self.slice(core, PHASES, &name, since, now);
         }
+    }
+
+    /// Ends all that is open of a core at `now`, and draws the last point of its counters.
+    pub(crate) fn end(&mut self, core: usize, now: u64, instructions: u64, counters: &Counters) {
+        self.end_state(core, now, instructions);
+        self.end_phase(core, now);
         self.count_now(core, now, counters);
     }
 

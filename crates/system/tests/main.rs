@@ -6,6 +6,7 @@ mod coherence;
 mod devices;
 mod second_instruction_set;
 mod store_buffer;
+mod timeline;
 mod tlb_transfer;
 mod toy;
 mod virt_devices;
