@@ -14,7 +14,7 @@ from conftest import ROOT, script
 import mmulab
 from mmulab import guests
 from mmulab.papers import microkernel
-from mmulab.papers.microkernel import SCHEMES, boot
+from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, boot
 
 fuzzing = script("guests/microkernel/fuzz.py")
 GUESTS = ROOT / "build" / "guests"
@@ -51,11 +51,19 @@ def images() -> None:
         ("scheme=fass run=pingpong client=2", "there is no option client=2; this program takes:"),
         ("scheme=fass run=ring array=sam", "there is no option array=sam; this program takes:"),
         ("scheme=fass run=recycled mutant=X", "no such mutant="),
+        ("scheme=fass run=recycled tries=1 " + 240 * "x", "only 255 characters are read"),
+        ("scheme=fass run=random operations=4294967297", "operations= takes a number below 26"),
     ],
 )
 def test_an_option_that_is_none_is_refused(options, said):
     result = mmulab.boot(GUESTS / "microkernel-armv4.elf", "sa1100", append=options)
     assert result.exit == 2 and said in result.console
+
+
+def test_a_ring_has_at_least_two_processes():
+    for given in (0, 1):
+        guest = boot("sa1100", "fass", "ring", processes=given, rounds=1)
+        assert "ring: 2 processes" in guest.result.console
 
 
 def test_each_option_that_a_program_reads_is_allowed_and_no_other():
@@ -157,7 +165,7 @@ def test_each_call_returns_and_does_what_it_should(scheme):
         assert result.reports == []
 
 
-ATTACKS = [
+ATTACKS = [  # those of attacks.c; the next test has those of attacks_memory.c
     "orphan",
     "priority",
     "latency",
@@ -192,6 +200,13 @@ def test_an_attack_does_not_get_through(attack):
         assert result.exit == 0, result.console[-500:]
         assert f"attack {attack}: got through 0 times" in result.console
         assert result.reports == []
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_attacks_on_pages_do_not_get_through_on_any_core(machine):
+    for attack in ("regrown", "many_tables", "interrupted_share"):
+        for scheme in SCHEMES:
+            assert boot(machine, scheme, "attack", attack=attack, check=True).result.reports == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -657,7 +657,7 @@ static u32 interrupted_end(void)
 
 static const struct {
 	const char *name;
-	u32 (*run)(void);
+	program *run;
 } attacks_by_name[] = {
 	{ "orphan", orphan },
 	{ "priority", priority },
@@ -673,18 +673,22 @@ static const struct {
 	{ "gone_sharer", gone_sharer },
 	{ "many_sections", many_sections },
 	{ "interrupted_end", interrupted_end },
+	{ "regrown", regrown },
+	{ "many_tables", many_tables },
+	{ "interrupted_share", interrupted_share },
+	{ 0, 0 },
 };
 
 u32 attack(void)
 {
-	for (u32 i = 0; i < sizeof attacks_by_name / sizeof *attacks_by_name; i++)
+	for (u32 i = 0; attacks_by_name[i].name; i++)
 		if (option("attack", attacks_by_name[i].name)) {
 			u32 through = attacks_by_name[i].run();
 			print("attack %s: got through %u times\n", attacks_by_name[i].name, through);
 			return through;
 		}
 	print("give attack=");
-	for (u32 i = 0; i < sizeof attacks_by_name / sizeof *attacks_by_name; i++)
+	for (u32 i = 0; attacks_by_name[i].name; i++)
 		print("%s%s", i ? "|" : "", attacks_by_name[i].name);
 	print("\n");
 	return 1;

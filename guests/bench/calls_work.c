@@ -41,6 +41,24 @@ static void remembered_sections(void)
 	process_end(&first);
 }
 
+// The same in slot 0, where the program's own section is the first of all.
+static void remembered_in_slot_0(void)
+{
+	agent_start(&first, agent);
+	for (u32 slot = 1; slot <= 12; slot++) // one of them is its own: it moves
+		map(first.space, slot << 25, 1, READ_WRITE);
+	map(first.space, FIXED_AT, 1, READ_WRITE);
+	map(first.space, FIXED_AT + SECTION_BYTES, 1, READ_WRITE);
+	for (u32 round = 0; round < 2; round++) {
+		check(writes(&first, FIXED_AT, 1) && writes(&first, FIXED_AT + SECTION_BYTES, 2), "a page of a space in slot 0");
+		crowd();
+	}
+	count_from_here();
+	check(reads(&first, FIXED_AT, 1) && reads(&first, FIXED_AT + SECTION_BYTES, 2), "the same pages");
+	check(counted(COUNT_FILLS) == 0 && counted(COUNT_COLLISIONS) == 0, "a fault on a section of a space in slot 0");
+	process_end(&first);
+}
+
 // A space that has no domain shares a section: nothing of it is in the caches or the TLB.
 static void shared_without_a_domain(void)
 {
@@ -128,6 +146,7 @@ void work_of_calls(void)
 	if (!is_fass())
 		return;
 	remembered_sections();
+	remembered_in_slot_0();
 	shared_without_a_domain();
 	if (!option("scheme", "fass_shared"))
 		return;

@@ -44,6 +44,8 @@ static void map_array(u32 space)
 u32 ring(void)
 {
 	u32 n = option_number("processes", 2);
+	if (n < 2)
+		n = 2;
 	struct message m = { { 0 } };
 	bytes = option_number("kilobytes", 0) * 1024;
 	rounds = option_number("rounds", 200);

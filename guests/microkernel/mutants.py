@@ -81,7 +81,10 @@ def mutants() -> list[tuple[str, str]]:
 
 def experiments(name: str) -> list[tuple[str, str, str]]:
     """Machine, scheme and program of the runs that could show a mutant, quickest first."""
-    if name.startswith("FLUSH_"):
+    own = [s for s in SCHEMES if name.startswith(f"{s.upper()}_") and s not in ("flush", "fass")]
+    if own:
+        schemes = [max(own, key=len)]
+    elif name.startswith("FLUSH_"):
         schemes = ["flush"]
     elif name.startswith("FASS_REGION"):
         schemes = ["fass_shared"]
@@ -92,8 +95,7 @@ def experiments(name: str) -> list[tuple[str, str, str]]:
     elif name.startswith("FCSE_"):
         schemes = ["fcse_best_effort"]
     else:
-        own = [scheme for scheme in SCHEMES if name.startswith(f"{scheme.upper()}_")]
-        schemes = own or ALL
+        schemes = ALL
     attacks = [f"run=attack attack={attack}" for attack in ATTACKS.get(name, [])]
     runs = [("ixp425", scheme, attack) for attack in attacks for scheme in schemes]
     if name.startswith("FLUSH_") and not name.endswith("FAST_PATH"):

@@ -130,7 +130,7 @@ static bool linked(u32 frame, u32 link)
 {
 	u32 count = 0;
 	bool found_it = false;
-	for (u32 at = frames[frame / PAGE_BYTES].mappings; at && count <= MAX_MAPPINGS + SPACES; count++) {
+	for (u32 at = frames[frame / PAGE_BYTES].mappings; at && count <= MAX_MAPPINGS; count++) {
 		found_it |= at == link;
 		at = *(volatile u32 *)window(at);
 	}

@@ -52,7 +52,7 @@
 	X(FCSE_TRANSLATIONS_FAST_PATH, "and by the fast path") \
 	X(FCSE_REUSED_DATA, "a switch where lines could meet: data lines") \
 	X(FCSE_REUSED_INSTRUCTIONS, "instruction lines") \
-	X(FCSE_GROW_DATA, "a space moves to slot 0: data lines") \
+	X(FCSE_GROW_DATA, "a space grows past 32 MB: data lines") \
 	X(FCSE_GROW_INSTRUCTIONS, "instruction lines") \
 	X(FCSE_GROW_TRANSLATIONS, "translations") \
 	X(FCSE_GUARANTEED_RAN, "a space runs: it counts as cached") \

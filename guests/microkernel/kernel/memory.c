@@ -252,15 +252,18 @@ static void frame_reconsider(u32 frame, bool writable)
 		f->flags |= FRAME_WRITABLE;
 	if (f->flags & FRAME_UNCACHED || !(f->flags & FRAME_WRITABLE))
 		return;
+	static u32 search;
+	search++;
 	struct uses uses = { .many_mappings = f->count > 1 };
 	struct mapping first = mapping_at(f->mappings);
 	for (u32 at = f->mappings; at;) {
 		struct mapping m = mapping_at(at);
+		struct space *space = mapping_space(m);
 		u32 soft = m.table->soft[m.index];
 		uses.writable |= (soft & (WRITABLE | COPY_ON_WRITE)) == WRITABLE;
 		uses.many_addresses |= mapping_address(m) != mapping_address(first);
-		for (u32 other = f->mappings; other != at && !uses.alias_in_space; other = *(volatile u32 *)window(other))
-			uses.alias_in_space = mapping_space(mapping_at(other)) == mapping_space(m);
+		uses.alias_in_space |= space->seen == search;
+		space->seen = search;
 		at = m.table->next[m.index];
 	}
 	if (!uses.writable || !scheme->uncached(&uses))
@@ -295,10 +298,14 @@ static void table_release(struct space *space, volatile struct table *table)
 			table->space = i;
 }
 
-// One of the spaces changes something: it gets a table of its own, as if it had always had one.
+// One of the spaces changes something: it gets a table of its own, as if it had always had one. One frame may be
+// in all its entries, and gets one mapping more by the call that asks.
 static volatile struct table *table_unshare(struct space *space, volatile struct table *shared)
 {
 	u32 address = shared->section << SECTION_SHIFT;
+	for (u32 i = 0; i < TABLE_ENTRIES; i++)
+		if (shared->soft[i] & PRESENT && frames[shared->soft[i] / PAGE_BYTES].count >= MAX_MAPPINGS - TABLE_ENTRIES)
+			return 0;
 	table_release(space, shared);
 	volatile struct table *own = table_create(space, address);
 	if (!own) {

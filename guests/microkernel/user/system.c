@@ -133,8 +133,8 @@ u32 option_number(const char *name, u32 otherwise)
 		char c = command_line_at(at);
 		if (!c || c == ' ')
 			return value;
-		if (c < '0' || c > '9') {
-			print("%s= takes a number\n", name);
+		if (c < '0' || c > '9' || value > 0x0fffffff) {
+			print("%s= takes a number below 2684354560\n", name);
 			machine_exit(2);
 		}
 		value = value * 10 + (c - '0');

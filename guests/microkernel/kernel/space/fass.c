@@ -269,17 +269,17 @@ static void enable(struct space *space, u32 domain)
 static void remember(struct space *space, u32 section)
 {
 	for (u32 i = 0; i < RECENT_SECTIONS; i++)
-		if (space->fass.recent[i] == section)
+		if (space->fass.recent[i] == section + 1)
 			return;
 	for (u32 i = RECENT_SECTIONS - 1; i; i--)
 		space->fass.recent[i] = space->fass.recent[i - 1];
-	space->fass.recent[0] = section;
+	space->fass.recent[0] = section + 1;
 }
 
 static void fill_recent(struct space *space)
 {
 	for (u32 i = 0; i < RECENT_SECTIONS && space->fass.recent[i]; i++) {
-		u32 section = space->fass.recent[i];
+		u32 section = space->fass.recent[i] - 1;
 		u32 entry = owner(section) ? 0 : directory_read(space->directory, section);
 		if (entry && !fass_region_at(space, section))
 			own(space->fass.domain, section, entry);
@@ -367,7 +367,7 @@ static bool uncached(const struct uses *uses)
 static bool in_cache(struct space *space)
 {
 	u32 mine = fass_regions_domains(space) | (space->fass.domain ? DOMAIN_CLIENT(space->fass.domain) : 0);
-	return cpu.dirty & mine;
+	return space->lines_linger || cpu.dirty & mine; // of a dying space until its pages are gone
 }
 
 static bool in_tlb(struct space *space)

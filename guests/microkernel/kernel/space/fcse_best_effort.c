@@ -82,16 +82,19 @@ static void switch_to(struct space *previous, struct space *next)
 }
 
 // A page at or above 32 MB makes the space large: it moves to slot 0, where no relocation hides the
-// upper addresses' own slots from it.
+// upper addresses' own slots from it. In slot 0 it may have shrunk since: then it was switched to without a
+// flush, and if it runs on, others' lines are where its page will be.
 static bool admit(struct space *space, u32 address)
 {
-	if (address < SLOT_BYTES || !space->pid)
+	if (address < SLOT_BYTES || (!space->pid && (space->fcse.pages_above || space != cpu.active)))
 		return true;
-	counters[COUNT_GROWN]++;
-	flush(FLUSH_NAMES(FCSE_GROW)); // its lines are at its old slot's addresses
-	destroy(space);
-	space_move(space);
-	users[0]++;
+	flush(FLUSH_NAMES(FCSE_GROW)); // and its lines are at its old slot's addresses
+	if (space->pid) {
+		counters[COUNT_GROWN]++;
+		destroy(space);
+		space_move(space);
+		users[0]++;
+	}
 	flush_translations(FCSE_GROW_TRANSLATIONS);
 	core_set_pid(cpu.active->pid);
 	MAINTENANCE(FCSE_RAN_AGAIN, ran(cpu.active)); // whoever asked continues without a switch

@@ -9,7 +9,7 @@
 
 // What FASS keeps of a space; its DACR is fast_switch.
 struct fass_space {
-	unsigned short recent[RECENT_SECTIONS]; // sections that it used lately, 0: none
+	unsigned short recent[RECENT_SECTIONS]; // sections that it used lately, each plus 1; 0: none
 	u32 domain;  // 0: none
 	u32 regions; // one bit for each shared region that it is attached to
 };
@@ -37,6 +37,7 @@ struct space {
 	bool retired;         // its threads are gone, and it from the hardware,
 	bool lines_linger;    // but lines of its pages may still be cached,
 	u32 next_section;     // and the tables below this section are gone
+	u32 seen;             // by which search for its mappings, in memory.c
 } __attribute__((aligned(32)));
 
 // How a frame is mapped, summed over its mappings, when one is added.
