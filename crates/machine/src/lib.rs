@@ -135,32 +135,42 @@ impl Machine {
 
     /// Whether every alternative to a guess names a value of this machine and makes a machine.
     fn check_guesses(&self) -> Result<(), ConfigurationError> {
-        let refuse = |what: String| ConfigurationError::new("guesses", what);
         for guess in self.guesses() {
-            let Some(steps) = guess.values().map(Vec::len).next() else {
-                return Err(refuse("a table is empty; name a value and its alternatives".into()));
+            let Some((first, steps)) = guess.iter().map(|(path, list)| (path, list.len())).next()
+            else {
+                let what = "a table is empty; name a value and its alternatives";
+                return Err(ConfigurationError::new("guesses", what));
+            };
+            let refuse = |path: &str, what: String| {
+                Err(ConfigurationError::new(format!("guesses.{path}"), what))
             };
             if steps == 0 || guess.values().any(|alternatives| alternatives.len() != steps) {
-                let paths: Vec<&str> = guess.keys().map(String::as_str).collect();
-                let paths = paths.join(", ");
-                return Err(refuse(format!("{paths}: lists must have one length of at least 1")));
+                let what = "the lists of a table must have one length of at least 1";
+                return refuse(first, what.into());
             }
             for step in 0..steps {
                 let mut table = toml::Table::try_from(self)
                     .map_err(|error| ConfigurationError::new("", error.to_string()))?;
                 table.remove("guesses");
                 for (path, alternatives) in guess {
-                    let known = self
-                        .get(path)
-                        .ok_or_else(|| refuse(format!("{path}: this machine has no such value")))?;
                     let value = Value::try_from(&alternatives[step])
                         .map_err(|error| ConfigurationError::new("", error.to_string()))?;
-                    if value == known {
-                        return Err(refuse(format!("{path}: {value} is the guess itself")));
+                    if self.get(path).as_ref() == Some(&value) {
+                        return refuse(path, format!("{value} is the guess itself"));
                     }
-                    insert(&mut table, path, value);
+                    if let Err(fault) = place(&mut table, path, &value.to_string()) {
+                        return refuse(path, fault.to_string());
+                    }
                 }
-                Self::from_table(table).map_err(|error| refuse(error.to_string()))?;
+                if let Err(fault) = Self::from_table(table) {
+                    if guess.contains_key(&fault.path) {
+                        return refuse(&fault.path, fault.what);
+                    }
+                    return refuse(first, fault.to_string());
+                }
+            }
+            if let Some(path) = guess.keys().find(|path| self.get(path).is_none()) {
+                return refuse(path, "this machine has no such value".into());
             }
         }
         Ok(())
@@ -194,8 +204,14 @@ impl Machine {
         for (path, text) in changes {
             place(&mut table, path, text).map_err(refuse)?;
         }
+        // A table that is set has its values set.
+        let is_set = |guessed: &str| {
+            let mut rests = changes.iter().filter_map(|(path, _)| guessed.strip_prefix(path));
+            rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
         if let Some(Value::Array(guesses)) = table.get_mut("guesses") {
-            guesses.retain(|guess| changes.iter().all(|(path, _)| guess.get(*path).is_none()));
+            let is_left = |guess: &toml::Table| !guess.keys().any(|guessed| is_set(guessed));
+            guesses.retain(|guess| guess.as_table().is_some_and(is_left));
         }
         Self::from_table(table).map_err(refuse)
     }
@@ -236,20 +252,6 @@ impl Machine {
             Machine::System(machine) => machine.check()?,
         }
         Ok(machine)
-    }
-}
-
-/// Puts a value in place of the one at `path`, which exists.
-fn insert(table: &mut toml::Table, path: &str, value: Value) {
-    match path.split_once('.') {
-        Some((parent, rest)) => {
-            if let Some(Value::Table(inner)) = table.get_mut(parent) {
-                insert(inner, rest, value);
-            }
-        }
-        None => {
-            table.insert(path.into(), value);
-        }
     }
 }
 

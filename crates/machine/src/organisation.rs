@@ -261,10 +261,13 @@ impl Radix {
     fn check(&self) -> Result<(), ConfigurationError> {
         check_levels("organisation", self.levels, self.index_bits, self.pte_bytes)?;
         check_pages("organisation", self.levels, self.index_bits, self.pages.shift(|| true))?;
-        if self.address_spaces == Some(0) {
+        // More than the 16 bits of an ASID no hardware has.
+        if let Some(count) = self.address_spaces
+            && !(1..=1 << 16).contains(&count)
+        {
             return Err(ConfigurationError::new(
                 "organisation.address_spaces",
-                "must be at least 1; with 1 a switch empties the TLBs",
+                format!("{count} is not between 1 and 65536; with 1 a switch empties the TLBs"),
             ));
         }
         match (self.walkers, self.walk_window_instructions) {

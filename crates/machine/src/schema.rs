@@ -180,9 +180,12 @@ fn check_table(value: &Value, schema: &Json, path: &str) -> Result<(), Configura
             (Some(inner_schema), _) => check_value(inner, inner_schema, &inner_path)?,
             (None, Some(inner_schema)) => check_value(inner, inner_schema, &inner_path)?,
             (None, None) => {
-                let nearest = inside(key, properties)
-                    .unwrap_or_else(|| nearest(key, properties.keys().map(String::as_str)));
-                return Err(ConfigurationError::new(inner_path, format!("unknown key{nearest}")));
+                let known = || properties.keys().map(String::as_str);
+                let mut mend = inside(key, properties).unwrap_or_else(|| nearest(key, known()));
+                if mend.is_empty() {
+                    mend = format!("; known: {}", known().collect::<Vec<_>>().join(", "));
+                }
+                return Err(ConfigurationError::new(inner_path, format!("unknown key{mend}")));
             }
         }
     }
@@ -236,13 +239,26 @@ pub(crate) fn line_of_path(text: &str, path: &str) -> usize {
     let Ok(root) = DeTable::parse(text) else { return 1 };
     let mut table = root.get_ref();
     let mut offset = 0;
-    for key in path.split('.') {
+    let mut left = Some(path);
+    while let Some(path) = left {
+        let (key, rest) =
+            path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
         let Some((name, value)) = table.iter().find(|(name, _)| name.get_ref() == key) else {
             break;
         };
         offset = name.span().start;
+        left = rest;
         match value.get_ref() {
             DeValue::Table(inner) => table = inner,
+            // The keys in tables of guesses are whole paths.
+            DeValue::Array(items) => {
+                let tables = items.iter().filter_map(|item| item.get_ref().as_table());
+                let mut names = tables.flat_map(|table| table.iter().map(|(name, _)| name));
+                if let Some(name) = names.find(|name| rest == Some(name.get_ref())) {
+                    offset = name.span().start;
+                }
+                break;
+            }
             _ => break,
         }
     }

@@ -196,10 +196,18 @@ fn set_changes_one_value_or_nothing() {
 }
 
 #[test]
-fn a_key_that_is_like_no_other_gets_no_advice() {
+fn a_key_that_is_like_no_other_is_told_which_there_are() {
     let mut machine = Machine::parse(&ultrix(), "ultrix.toml").expect("parses");
-    let error = machine.set("organisation.walk_window_instructions", "224").expect_err("refused");
-    assert!(error.to_string().ends_with("walk_window_instructions: unknown key"), "{error}");
+    for (path, known) in [
+        ("memory.size", "fragmentation_percent, latency_cycles, placement"),
+        (
+            "organisation.walk_window_instructions",
+            "kind, page_bytes, pte_bytes, root_handler, root_table, user_handler, user_space_bytes, user_table",
+        ),
+    ] {
+        let error = machine.set(path, "224").expect_err("refused").to_string();
+        assert_eq!(error, format!("ultrix: {path}: unknown key; known: {known}"));
+    }
 }
 
 #[test]
@@ -346,19 +354,45 @@ fn message_for_guess(guess: &str) -> String {
 fn guesses_that_say_nothing_are_refused() {
     for (guess, expected) in [
         ("", "guesses: a table is empty"),
-        ("\"dtlb.entires\" = [64]", "guesses: dtlb.entires: this machine has no such value"),
-        ("\"dtlb.entries\" = []", "guesses: dtlb.entries: lists must have one length"),
+        ("\"dtlb.entires\" = [64]", "guesses.dtlb.entires: unknown key; did you mean \"entries\"?"),
+        ("\"dltb.entries\" = [64]", "guesses.dltb.entries: dltb: this machine has no such table"),
+        (
+            "\"memory.fragmentation_percent\" = [50]",
+            "guesses.memory.fragmentation_percent: is only for organisation radix",
+        ),
+        (
+            "\"interrupts.copy_on_write_interval_instructions\" = [50]",
+            "guesses.interrupts.copy_on_write_interval_instructions: this machine has no such value",
+        ),
+        (
+            "\"dtlb.entries\" = []",
+            "guesses.dtlb.entries: the lists of a table must have one length",
+        ),
         (
             "\"dtlb.entries\" = [64]\n\"itlb.entries\" = [32, 64]",
-            "guesses: dtlb.entries, itlb.entries: lists must have one length of at least 1",
+            "guesses.dtlb.entries: the lists of a table must have one length of at least 1",
         ),
-        ("\"dtlb.entries\" = [128]", "guesses: dtlb.entries: 128 is the guess itself"),
-        ("\"dtlb.entries\" = [3]", "guesses: dtlb.protected_entries: 16 leaves none of 3"),
+        ("\"dtlb.entries\" = [128]", "guesses.dtlb.entries: 128 is the guess itself"),
+        (
+            "\"dtlb.entries\" = [3]",
+            "guesses.dtlb.entries: dtlb.protected_entries: 16 leaves none of 3",
+        ),
+        ("\"dtlb.replacement\" = [\"rndom\"]", "guesses.dtlb.replacement: unknown word \"rndom\""),
         ("\"dtlb.entries\" = 64", "guesses.dtlb.entries: expected a list"),
     ] {
         let message = message_for_guess(guess);
         assert!(message.contains(expected), "{message}");
     }
+}
+
+#[test]
+fn a_wrong_guess_is_told_with_its_own_line() {
+    let wrong = "\"dtlb.entires\" = [64]\n\n[[guesses]]\n\"memory.latency_cycles\" = [9]";
+    let text =
+        format!("{}\n[[guesses]]\n\"l2.latency_cycles\" = [9]\n\n[[guesses]]\n{wrong}\n", ultrix());
+    let line = 1 + text.lines().position(|line| line.contains("entires")).expect("is there");
+    let message = Machine::parse(&text, "g.toml").expect_err("refused").to_string();
+    assert!(message.starts_with(&format!("g.toml:{line}: guesses.dtlb.entires: ")), "{message}");
 }
 
 #[test]
@@ -372,6 +406,39 @@ fn a_value_that_is_set_is_no_guess_any_more() {
         guesses(&machine.with(&[("l2.line_bytes", "64")]).expect("fits")),
         guesses(&machine)
     );
+}
+
+/// A table that is set leaves no alternative to what is in it.
+#[test]
+fn the_values_of_a_table_that_is_set_are_no_guesses_any_more() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/golden-cove.toml");
+    let machine = Machine::load(path.as_ref()).expect("ships");
+    for (table, value) in [
+        ("organisation.walk_cache_level_2", "{entries = 16, ways = 4, replacement = \"lru\"}"),
+        ("memory", "{latency_cycles = 1, placement = \"random\"}"),
+    ] {
+        let set = machine.with(&[(table, value)]).expect("fits");
+        let is_left = |path: &String| !path.starts_with(&format!("{table}."));
+        let expected: Vec<_> =
+            machine.guesses().iter().filter(|guess| guess.keys().all(is_left)).collect();
+        assert!(expected.len() < machine.guesses().len(), "{table}");
+        assert_eq!(set.guesses().iter().collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn address_spaces_beyond_any_identifier_are_refused() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/x86-64.toml");
+    let machine = Machine::load(path.as_ref()).expect("ships");
+    let with = |count| machine.with(&[("organisation.address_spaces", count)]);
+    for fits in ["1", "65536"] {
+        with(fits).expect("fits");
+    }
+    for wrong in ["0", "65537", "4294967295"] {
+        let message = with(wrong).expect_err("refused").to_string();
+        let expected = format!("organisation.address_spaces: {wrong} is not between 1 and 65536");
+        assert!(message.contains(&expected), "{message}");
+    }
 }
 
 #[test]
