@@ -208,7 +208,9 @@ impl<'a> RegionTracker<'a> {
                 let end = address.saturating_add(*length_bytes);
                 self.entries.retain(|entry| !(*address..end).contains(entry));
                 if *length_bytes == u64::MAX {
+                    // Another program begins, and this one's functions and marks end with it.
                     self.inside.clear();
+                    self.marks = 0;
                 }
             }
             Event::Mark { name, begins } if name == self.name => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mmulab_machine::{Organisation, ReplayMachine};
 use mmulab_replay::{Options, Outcome, ReplayError, profile, replay};
-use mmulab_trace::{Access, AccessKind, Block, Event};
+use mmulab_trace::{Access, AccessKind, Block, Event, Slice};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -212,4 +212,25 @@ fn a_function_counts_from_its_entry_to_its_return() {
     let options = Options { region: Some("mmulab_test_of_regions"), ..Options::default() };
     let outcome = replay(&mut source, &[machine], options).unwrap().remove(0);
     assert_eq!(outcome.instructions, 10 * (2 + 5 + 7));
+}
+
+/// `exec` takes all away: a mark that was open when it was called is not the next program's.
+#[test]
+fn a_mark_ends_where_another_program_begins() {
+    let block = Block { address: 0x40_0000, instruction_sizes_bytes: vec![4; 3], accesses: vec![] };
+    let exec = Event::Unmap { address: 0, length_bytes: u64::MAX };
+    let executed = vec![(0, vec![]); 5];
+    let events = [(1, mark("solve", true)), (1, mark("solve", true)), (3, exec)];
+    let machine = common::machine("x86-64", &[]);
+    for skip in [0, 4, 10] {
+        let source = VecSource::new(std::slice::from_ref(&block), &executed, &events, 7);
+        let mut slice = Slice::new(Box::new(source), skip, None);
+        let options = Options { region: Some("solve"), ..Options::default() };
+        let found = replay(&mut slice, std::slice::from_ref(&machine), options);
+        match skip {
+            0 => assert_eq!(found.unwrap()[0].instructions, 6),
+            4 => assert_eq!(found.unwrap()[0].instructions, 5),
+            _ => assert!(matches!(found, Err(ReplayError::NoSuchRegion { .. }))),
+        }
+    }
 }

@@ -127,7 +127,7 @@ impl Slice {
 }
 
 /// Keeps an event that came before the slice; of threads only the last matters, of regions those that have
-/// not ended.
+/// not ended, as all do where another program begins.
 fn keep(before: &mut Vec<Event>, event: Event) {
     match &event {
         Event::Thread(_) => before.retain(|one| !matches!(one, Event::Thread(_))),
@@ -139,6 +139,9 @@ fn keep(before: &mut Vec<Event>, event: Event) {
                 before.remove(place);
             }
             return;
+        }
+        Event::Unmap { length_bytes: u64::MAX, .. } => {
+            before.retain(|one| !matches!(one, Event::Mark { .. }));
         }
         Event::Map { .. } | Event::Unmap { .. } | Event::Mark { .. } => {}
     }
