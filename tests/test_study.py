@@ -218,6 +218,10 @@ BAD_STUDIES = {
         'traces = ["a.mmt"]\nmachines = ["ultrx"]',
         "study.toml: there is no machine 'ultrx'; did you mean ultrix?",
     ),
+    "a machine that boots kernels": (
+        'traces = ["a.mmt"]\nmachines = ["arm926ej-s"]',
+        "study.toml: machine arm926ej-s boots kernels",
+    ),
     "no such trace": ('traces = ["a.mmt"]\nmachines = ["ultrix"]', "a.mmt"),
     "a NUL in a name": (
         'traces = ["a\\u0000b"]\nmachines = ["ultrix"]',

@@ -111,7 +111,8 @@ class Study:
             raise StudyError(f"{path}: is not TOML: {error}") from error
         try:
             study = dataclasses.replace(cls._from_values(values, path.parent), path=path)
-            load_machines(study.machines)
+            for machine in load_machines(study.machines):
+                machine.check_replays()
         except InputError as error:
             raise StudyError(f"{path}: {error}") from error
         return study
