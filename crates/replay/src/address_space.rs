@@ -45,10 +45,11 @@ pub struct Change {
 /// With mixed pages each aligned block of 2 MiB is large as long as it lies wholly within one piece of
 /// anonymous memory. That is the rule of Linux with `transparent_hugepage/enabled` set to `always` and a
 /// background daemon (khugepaged, `max_ptes_none` at its default of 511) that never lags: a block that is touched while the
-/// heap covers only part of it begins with small pages and is promoted when the heap has grown over it, and one of
-/// which a part is unmapped goes back to small pages. Without the daemon what begins small stays small, until
-/// nothing of the block is mapped any more: its table of small pages is freed then (`free_pgtables` of
-/// mm/memory.c), and the next touch decides anew. Linux: Documentation/admin-guide/mm/transhuge.rst.
+/// heap covers only part of it begins with small pages and is promoted when the heap has grown over it (if none of them
+/// is present then, behind the fault of the next), and one of which a part is unmapped goes back to small pages.
+/// Without the daemon what begins small stays small, until nothing of the block is mapped any more: its table of small
+/// pages is freed then (`free_pgtables` of mm/memory.c), and the next touch decides anew. Linux:
+/// Documentation/admin-guide/mm/transhuge.rst.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     pages: Pages,
@@ -120,14 +121,15 @@ impl AddressSpace {
         let is_promoting = self.pages == Pages::Mixed;
         let mappings = &self.mappings;
         for (&number, block) in self.blocks.range_mut(blocks) {
-            let may_be_large = block.is_available && (block.is_large || is_promoting);
             let was_large = block.is_large;
-            block.is_large = may_be_large && covers(mappings, number);
+            block.is_large = block.is_available
+                && (was_large || is_promoting)
+                && covers(mappings, number)
+                && (was_large || self.touched.range(small_pages(number)).next().is_some());
             if was_large != block.is_large {
                 change.resized.push((number << LARGE_SHIFT, block.is_large));
                 if block.is_large {
-                    let first = number * SMALL_IN_LARGE;
-                    self.touched.extend(first..first + SMALL_IN_LARGE);
+                    self.touched.extend(small_pages(number));
                 }
             }
         }
@@ -139,9 +141,8 @@ impl AddressSpace {
         let first = block << LARGE_SHIFT;
         // The last byte of the address space can't lie in a range.
         let last = first + ((1 << LARGE_SHIFT) - 1);
-        let first_page = block * SMALL_IN_LARGE;
-        let pages = first_page..first_page + SMALL_IN_LARGE;
-        !self.mappings.overlaps(&(first..last)) && self.touched.range(pages).next().is_none()
+        !self.mappings.overlaps(&(first..last))
+            && self.touched.range(small_pages(block)).next().is_none()
     }
 
     /// log2 of the size of the page at `address`, which is being touched.
@@ -159,6 +160,22 @@ impl AddressSpace {
         let is_large = is_available && covers(&self.mappings, number);
         self.blocks.insert(number, Block { is_large, is_available });
         is_large
+    }
+
+    /// Whether the small page at `address`, which is about to be touched for the first time, has its block promoted
+    /// behind its fault: nothing of the block was present when it was covered. All of the block is touched then.
+    pub fn promotes(&mut self, address: u64) -> bool {
+        let number = address >> LARGE_SHIFT;
+        let Some(block) = self.blocks.get_mut(&number).filter(|block| !block.is_large) else {
+            return false;
+        };
+        // With a page that is present it would be large already.
+        block.is_large =
+            self.pages == Pages::Mixed && block.is_available && covers(&self.mappings, number);
+        if block.is_large {
+            self.touched.extend(small_pages(number));
+        }
+        block.is_large
     }
 
     /// Whether a page of `1 << page_shift` bytes at `address` has been touched, so that a table maps it.
@@ -198,6 +215,11 @@ fn is_anonymous(name: &str) -> bool {
     name.is_empty() || name.starts_with('[')
 }
 
+/// Numbers of the small pages of a block.
+fn small_pages(block: u64) -> Range<u64> {
+    block * SMALL_IN_LARGE..(block + 1) * SMALL_IN_LARGE
+}
+
 /// Whether one piece of anonymous memory covers all of a block.
 fn covers(mappings: &RangeMap<u64, String>, block: u64) -> bool {
     let first = block << LARGE_SHIFT;
@@ -225,6 +247,7 @@ mod tests {
         let mut pages = mixed();
         assert!(pages.note(&map(8 * MIB, MIB, "[heap]")).resized.is_empty());
         assert!(!pages.is_large(8 * MIB));
+        pages.touch(8 * MIB, SMALL_SHIFT);
         assert!(pages.note(&map(9 * MIB, MIB / 2, "[heap]")).resized.is_empty());
         assert_eq!(pages.note(&map(9 * MIB + MIB / 2, MIB, "[heap]")).resized, [(8 * MIB, true)]);
         assert!(pages.is_large(9 * MIB));
@@ -239,12 +262,40 @@ mod tests {
         let mut pages = mixed();
         pages.note(&map(2 * MIB, 8 * MIB, ""));
         assert!(pages.is_large(2 * MIB) && pages.is_large(4 * MIB) && pages.is_large(6 * MIB));
+        pages.touch(2 * MIB, LARGE_SHIFT);
         let unmap = Event::Unmap { address: 3 * MIB, length_bytes: 4096 };
         assert_eq!(pages.note(&unmap).resized, [(2 * MIB, false)]);
         let file = map(5 * MIB, 3 * MIB, "/lib/c");
         assert_eq!(pages.note(&file).resized, [(4 * MIB, false)]);
         assert_eq!(pages.note(&map(3 * MIB, 4096, "")).resized, [(2 * MIB, true)]);
         assert!(pages.is_large(2 * MIB));
+    }
+
+    #[test]
+    fn a_block_of_which_no_page_is_present_is_promoted_when_one_is_touched() {
+        for (kind, percent, promotes) in
+            [(Pages::Mixed, 0, true), (Pages::Mixed, 100, false), (Pages::OnFault, 0, false)]
+        {
+            let mut pages = AddressSpace::new(kind, percent, Random::stream(0, 0));
+            pages.note(&map(9 * MIB, MIB / 2, ""));
+            pages.note(&map(8 * MIB, MIB, ""));
+            assert_eq!(pages.page_shift(8 * MIB), SMALL_SHIFT);
+            assert!(!pages.promotes(8 * MIB), "it is not covered");
+            assert_eq!(pages.touch(8 * MIB, SMALL_SHIFT), Some(Fault::Small));
+            pages.note(&Event::Unmap { address: 8 * MIB, length_bytes: MIB });
+            assert!(pages.note(&map(8 * MIB, MIB, "")).resized.is_empty());
+            // It is covered now, and goes again before it is touched.
+            let last = map(9 * MIB + MIB / 2, MIB / 2, "");
+            assert!(pages.note(&last).resized.is_empty());
+            let unmap = Event::Unmap { address: 9 * MIB + MIB / 2, length_bytes: MIB / 2 };
+            assert_eq!(pages.note(&unmap), Change::default());
+            assert!(pages.note(&last).resized.is_empty());
+            assert_eq!(pages.page_shift(9 * MIB), SMALL_SHIFT);
+            assert_eq!(pages.promotes(9 * MIB), promotes, "{kind:?} {percent}");
+            assert_eq!(pages.page_shift(9 * MIB) == LARGE_SHIFT, promotes);
+            assert_eq!(pages.maps(8 * MIB, LARGE_SHIFT), promotes);
+            assert!(!pages.promotes(8 * MIB), "once");
+        }
     }
 
     #[test]

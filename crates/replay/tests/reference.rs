@@ -200,6 +200,40 @@ fn lines_of_a_large_page_of_which_a_part_is_unmapped_can_be_evicted() {
     compare(&machine, &program, 1, 0).unwrap();
 }
 
+/// Nothing of a block is present when it is covered: the daemon promotes it behind the fault of the next page, and the walk
+/// cache forgets its table.
+#[test]
+fn a_block_that_is_covered_while_none_of_it_is_present_is_promoted_behind_a_fault() {
+    let (heap, half) = (0x1000_0000, 1 << 20);
+    let map = |address, length_bytes| Event::Map {
+        address,
+        length_bytes,
+        executable: false,
+        name: String::new(),
+    };
+    let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![load] };
+    let executed = [0, 1, 1, 200, 300].map(|page| (0, vec![heap + page * 4096])).to_vec();
+    let events = vec![
+        (0, map(heap + half, half / 2)),
+        (0, map(heap, half)),
+        (1, Event::Unmap { address: heap, length_bytes: half }),
+        (1, map(heap, half)),
+        (1, map(heap + half + half / 2, half / 2)),
+    ];
+    let program = Random { blocks: vec![block], executed, events };
+    // Small faults are of the code, of the first page, and of one or all later ones.
+    for (pages, faults) in [("mixed", [3, 1]), ("on-fault", [5, 0])] {
+        let machine = machine("x86-64", &[("organisation.pages".to_owned(), pages.to_owned())]);
+        compare(&machine, &program, 1, 0).unwrap();
+        let counts = slowly(&machine, &program, 1, 0).causes;
+        let found = ["small-page-fault", "promotion"]
+            .map(|cause| counts.get(cause).map_or(0, |(count, _)| *count));
+        assert_eq!(found, faults, "{pages}");
+    }
+}
+
 /// A real program: the start of the recording that is shipped as an example.
 #[test]
 fn a_recorded_program() {

@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree;
 
 use crate::common;
 use crate::common::random::{Random, program, small};
-use crate::slow_replay::{Counts, Slow, counts_of};
+use crate::slow_replay::{Counts, Gone, Slow, counts_of};
 
 /// The address that a program's address has in a schedule.
 fn placed(address: u64, number: usize) -> u64 {
@@ -60,7 +60,13 @@ impl SlowCores {
     }
 
     fn note(&mut self, machine: &ReplayMachine, event: &Event, space: u32) {
-        for gone in self.running.note(event) {
+        let gone = self.running.note(event);
+        self.tell(machine, gone, space);
+    }
+
+    /// The other cores learn of what is gone.
+    fn tell(&mut self, machine: &ReplayMachine, gone: Vec<Gone>, space: u32) {
+        for gone in gone {
             let others = self.others.iter_mut().flatten();
             let interrupted = others.filter_map(|core| core.learn_of(&gone, space).then_some(()));
             let interrupted = interrupted.count();
@@ -171,6 +177,8 @@ fn slowly(
         let addresses: Vec<u64> =
             addresses.iter().map(|&address| placed(address, number)).collect();
         slow.running.execute_block(&block, &addresses);
+        let gone = std::mem::take(&mut slow.running.gone);
+        slow.tell(machine, gone, number as u32);
         state.place += 1;
         let instructions = block.instruction_sizes_bytes.len();
         shares[number].instructions += instructions as u64;
@@ -379,6 +387,33 @@ fn a_block_of_2_mib_that_is_unmapped_is_shot_down_once() {
             [1, 1],
             "{pages}"
         );
+    }
+}
+
+/// The first thread's core knows the block's table when the second one's touch makes the block one page.
+#[test]
+fn a_block_that_is_promoted_behind_a_fault_is_shot_down() {
+    let (heap, quarter) = (0x1000_0000, 1 << 19);
+    let map = |part, parts| Event::Map {
+        address: heap + part * quarter,
+        length_bytes: parts * quarter,
+        executable: false,
+        name: "[heap]".to_owned(),
+    };
+    let unmap = Event::Unmap { address: heap, length_bytes: quarter };
+    let [first, second, again] = [1, 2, 1].map(Event::Thread);
+    let before = [(0, Event::Unmap { address: heap, length_bytes: 1 << 16 }), (0, map(0, 3))];
+    let covered = [(1, unmap), (1, map(0, 1)), (1, map(3, 1)), (1, second), (2, again)];
+    let events = [&before[..], &[(0, first)], &covered].concat();
+    // The unmapped page is shot down in any case.
+    for (pages, touched, expected) in [
+        ("on-fault", [1, 1, 1], [1, 1]),
+        ("mixed", [1, 1, 1], [2, 2]),
+        ("mixed", [1, 600, 600], [1, 1]),
+    ] {
+        let programs = [loads(&touched, &events)];
+        let found = shootdowns_of(pages, Shootdown::Interrupt, &programs, 1000);
+        assert_eq!(found[..2], expected, "{pages} {touched:?}");
     }
 }
 

@@ -150,11 +150,14 @@ impl RadixEngine {
         if let Some(unmapped) = unmapped {
             self.invalidate(&(unmapped.start..=unmapped.end - 1), false);
         }
-        for (block, is_large) in resized {
-            self.invalidate(&(block..=block | ((1 << LARGE_SHIFT) - 1)), true);
-            if is_large {
-                self.charge_page_faults(Cause::Promotion, 1);
-            }
+        resized.into_iter().for_each(|(block, is_large)| self.resize(block, is_large));
+    }
+
+    /// The pages of the block of 2 MiB at `block` change their size.
+    fn resize(&mut self, block: u64, is_large: bool) {
+        self.invalidate(&(block..=block | ((1 << LARGE_SHIFT) - 1)), true);
+        if is_large {
+            self.charge_page_faults(Cause::Promotion, 1);
         }
     }
 
@@ -495,11 +498,17 @@ impl RadixEngine {
             cycles = self.second_latency_cycles;
             self.ledger.charge(Cause::Stlb, cycles);
         }
-        let page_shift = self.address_space.page_shift(address);
+        let mut page_shift = self.address_space.page_shift(address);
         let mut sought = Sought::SecondLevelHit;
         let translation = match self.core.second.lookup(address) {
             Some(translation) => translation,
             None => {
+                if self.address_space.promotes(address) {
+                    // What walks again behind the fault finds the large page.
+                    self.charge_page_faults(Cause::SmallPageFault, 1);
+                    self.resize(address >> LARGE_SHIFT << LARGE_SHIFT, true);
+                    page_shift = LARGE_SHIFT;
+                }
                 // The walk's entries come through the same caches.
                 self.core.caches.settle(&mut self.ledger);
                 let before = self.ledger.cycles();

@@ -210,6 +210,8 @@ pub struct Slow {
     /// For mixed pages: of each block of 2 MiB that was touched whether it is one page, and whether it can be.
     large: HashMap<u64, (bool, bool)>,
     fragmentation: Random,
+    /// What the program's own touches took from TLBs, for other cores to learn of.
+    pub gone: Vec<Gone>,
     /// Pages of 4 KiB that no longer fault.
     touched: HashSet<u64>,
     instructions: u64,
@@ -326,6 +328,7 @@ impl Slow {
             mapped: HashMap::new(),
             large: HashMap::new(),
             fragmentation: Random::stream(seed, 140),
+            gone: Vec::new(),
             touched: HashSet::new(),
             with_identifier: VecDeque::new(),
             outdated: HashSet::new(),
@@ -439,7 +442,10 @@ impl Slow {
         }
         for block in blocks {
             let (was_large, can_be) = self.large[&block];
-            let is_large = can_be && (was_large || daemon) && self.is_anonymous_block(block);
+            let is_present =
+                (block * 512..(block + 1) * 512).any(|page| self.touched.contains(&page));
+            let may_be = can_be && (was_large || daemon && is_present);
+            let is_large = may_be && self.is_anonymous_block(block);
             self.large.insert(block, (is_large, can_be));
             if is_large != was_large {
                 gone.push(Gone::Block(block));
@@ -485,6 +491,16 @@ impl Slow {
         let first = self.mapped.get(&(block * 512));
         first.is_some_and(|name| name.is_empty() || name.starts_with('['))
             && (0..512).all(|page| self.mapped.get(&(block * 512 + page)) == first)
+    }
+
+    /// Whether a page is the first of its block to be present, and the daemon finds one that can be large.
+    fn promotes_behind_a_fault(&self, address: u64) -> bool {
+        let block = address >> 21;
+        let Organisation::Radix(table) = &self.machine.organisation else { return false };
+        table.pages == Pages::Mixed
+            && self.large[&block] == (false, true)
+            && self.is_anonymous_block(block)
+            && (block * 512..(block + 1) * 512).all(|page| !self.touched.contains(&page))
     }
 
     /// A page is walked for: the first time it faults.
@@ -818,8 +834,6 @@ impl Slow {
         }
         let name = if is_fetch { "itlb" } else { "dtlb" };
         *self.counts.tlb_misses.entry(name.into()).or_default() += 1;
-        let size = self.page_size(address);
-        let page = address / size * size;
         let mut found = None;
         if !self.stlb.is_empty() {
             let latency = self.machine.stlb.as_ref().map_or(0, |stlb| stlb.latency_cycles);
@@ -829,6 +843,15 @@ impl Slow {
                 *self.counts.tlb_misses.entry("stlb".into()).or_default() += 1;
             }
         }
+        let mut size = self.page_size(address);
+        let promotes = found.is_none() && self.promotes_behind_a_fault(address);
+        if promotes {
+            size = 1 << 21;
+            self.large.insert(address >> 21, (true, true));
+            self.forget(&Gone::Block(address >> 21));
+            self.gone.push(Gone::Block(address >> 21));
+        }
+        let page = address / size * size;
         let (translated, frame) = found.unwrap_or_else(|| {
             let before = self.counts.causes.clone();
             self.walk_radix(address, size);
@@ -844,7 +867,12 @@ impl Slow {
         Self::insert(side, address, translated, frame);
         let cycles = self.counts.cycles() - before;
         self.counts.pages.entry((page, size)).or_default().1 += cycles;
-        if found.is_none() {
+        if promotes {
+            self.touch(address, PAGE);
+            let cycles = self.machine.interrupts.promotion_cycles.unwrap_or(0);
+            self.counts.add("promotion", u64::from(cycles));
+            self.touched.extend(page / PAGE..page / PAGE + 512);
+        } else if found.is_none() {
             self.touch(address, size);
         }
         frame + (address - translated.0)
