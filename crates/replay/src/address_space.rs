@@ -165,13 +165,16 @@ impl AddressSpace {
     /// Whether the small page at `address`, which is about to be touched for the first time, has its block promoted
     /// behind its fault: nothing of the block was present when it was covered. All of the block is touched then.
     pub fn promotes(&mut self, address: u64) -> bool {
+        // Asked at each walk.
+        if self.pages != Pages::Mixed {
+            return false;
+        }
         let number = address >> LARGE_SHIFT;
         let Some(block) = self.blocks.get_mut(&number).filter(|block| !block.is_large) else {
             return false;
         };
         // With a page that is present it would be large already.
-        block.is_large =
-            self.pages == Pages::Mixed && block.is_available && covers(&self.mappings, number);
+        block.is_large = block.is_available && covers(&self.mappings, number);
         if block.is_large {
             self.touched.extend(small_pages(number));
         }
