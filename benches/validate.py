@@ -6,6 +6,7 @@
 Each program runs with pages of 4 KB and with huge pages, by turns, and is recorded once; the recording is replayed with
 `organisation.pages` at "4K" and at "on-fault". What huge pages save is compared in seconds of processor time, and printed as a
 table in Markdown; DIR keeps it as data, with the traces. The machine is the one that `mmulab calibrate` measures, unless it is named.
+What an interrupted comparison has measured and recorded is there, and the next one in DIR goes on with it.
 
 An out-of-order core works on while it waits, so the prediction has two ends. *Exposed*: each TLB miss costs all its cycles. *Hidden*: a hit of
 the second level costs nothing, and all of the core's walkers are at work. Page faults and zeroing are exposed in both.
@@ -28,6 +29,7 @@ from pathlib import Path
 
 import mmulab
 from mmulab.command import directory, run_script, script_options
+from mmulab.files import replacing
 from mmulab.output import note, one_by_one
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -46,6 +48,7 @@ COUNTERS = [
 """As Intel's processors have them."""
 FAULTS = ["small-page-fault", "large-page-fault", "file-page-fault", "promotion"]
 SECOND_LEVEL = "stlb"
+MEASURED = "measured.json"
 WALKS = ("uhandler", "upte-", "khandler", "kpte-", "rhandler", "rpte-", "host-walk", "hpte-")
 """Causes that are walks, or begin like these."""
 SOURCE = Path(mmulab.__file__).parent / "papers" / "object_store.c"
@@ -346,6 +349,32 @@ def measured(program: Program, folder: Path, runs: int) -> Measured:
         return Measured(small, saved, counted(program, folder))
 
 
+def all_measured(programs: list[str], folder: Path, runs: int) -> dict[str, Measured]:
+    """How each program ran. It is kept after each, so that a comparison that was interrupted goes on with it where the
+    computer and the number of runs are the same."""
+    kept = folder / MEASURED
+    described = Path("/proc/cpuinfo").read_text().partition("model name")[2].partition("\n")[0]
+    conditions = {"runs": runs, "computer": [*os.uname(), described]}
+    ran = {}
+    if kept.exists():
+        before = json.loads(kept.read_text())
+        if before["conditions"] == conditions:
+            ran = {name: Measured(**values) for name, values in before["programs"].items()}
+            note(f"{kept}: {len(ran)} programs were measured before the interruption")
+    left = [program for program in programs if program not in ran]
+    for program in one_by_one("Running programs", left, "programs"):
+        ran[program] = measured(PROGRAMS[program], folder, runs)
+        values = {name: asdict(one) for name, one in ran.items()}
+        write_json(kept, {"conditions": conditions, "programs": values})
+    return ran
+
+
+def write_json(path: Path, data: dict[str, object]) -> None:
+    """Whole or not at all."""
+    with replacing(path) as file:
+        file.write(json.dumps(data, indent=1).encode())
+
+
 def by_turns(program: Program, folder: Path, runs: int) -> tuple[list[float], list[float]]:
     """Seconds with 4 KB pages, and what the run with huge pages beside each saved."""
     small, saved = [], []
@@ -563,19 +592,15 @@ def validate(programs: list[str], folder: Path, machine_file: str | None, runs: 
     prepare(directory(folder), programs)
     machine = machine or mmulab.Machine.load(calibrated(folder / "this-computer"))
     nanoseconds = mmulab._engine.Computer().cycle_ns()
-    ran = {}
-    for program in one_by_one("Running programs", programs, "programs"):
-        ran[program] = measured(PROGRAMS[program], folder, runs)
+    ran = all_measured(programs, folder, runs)
     note("Measured; nothing is timed from here on")
     rows = [
         compare(program, folder, machine, nanoseconds, ran[program])
         for program in one_by_one("Recording and replaying programs", programs, "programs")
     ]
-    (folder / "validate.json").write_text(
-        json.dumps(
-            {"machine": machine.values(), "programs": [asdict(row) for row in rows]}, indent=1
-        )
-    )
+    compared = {"machine": machine.values(), "programs": [asdict(row) for row in rows]}
+    write_json(folder / "validate.json", compared)
+    (folder / MEASURED).unlink()
     print(table(rows))
     print(counters(rows))
 

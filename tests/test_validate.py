@@ -89,6 +89,32 @@ def test_a_machine_without_huge_pages_is_refused_before_anything_is_made(tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupted_comparison_goes_on_with_what_it_has_measured(tmp_path, monkeypatch):
+    ran = []
+
+    def interrupted_at(last):
+        def measured(program, folder, runs):
+            if program is validate.PROGRAMS[last]:
+                raise KeyboardInterrupt
+            ran.append(program)
+            return validate.Measured([2.0, 2.5], [0.5, 0.25], {"walks": 7, "cycles": 9})
+
+        return measured
+
+    monkeypatch.setattr(validate, "measured", interrupted_at("xz"))
+    with pytest.raises(KeyboardInterrupt):
+        validate.all_measured(["sort", "shuf", "xz"], tmp_path, 4)
+    monkeypatch.setattr(validate, "measured", interrupted_at("sort"))
+    whole = validate.all_measured(["sort", "shuf", "xz"], tmp_path, 4)
+    assert ran == [validate.PROGRAMS[name] for name in ("sort", "shuf", "xz")]
+    assert whole["sort"] == validate.Measured([2.0, 2.5], [0.5, 0.25], {"walks": 7, "cycles": 9})
+    with pytest.raises(KeyboardInterrupt):  # other conditions: measured again
+        validate.all_measured(["sort", "shuf", "xz"], tmp_path, 5)
+    monkeypatch.setattr(validate.os, "uname", lambda: ("another",))
+    with pytest.raises(KeyboardInterrupt):
+        validate.all_measured(["sort", "shuf", "xz"], tmp_path, 4)
+
+
 def test_each_program_is_installed_and_its_files_are_made():
     made = {*validate.INPUTS, *validate.PREPARED, "object_store"}
     for program in validate.PROGRAMS.values():
