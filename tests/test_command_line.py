@@ -368,6 +368,24 @@ def test_a_trace_whose_folder_is_missing_is_told_with_the_mend(tmp_path):
         api.record(["true"], tmp_path / "missing" / "t.mmt")
 
 
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (9_999, "9999"),
+        (9_999.6, "10 k"),
+        (999_499, "999 k"),
+        (999_600, "1 M"),
+        (999_499_999, "999 M"),
+        (999_600_000, "1 G"),
+        (999_600_000_000, "1000 G"),
+        (-999_600, "-1 M"),
+    ],
+)
+def test_a_number_that_rounds_to_a_thousand_is_told_in_the_next_unit(number, text):
+    """Not as 1e+03 M."""
+    assert output.human(number) == text
+
+
 def test_version_and_module():
     assert mmulab("--version").output == f"mmulab {api.__version__}\n"
     as_module = subprocess.run(

@@ -306,10 +306,11 @@ def _is_in_line_mode() -> bool:
 
 def human(number: float, unit: str = "") -> str:
     """A large number, short, and its unit: 1234567 as `1.23 M`, of bytes (`B`) as `1.23 MB`."""
-    for limit, prefix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+    for unit_size, limit, prefix in ((1e9, 999.5e6, "G"), (1e6, 999.5e3, "M"), (1e3, 9999.5, "k")):
+        # What rounds to a thousand of the smaller unit is one of the larger.
         if abs(number) >= limit:
-            scaled = number / (1e3 if prefix == "k" else limit)
-            digits = f"{scaled:.3g}" if scaled < 1000 else f"{scaled:.0f}"
+            scaled = number / unit_size
+            digits = f"{scaled:.3g}" if abs(scaled) < 999.5 else f"{scaled:.0f}"
             return f"{digits} {prefix}{unit}"
     return f"{number:.0f} {unit}".rstrip()
 
