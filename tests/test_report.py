@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -136,6 +137,20 @@ def test_labels_have_room_whichever_fonts_this_computer_has():
 def test_a_machine_without_translation_alone_makes_a_page(trace, tmp_path):
     (tmp_path / "replay.json").write_text(json.dumps(mmulab.replay(trace, "base").to_dicts()))
     assert "None of these machines translates" in write_report(tmp_path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("joined", "title"),
+    [
+        ("/usr/bin/cc1 -quiet 'a b.c'", "cc1 -quiet 'a b.c'"),
+        ("'/tmp/my dir/my prog' 'an arg'", "'my prog' 'an arg'"),
+    ],
+)
+def test_the_title_is_the_programs_name_and_its_arguments(joined, title, trace, tmp_path):
+    information = json.loads(command("trace", "info", trace).output) | {"command": joined}
+    (tmp_path / "trace.json").write_text(json.dumps(information))
+    shown = re.search(r"<title>(.*) · mmulab</title>", write_report(tmp_path).read_text())
+    assert shown is not None and html.unescape(shown[1]) == title
 
 
 def test_every_cause_of_cycles_has_a_colour():

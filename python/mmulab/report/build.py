@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,10 +162,18 @@ def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
 
 def _title(found: dict[str, Any], directory: Path) -> str:
     trace = found["processes"][0]["trace"] if found["processes"] else None
-    if trace and trace.get("command"):
-        program, *rest = trace["command"].split(" ")
-        return " ".join([Path(program).name, *rest])
+    if trace and (words := _words(trace.get("command") or "")):
+        program, *rest = words
+        return shlex.join([Path(program).name, *rest])
     return directory.resolve().name
+
+
+def _words(command: str) -> list[str]:
+    """What `shlex.join` joined; another text is one word."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return [command]
 
 
 def _replay(results: ReplayResults) -> dict[str, Any]:
