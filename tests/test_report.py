@@ -153,6 +153,22 @@ def test_the_title_is_the_programs_name_and_its_arguments(joined, title, trace, 
     assert shown is not None and html.unescape(shown[1]) == title
 
 
+def test_the_cheapest_machine_is_that_of_the_shares_beside_it(trace, tmp_path):
+    """Each share is told at its machine's first cost of an interrupt, so the order goes by that, too."""
+    deep = mmulab.Machine.load("ultrix").with_changes({"interrupts.costs_cycles": [500]})
+    results = mmulab.replay(trace, ["mach", deep, "x86-64"], guesses=False)
+    cheapest, _, dearest = sorted(
+        results, key=lambda row: row.translation_share(row.interrupt_costs_cycles[0])
+    )
+    assert dearest is results[1]
+    assert dearest.translation_share(10) < cheapest.translation_share(10)
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    lead = re.search(r'<p class="lead">(.*)</p>', write_report(tmp_path).read_text())
+    assert lead is not None
+    assert re.search(rf" on {cheapest.machine} and .* on ultrix ", lead[1])
+    assert lead[1].endswith("with interrupts at the first cost of each machine.")
+
+
 def test_every_cause_of_cycles_has_a_colour():
     assert set(plots.CAUSE_COLOURS) == {cause.name for cause in CAUSES}
 

@@ -205,21 +205,27 @@ def _headline(results: ReplayResults) -> str:
     translating = [row for row in results if row.group_cycles("translation")]
     if not translating:
         return "None of these machines translates addresses."
-    cost = results[0].interrupt_costs_cycles[0]
-    by_share = sorted(translating, key=lambda row: row.translation_share(cost))
+    by_share = sorted(translating, key=_first_share)
     best, worst = by_share[0], by_share[-1]
     if best is worst:
         return f"Address translation takes {_share(best)} of this program's run time on {best.machine}."
+    costs = {row.interrupt_costs_cycles[0] for row in translating}
+    at = f"{costs.pop()} cycles" if len(costs) == 1 else "the first cost of each machine"
     return (
         f"Address translation takes {_share(best)} of this program's run time on {best.machine} and "
         f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of {len(translating)} "
-        f"machines that translate, with interrupts at {cost} cycles."
+        f"machines that translate, with interrupts at {at}."
     )
+
+
+def _first_share(row: MachineResult) -> float:
+    """The share of translation at the machine's first cost of an interrupt."""
+    return row.translation_share(row.interrupt_costs_cycles[0])
 
 
 def _share(row: MachineResult) -> str:
     cost = row.interrupt_costs_cycles[0]
-    share = percent(row.translation_share(cost))
+    share = percent(_first_share(row))
     lowest, highest = map(percent, row.translation_share_range(cost))
     if not row.data["guesses"] or lowest == highest:
         return share
