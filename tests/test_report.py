@@ -169,6 +169,22 @@ def test_the_cheapest_machine_is_that_of_the_shares_beside_it(trace, tmp_path):
     assert lead[1].endswith("with interrupts at the first cost of each machine.")
 
 
+@pytest.mark.parametrize("has_trace", [True, False])
+def test_a_part_of_a_trace_is_told_to_be_one(has_trace, trace, tmp_path):
+    """Its numbers stand beside those of the whole trace and would be taken for them."""
+    options = ["--skip", "1000", "--warmup", "2000", "--limit", "300000"]
+    command("replay", trace, "-m", "ultrix", *options, "-o", tmp_path / "replay.json")
+    if has_trace:
+        command("trace", "info", trace, "-o", tmp_path / "trace.json")
+    page = write_report(tmp_path).read_text()
+    part = "1,000 instructions skipped, 2,000 instructions to warm up, 300,000 instructions at most"
+    assert page.count(part) == 2  # at the top, and where the numbers come from
+    assert "of the run time of this part of the program" in page
+    command("replay", trace, "-m", "ultrix", "-o", tmp_path / "replay.json")
+    whole = html.unescape(write_report(tmp_path).read_text())
+    assert "instructions at most" not in whole and "of this program's run time" in whole
+
+
 def test_every_cause_of_cycles_has_a_colour():
     assert set(plots.CAUSE_COLOURS) == {cause.name for cause in CAUSES}
 

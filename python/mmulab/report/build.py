@@ -196,8 +196,21 @@ def _replay(results: ReplayResults) -> dict[str, Any]:
         "regions": _region_rows(translating),
         "pages": [_page_rows(row) for row in translating],
         "provenance": results[0].data["provenance"],
+        "part": _part(results[0].data["provenance"]),
         "largest_share": max(row.translation_share(costs[-1]) for row in results) or 1,
     }
+
+
+def _part(source: dict[str, Any]) -> str:
+    """Which part of the trace was counted, in words; empty for all of it."""
+    skip, warm_up, limit = source["skip"], source["warm_up"], source["limit"]
+    said = [
+        f"{skip:,} instructions skipped" if skip else "",
+        f"{warm_up:,} instructions to warm up" if warm_up else "",
+        f"{limit:,} instructions at most" if limit else "",
+        f"region {source['region']} alone" if source["region"] else "",
+    ]
+    return ", ".join(filter(None, said))
 
 
 def _headline(results: ReplayResults) -> str:
@@ -207,15 +220,24 @@ def _headline(results: ReplayResults) -> str:
         return "None of these machines translates addresses."
     by_share = sorted(translating, key=_first_share)
     best, worst = by_share[0], by_share[-1]
+    time = _whose_time(results[0].data["provenance"])
     if best is worst:
-        return f"Address translation takes {_share(best)} of this program's run time on {best.machine}."
+        return f"Address translation takes {_share(best)} of {time} on {best.machine}."
     costs = {row.interrupt_costs_cycles[0] for row in translating}
     at = f"{costs.pop()} cycles" if len(costs) == 1 else "the first cost of each machine"
     return (
-        f"Address translation takes {_share(best)} of this program's run time on {best.machine} and "
+        f"Address translation takes {_share(best)} of {time} on {best.machine} and "
         f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of {len(translating)} "
         f"machines that translate, with interrupts at {at}."
     )
+
+
+def _whose_time(source: dict[str, Any]) -> str:
+    if "schedule" in source:
+        return "these programs' run time"
+    if _part(source):
+        return "the run time of this part of the program"
+    return "this program's run time"
 
 
 def _first_share(row: MachineResult) -> float:
