@@ -185,6 +185,13 @@ def test_a_part_of_a_trace_is_told_to_be_one(has_trace, trace, tmp_path):
     assert "instructions at most" not in whole and "of this program's run time" in whole
 
 
+def test_a_part_whose_translations_are_all_known_is_not_told_to_have_none(trace, tmp_path):
+    results = mmulab.replay(trace, ["base", "ultrix"], skip=1000, warm_up=2000, limit=100)
+    assert results["ultrix"].vmcpi == 0
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    assert "Address translation takes nothing of the run" in write_report(tmp_path).read_text()
+
+
 def test_every_cause_of_cycles_has_a_colour():
     assert set(plots.CAUSE_COLOURS) == {cause.name for cause in CAUSES}
 

@@ -217,6 +217,8 @@ def _headline(results: ReplayResults) -> str:
     """The result in a sentence or two, with the range that guessed values give it."""
     translating = [row for row in results if row.group_cycles("translation")]
     if not translating:
+        if any(_translates(row) for row in results):
+            return f"Address translation takes nothing of {_whose_time(results[0].data['provenance'])} on these machines."
         return "None of these machines translates addresses."
     by_share = sorted(translating, key=_first_share)
     best, worst = by_share[0], by_share[-1]
@@ -230,6 +232,11 @@ def _headline(results: ReplayResults) -> str:
         f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of {len(translating)} "
         f"machines that translate, with interrupts at {at}."
     )
+
+
+def _translates(row: MachineResult) -> bool:
+    """Whether the machine translates addresses, also where all of it was free."""
+    return row.data["provenance"]["machine"]["description"]["organisation"]["kind"] != "base"
 
 
 def _whose_time(source: dict[str, Any]) -> str:
