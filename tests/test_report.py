@@ -185,6 +185,19 @@ def test_a_part_of_a_trace_is_told_to_be_one(has_trace, trace, tmp_path):
     assert "instructions at most" not in whole and "of this program's run time" in whole
 
 
+def test_programs_that_took_turns_have_a_table_and_no_pages(trace, tmp_path):
+    """Their costs by page are left out, since one address is a page of each."""
+    results = mmulab.replay([trace] * 2, "zen5", time_slice_instructions=100_000, limit=400_000)
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    page = html.unescape(write_report(tmp_path).read_text())
+    assert "The most expensive pages" not in page and "of these programs' run time" in page
+    table = page.split("Programs that took turns")[1].split("</table>")[0]
+    for program in results[0].data["programs"]:
+        assert f"<td>{program['instructions']:,}</td>" in table
+        assert f"<td>{1000 * program['walks'] / program['instructions']:.2f}</td>" in table
+    assert page.count("<th>zen5</th>") >= 3  # of causes, misses and parts
+
+
 def test_a_part_whose_translations_are_all_known_is_not_told_to_have_none(trace, tmp_path):
     results = mmulab.replay(trace, ["base", "ultrix"], skip=1000, warm_up=2000, limit=100)
     assert results["ultrix"].vmcpi == 0

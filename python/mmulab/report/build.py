@@ -184,6 +184,7 @@ def _replay(results: ReplayResults) -> dict[str, Any]:
         "costs": costs,
         "instructions": results[0].instructions,
         "headline": _headline(results),
+        "programs": _program_rows(results),
         "guesses": [_guess_rows(row) for row in results if row.data["guesses"]],
         "cycles": plots.both(plots.cycles, results),
         "translation": plots.both(plots.translation, results) if translating else None,
@@ -194,7 +195,8 @@ def _replay(results: ReplayResults) -> dict[str, Any]:
         "causes": _cause_rows(results),
         "misses": _miss_rows(results),
         "regions": _region_rows(translating),
-        "pages": [_page_rows(row) for row in translating],
+        "translating": [row.machine for row in translating],
+        "pages": [_page_rows(row) for row in translating if row.data["pages"]],
         "provenance": results[0].data["provenance"],
         "part": _part(results[0].data["provenance"]),
         "largest_share": max(row.translation_share(costs[-1]) for row in results) or 1,
@@ -295,6 +297,21 @@ def _guess_rows(row: MachineResult) -> dict[str, Any]:
         "rows": rows,
         "without_effect": len(row.data["guesses"]) - len(rows),
     }
+
+
+def _program_rows(results: ReplayResults) -> list[dict[str, Any]]:
+    """What each of several programs that took turns did and cost, per thousand of its instructions."""
+    costs = ("walks", "translation_cycles", "page_fault_cycles", "cache_cycles")
+    return [
+        {
+            "machine": row.machine,
+            "trace": program["trace"],
+            "instructions": program["instructions"],
+            "costs": [1000 * program[name] / max(program["instructions"], 1) for name in costs],
+        }
+        for row in results
+        for program in row.data.get("programs", [])
+    ]
 
 
 def _cause_rows(results: ReplayResults) -> list[dict[str, Any]]:
