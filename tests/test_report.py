@@ -185,6 +185,19 @@ def test_a_part_of_a_trace_is_told_to_be_one(has_trace, trace, tmp_path):
     assert "instructions at most" not in whole and "of this program's run time" in whole
 
 
+def test_shares_of_parts_add_up_where_some_are_left_out(trace, tmp_path):
+    results = mmulab.replay(trace, ["ultrix", "x86-64"], guesses=False)
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    page = write_report(tmp_path).read_text()
+    table = page.split("Which parts of the program pay")[1].split("</table>")[0]
+    shares = [float(share) for share in re.findall(r">([\d.]+)%<", table)]
+    assert (
+        len({region["name"] for region in results[0].data["regions"]}) > 14
+        and " more</td>" in table
+    )
+    assert sum(shares) == pytest.approx(200, abs=0.05 * len(shares))
+
+
 def test_programs_that_took_turns_have_a_table_and_no_pages(trace, tmp_path):
     """Their costs by page are left out, since one address is a page of each."""
     results = mmulab.replay([trace] * 2, "zen5", time_slice_instructions=100_000, limit=400_000)

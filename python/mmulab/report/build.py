@@ -365,7 +365,7 @@ def _region_rows(translating: list[MachineResult]) -> list[dict[str, Any]]:
             shares.setdefault(key, {})[row.machine] = region["cycles"] / total
             pages[key] = max(pages.get(key, 0), region["pages"])
     ordered = sorted(shares, key=lambda key: (-sum(shares[key].values()), key))
-    return [
+    rows = [
         {
             "name": Path(name).name if name.startswith("/") else name,
             "path": name,
@@ -375,6 +375,19 @@ def _region_rows(translating: list[MachineResult]) -> list[dict[str, Any]]:
         }
         for name, executable in ordered[:_REGIONS_SHOWN]
     ]
+    if rest := ordered[_REGIONS_SHOWN:]:
+        rows.append(
+            {
+                "name": f"{len(rest)} more",
+                "path": "",
+                "executable": False,
+                "pages": sum(pages[key] for key in rest),
+                "cells": [
+                    sum(shares[key].get(row.machine, 0.0) for key in rest) for row in translating
+                ],
+            }
+        )
+    return rows
 
 
 def _page_rows(row: MachineResult) -> dict[str, Any]:
