@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import math
 import os
+import resource
 import shutil
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import pytest
 import mmulab
 from mmulab import _engine, papers
 from mmulab.causes import BY_NAME
+from mmulab.errors import MmulabError
 from mmulab.papers import study_choice, study_programs, vm_study_1998
 from mmulab.papers.vm_study_cells import KIB, Cell, Cells, Chains, Configuration, table_heads
 from mmulab.papers.vm_study_claims import evaluate
@@ -368,6 +370,18 @@ def test_inputs_are_the_same_everywhere():
         "source.c": "10d57b18489ad836",
         "records.txt": "6bd475af9b088123",
     }
+
+
+def test_an_input_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
+    """By its name, not as stdout, and without a part of it."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, limits[1]))
+    try:
+        with pytest.raises(MmulabError, match=r"source\.c: file too large; nothing was written"):
+            study_programs.write(tmp_path / "short" / "source.c", b"int main;")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "short").iterdir())
 
 
 def test_a_reproduction_that_is_repeated_does_no_finished_sweep_again(trace, tmp_path, monkeypatch):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import mmulab
+from mmulab.files import replacing
 from mmulab.recording import tool_directory
 
 ENVIRONMENT = {
@@ -211,9 +211,8 @@ def write(path: Path, content: bytes) -> Path:
     if path.exists() and path.read_bytes() == content:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+    with replacing(path) as file:
+        file.write(content)
     return path
 
 
