@@ -330,6 +330,19 @@ def test_facets_of_a_papers_chart_fit_a_phone_unless_they_are_a_matrix():
     assert plots.svg_and_narrow(points.facet(row="of:N", column=column))[1] is None
 
 
+def test_every_mark_that_describes_itself_is_found_by_the_pointer(tmp_path):
+    """Also the points of lines, which have a name of their own."""
+    base = alt.Chart(alt.InlineData([{"x": 1, "y": 2}, {"x": 2, "y": 3}])).encode(x="x:Q", y="y:Q")
+    charts = [base.mark_bar(), base.mark_circle(), base.mark_line(point=True)]
+    figures = [papers.Figure(f"figure-{n}", "", "", chart) for n, chart in enumerate(charts)]
+    reproduction = papers.Reproduction(paper="a", title="A study", claims=[], figures=figures)
+    page = write_reproduction(tmp_path, reproduction).read_text()
+    drawn = set(re.findall(r'role="graphics-symbol" aria-roledescription="(\w+)"', page))
+    found = re.search(r"const MARKS = \[(.*?)\]", page)
+    assert drawn >= {"bar", "circle", "point"} and found is not None
+    assert drawn - {"axis"} <= set(re.findall(r"'(\w+)'", found[1])), drawn
+
+
 def test_a_reproduction_makes_a_page_with_claims_figures_and_numbers(tmp_path):
     claims = papers.published_claims("vm_study_1998")
     chart = alt.Chart(alt.InlineData([{"x": 1, "y": 2}])).mark_bar().encode(x="x:Q", y="y:Q")
