@@ -8,11 +8,13 @@ import dataclasses
 import hashlib
 import math
 import os
+import re
 import resource
 import shutil
 from types import SimpleNamespace
 
 import pytest
+import vl_convert
 
 import mmulab
 from mmulab import _engine, papers
@@ -23,6 +25,7 @@ from mmulab.papers.vm_study_cells import KIB, Cell, Cells, Chains, Configuration
 from mmulab.papers.vm_study_claims import evaluate
 from mmulab.papers.vm_study_experiments import EXPERIMENTS, Evidence
 from mmulab.papers.vm_study_explanations import UNEXPLAINED, explain
+from mmulab.papers.vm_study_figures import figures
 
 INSTRUCTIONS = 100_000_000
 PROGRAMS = ("gcc-like", "vortex-like", "ijpeg-like")
@@ -354,6 +357,33 @@ def test_where_no_cause_shows_that_is_told():
     cells, evidence = RIGHT.cells(), RIGHT.evidence()
     for identifier in ("vm98-03", "vm98-06", "vm98-13", "vm98-20", "vm98-21", "vm98-22"):
         assert explain(identifier, cells, evidence) == UNEXPLAINED, identifier
+
+
+def test_marks_of_figures_say_what_they_show():
+    """An interrupt cost includes the ones below it: its part of a bar is less than what it is told to be."""
+    cells = RIGHT.cells()
+    drawn = {one.name: vl_convert.vegalite_to_svg(one.chart.to_dict()) for one in figures(cells)}
+    for name, svg in drawn.items():
+        labels = re.findall(
+            r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="(?:bar|circle|point)"',
+            svg,
+        )
+        assert labels and not [label for label in labels if "order: " in label], name
+        assert all(re.search(r"[0-9](?: |$)", label) for label in labels), name
+    [cell] = cells.where(
+        program="gcc-like",
+        organisation="ultrix",
+        l1_bytes=32 * KIB,
+        l2_bytes=2048 * KIB,
+        l1_line_bytes=64,
+        l2_line_bytes=128,
+        tlb_entries=64,
+    )
+    for cost in (10, 50, 200):
+        assert (
+            "ULTRIX, L1 32 KB and L2 2 MB a side, 64 TLB entries: interrupts at "
+            f"{cost} cycles, {cell.interrupt_cpi(cost):.4f} cycles per instruction"
+        ) in drawn["figure-11"]
 
 
 def test_inputs_are_the_same_everywhere():

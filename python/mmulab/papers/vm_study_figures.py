@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from mmulab.causes import BY_NAME
 from mmulab.papers import Figure
 from mmulab.papers.vm_study_cells import KIB, PLOTTED_LINES, WITH_TLB, Cell, Cells
 from mmulab.report.plots import CAUSE_COLOURS, GROUP_COLOURS
@@ -134,6 +135,8 @@ def curves(cells: Cells, program: str) -> alt.Chart:
             "L1 line": cell.configuration.l1_line_bytes,
             "L2 line": cell.configuration.l2_line_bytes,
             "VMCPI": round(cell.vmcpi, 5),
+            "text": f"{place(cell)}, lines of {cell.configuration.l1_line_bytes} and "
+            f"{cell.configuration.l2_line_bytes} bytes: VMCPI {cell.vmcpi:.4f}",
         }
         for cell in cells.where(program=program, organisation=organisations, tlb_entries=128)
     ]
@@ -154,7 +157,11 @@ def curves(cells: Cells, program: str) -> alt.Chart:
         )
     )
     return (
-        alt.layer(dashed, base.mark_circle(size=12, opacity=1), data=data(rows))
+        alt.layer(
+            dashed,
+            base.mark_circle(size=12, opacity=1).encode(description="text:N"),
+            data=data(rows),
+        )
         .facet(
             row=alt.Row("L2:N", sort=labels, title=None),
             column=alt.Column(
@@ -163,6 +170,12 @@ def curves(cells: Cells, program: str) -> alt.Chart:
         )
         .resolve_scale(y="independent")
     )
+
+
+def place(cell: Cell) -> str:
+    """The organisation and caches of a cell, for the text of a mark."""
+    one = cell.configuration
+    return f"{NAMES[one.organisation]}, L1 {kib(one.l1_bytes)} and L2 {kib(one.l2_bytes)} a side"
 
 
 def plotted(cells: Cells, **wanted: object) -> list[Cell]:
@@ -182,6 +195,8 @@ def breakdown(cells: Cells, program: str) -> alt.Chart:
             "component": component,
             "order": order,
             "CPI": round(cell.cpi(component), 6),
+            "text": f"{place(cell)}: {component}, {cell.cpi(component):.4f} cycles per instruction\n"
+            f"{BY_NAME[component].text}",
         }
         for cell in plotted(cells, program=program, organisation=organisations, tlb_entries=128)
         for order, component in enumerate(reversed(COMPONENTS))
@@ -200,7 +215,7 @@ def breakdown(cells: Cells, program: str) -> alt.Chart:
                 title=None,
             ),
             order=alt.Order("order:Q"),
-            tooltip=["organisation:N", "L1:N", "L2:N", "component:N", "CPI:Q"],
+            description="text:N",
             facet=alt.Facet(
                 "organisation:N",
                 columns=3,
@@ -223,12 +238,15 @@ def mean_free_paths(cells: Cells) -> alt.Chart:
                     cells, program=program, organisation=organisation, tlb_entries=entries
                 )
                 if found:
+                    path = round(fmean(cell.mean_free_path for cell in found))
                     rows.append(
                         {
                             "program": program,
                             "organisation": NAMES[organisation],
                             "entries": entries,
-                            "instructions": round(fmean(cell.mean_free_path for cell in found)),
+                            "instructions": path,
+                            "text": f"{NAMES[organisation]}, {entries} entries a side, {program}: "
+                            f"{path:,} instructions between TLB misses",
                         }
                     )
     order = [NAMES[name] for name in WITH_TLB]
@@ -240,6 +258,7 @@ def mean_free_paths(cells: Cells) -> alt.Chart:
             y=alt.Y("instructions:Q", title="instructions between TLB misses"),
             color=alt.Color("organisation:N", sort=order, legend=None),
             column=alt.Column("program:N", title="128 entries a side"),
+            description="text:N",
         )
         .resolve_scale(y="independent")
     )
@@ -253,6 +272,7 @@ def mean_free_paths(cells: Cells) -> alt.Chart:
             ),
             color=alt.Color("organisation:N", sort=order, title=None),
             column=alt.Column("program:N", title="over TLB sizes"),
+            description="text:N",
         )
         .resolve_scale(y="independent")
     )
@@ -284,6 +304,7 @@ def totals(cells: Cells, program: str) -> alt.Chart:
             if configuration.organisation in ("notlb", "base")
             else f", {configuration.tlb_entries}"
         )
+        whole = [*(cell.interrupt_cpi(cost) for cost in (200, 50, 10)), *parts[3:]]
         for order, (part, value) in enumerate(zip(OVERHEADS, parts, strict=True)):
             rows.append(
                 {
@@ -293,6 +314,8 @@ def totals(cells: Cells, program: str) -> alt.Chart:
                     "part": part,
                     "order": -order,
                     "CPI": round(value, 6),
+                    "text": f"{place(cell)}{entries and f'{entries} TLB entries'}: {part}, "
+                    f"{whole[order]:.4f} cycles per instruction",
                 }
             )
     bars = [
@@ -313,7 +336,7 @@ def totals(cells: Cells, program: str) -> alt.Chart:
                 title=None,
             ),
             order=alt.Order("order:Q"),
-            tooltip=["organisation:N", "L1:N", "which:N", "part:N", "CPI:Q"],
+            description="text:N",
             column=alt.Column(
                 "L1:N",
                 sort=[f"L1 {kib(size)} a side" for size in FIGURE_L1],
