@@ -198,6 +198,13 @@ def test_shares_of_parts_add_up_where_some_are_left_out(trace, tmp_path):
     assert sum(shares) == pytest.approx(200, abs=0.05 * len(shares))
 
 
+def test_where_no_machine_takes_interrupts_nothing_is_said_of_them(page, trace, tmp_path):
+    title = "What an interrupt costs matters"
+    results = mmulab.replay(trace, ["base", "x86-64"], guesses=False)
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    assert title in page and title not in write_report(tmp_path).read_text()
+
+
 def test_programs_that_took_turns_have_a_table_and_no_pages(trace, tmp_path):
     """Their costs by page are left out, since one address is a page of each."""
     results = mmulab.replay([trace] * 2, "zen5", time_slice_instructions=100_000, limit=400_000)

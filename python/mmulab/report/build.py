@@ -188,7 +188,9 @@ def _replay(results: ReplayResults) -> dict[str, Any]:
         "guesses": [_guess_rows(row) for row in results if row.data["guesses"]],
         "cycles": plots.both(plots.cycles, results),
         "translation": plots.both(plots.translation, results) if translating else None,
-        "interrupts": plots.both(plots.interrupts, results),
+        "interrupts": plots.both(plots.interrupts, results)
+        if any(row.interrupt_count for row in results)
+        else None,
         "path": plots.both(plots.mean_free_path, results)
         if any(r.mean_free_path for r in results)
         else None,
