@@ -198,6 +198,16 @@ def test_shares_of_parts_add_up_where_some_are_left_out(trace, tmp_path):
     assert sum(shares) == pytest.approx(200, abs=0.05 * len(shares))
 
 
+@pytest.mark.parametrize(
+    ("machine", "end"),
+    [("ultrix", "on ultrix, with interrupts at 10 cycles."), ("intel", "on intel.")],
+)
+def test_the_share_of_one_machine_names_what_an_interrupt_costs(machine, end, trace, tmp_path):
+    results = mmulab.replay(trace, machine, guesses=False)
+    (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+    assert f"{end}</p>" in write_report(tmp_path).read_text()
+
+
 def test_where_no_machine_takes_interrupts_nothing_is_said_of_them(page, trace, tmp_path):
     title = "What an interrupt costs matters"
     results = mmulab.replay(trace, ["base", "x86-64"], guesses=False)

@@ -227,10 +227,11 @@ def _headline(results: ReplayResults) -> str:
     by_share = sorted(translating, key=_first_share)
     best, worst = by_share[0], by_share[-1]
     time = _whose_time(results[0].data["provenance"])
-    if best is worst:
-        return f"Address translation takes {_share(best)} of {time} on {best.machine}."
     costs = {row.interrupt_costs_cycles[0] for row in translating}
     at = f"{costs.pop()} cycles" if len(costs) == 1 else "the first cost of each machine"
+    if best is worst:
+        interrupts = f", with interrupts at {at}" if best.interrupt_count else ""
+        return f"Address translation takes {_share(best)} of {time} on {best.machine}{interrupts}."
     return (
         f"Address translation takes {_share(best)} of {time} on {best.machine} and "
         f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of {len(translating)} "
