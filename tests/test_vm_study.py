@@ -359,6 +359,13 @@ def test_where_no_cause_shows_that_is_told():
         assert explain(identifier, cells, evidence) == UNEXPLAINED, identifier
 
 
+def test_what_has_no_tlb_has_no_path_between_its_misses():
+    """It stood as the program's length, as if the TLB missed once."""
+    rows = RIGHT.evidence().table().to_pylist()
+    without = {row["experiment"] for row in rows if row["mean free path"] is None}
+    assert without >= {"base", "notlb"} and not without & {"ultrix", "intel", "inverted-hw"}
+
+
 def test_marks_of_figures_say_what_they_show():
     """An interrupt cost includes the ones below it: its part of a bar is less than what it is told to be."""
     cells = RIGHT.cells()

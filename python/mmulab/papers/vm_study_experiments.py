@@ -133,7 +133,7 @@ class Evidence:
                     "root path": cell.cpi(
                         *(cause for cause in cell.causes if cause.startswith(("k", "r")))
                     ),
-                    "mean free path": cell.mean_free_path,
+                    "mean free path": cell.mean_free_path if cell.tlb_misses else None,
                     "mean search": cell.chains.mean_search if cell.chains else None,
                     "table load": cell.chains.load if cell.chains else None,
                     "more misses": self.more_misses(program, name),
