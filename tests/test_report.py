@@ -314,6 +314,18 @@ def test_no_two_ticks_of_a_plot_have_one_number(highest):
     assert len(ticks) > 3 and len(set(ticks)) == len(ticks), ticks
 
 
+def test_lines_of_all_machines_have_colours_of_their_own():
+    """The fifteen that ship were drawn in ten."""
+    rows = [
+        {"trace": "t", "machine": machine, "l2.ways": ways, "vmcpi": 0.1 * ways}
+        for machine in mmulab.machine_names("replay")
+        for ways in (1, 2)
+    ]
+    drawn = plots.sweep(pa.Table.from_pylist(rows), "vmcpi", "l2.ways", "l2.ways")
+    colours = re.findall(r'aria-roledescription="line mark"[^>]* stroke="(#\w+)"', drawn)
+    assert len(colours) == len(set(colours)) == len(rows) // 2 > 10
+
+
 def test_a_sweep_of_an_older_version_is_refused_by_name(tmp_path):
     columns = {"machine": ["a", "a"], "x": [1, 2], "instructions": [9, 9], "mcpi": [0.1, 0.2]}
     older = {**columns, "x": [["4K"], ["4K", "2M"]], "vmcpi": [0.1, 0.2]}

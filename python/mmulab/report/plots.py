@@ -415,7 +415,7 @@ def sweep(table: pa.Table, metric: str, along: str, axis: str, *, narrow: bool =
             legend=alt.Legend(
                 orient="bottom" if narrow else "right", columns=1, symbolLimit=len(names)
             ),
-            scale=alt.Scale(scheme="tableau10"),
+            scale=alt.Scale(scheme="tableau10" if len(names) <= 10 else "tableau20"),
         ),
     )
     return svg(
