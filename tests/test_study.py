@@ -60,6 +60,14 @@ def test_lists_of_one_table_step_together_and_tables_are_crossed(study):
     assert all(point["l1i.size_bytes"] == point["l1d.size_bytes"] for point in points)
 
 
+def test_what_is_no_trace_is_refused_before_its_hash_is_taken(tmp_path, monkeypatch):
+    (tmp_path / "large").write_text("all files below are large")
+    monkeypatch.setattr(mmulab.provenance, "_digest_of", lambda path: pytest.fail(f"read {path}"))
+    for path in (tmp_path, tmp_path / "large"):
+        with pytest.raises(mmulab.TraceError, match="is no trace of a known format"):
+            mmulab.sweep(mmulab.Study([path], ["ultrix"]))
+
+
 def test_a_sweep_agrees_with_replay(study, trace):
     table = mmulab.sweep(study).to_pylist()
     row = next(

@@ -273,6 +273,8 @@ def sweep(
             )
     # First of all, since to work out many configurations takes seconds in which another sweep might begin.
     with _parts(output) as parts:
+        for path in study.traces:
+            _check_begins(path)
         sources = [trace_provenance(trace) for trace in study.traces]
         points = study.configurations()
         families = [[one, *(one.alternatives() if guesses else [])] for one in points]
@@ -575,6 +577,19 @@ def _run_elsewhere(trace: str, machines: list[str], seed: int) -> list[dict[str,
 
 def _length(trace: Path) -> int | None:
     return _engine.trace_length(os.fspath(trace))
+
+
+def _check_begins(trace: Path) -> None:
+    """Raises `TraceError` where there is no trace: before its hash is taken, which may be of all that a folder holds."""
+    if _length(trace) is None:
+        _engine.dump_trace(
+            os.fspath(trace),
+            partial=False,
+            skip=0,
+            count=1,
+            write=lambda text: None,
+            progress=None,
+        )
 
 
 def _in_order(jobs: list[_Job], trace: _Trace, parts: _Parts) -> list[dict[str, Any]]:
