@@ -257,6 +257,11 @@ impl Machine {
 
 /// Puts `text` at `path`; the tables on the way must exist, the last key need not.
 fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), ConfigurationError> {
+    // It would be another path than that of a guess of the same value, which would stay.
+    if path.starts_with('.') || path.contains("..") {
+        let message = "a name is empty; write single dots, as in dtlb.entries";
+        return Err(ConfigurationError::new(path, message));
+    }
     let (parents, key) = path.rsplit_once('.').unwrap_or(("", path));
     let mut parent = table;
     let mut walked = String::new();

@@ -174,6 +174,8 @@ fn set_changes_one_value_or_nothing() {
         ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
         ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),
         ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),
+        ("dtlb..entries", "64", "dtlb..entries: a name is empty; write single dots"),
+        (".dtlb.entries", "64", ".dtlb.entries: a name is empty; write single dots"),
         (
             "l1d.size_bytes",
             "64Q",
