@@ -509,9 +509,10 @@ def test_a_dump_tells_how_far_it_is(trace):
     assert told and all(0 < done <= whole - 1000 == total for done, total in told)
 
 
-def test_an_interrupt_while_python_imports_is_one_line(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_python_imports_is_one_line(tmp_path, sent):
     """As it comes while the entry point imports the commands: the first of them to be imported sends it."""
-    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(sent)})\n")
     with start_interruptible(
         MMULAB, "replay", SMALL, env={**os.environ, "PYTHONPATH": str(tmp_path)}
     ) as process:

@@ -1,4 +1,4 @@
-"""The entry point of `mmulab`: an interrupt says so in one line also while Python still imports the rest."""
+"""The entry point of `mmulab`: an interrupt, or SIGTERM, says so in one line also while Python still imports the rest."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from types import FrameType
 
 def main() -> None:
     """Runs the command."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
+    # Not where it is ignored.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
     from mmulab.cli import main as run
 
     run()
@@ -18,8 +21,9 @@ def main() -> None:
 
 def started() -> None:
     """The command begins: from now on an interrupt is an exception, which it handles."""
-    if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _end:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
