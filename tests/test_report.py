@@ -268,6 +268,27 @@ def test_what_a_trace_is_told_to_be_is_refused_by_name(trace, tmp_path):
         write_report(tmp_path)
 
 
+def test_a_result_of_an_older_version_is_refused_by_name(trace, tmp_path):
+    """It lacks what was not there yet: a cause of cycles, a value of a curve's provenance, a fact of a trace."""
+    results = mmulab.replay(trace, "base", guesses=False).to_dicts()
+    curves = mmulab.miss_curves(trace).to_dict()
+    whole = {"replay.json": results, "miss-curves.json": curves}
+    without_a_cause = json.loads(json.dumps(results))
+    del without_a_cause[0]["causes"]["tlb-prefetch"]
+    older = {
+        "replay.json": without_a_cause,
+        "miss-curves.json": {**curves, "provenance": {}},
+        "trace.json": {"path": str(trace)},
+    }
+    for name, content in older.items():
+        for file, value in {**whole, name: content}.items():
+            (tmp_path / file).write_text(json.dumps(value))
+        finished = command("report", tmp_path)
+        assert finished.status == 2
+        assert f"{name}: is not a result of this version (KeyError: " in finished.error_line
+        assert not (tmp_path / "report.html").exists()
+
+
 def test_a_foreign_parquet_file_is_refused_by_name(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1 no PAR1")
     finished = command("report", tmp_path)

@@ -7,7 +7,8 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ from mmulab.views import weightiest_guess
 
 _PAGES_SHOWN = 25
 _REGIONS_SHOWN = 14
+_SHOWN_OF_A_TRACE = (
+    "command",
+    "instructions",
+    "loads",
+    "stores",
+    "modifies",
+    "file_bytes",
+    "bits_per_instruction",
+    "termination",
+)
 
 
 def write_report(
@@ -119,22 +130,29 @@ def _gather(directory: Path, sweeps_of: Path) -> dict[str, Any]:
     if results is not None and not results:
         raise InputError(f"{directory / 'replay.json'}: a result without machines; make it again")
     by_trace = results.by_trace() if results else {}
-    measured = {one.provenance["trace"]["name"]: one for one in curves}
+    with _of_this_version(directory / "replay.json"):
+        replays = {name: _replay(rows) for name, rows in by_trace.items()}
+    with _of_this_version(directory / "miss-curves.json"):
+        measured = {one.provenance["trace"]["name"]: _miss_curves(one) for one in curves}
     processes = [
         {
             "name": name,
             "trace": known.get(name),
-            "replay": _replay(by_trace[name]) if name in by_trace else None,
-            "miss_curves": _miss_curves(measured[name]) if name in measured else None,
+            "replay": replays.get(name),
+            "miss_curves": measured.get(name),
         }
-        for name in dict.fromkeys([*known, *by_trace, *measured])
+        for name in dict.fromkeys([*known, *replays, *measured])
     ]
     return {"processes": processes, "sweeps": sweeps}
 
 
 def _processes_of(trace: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By the name of their traces; of `trace info` there are no children."""
-    return {Path(one["path"]).name: one for one in [trace, *trace.get("children", [])]}
+    processes = [trace, *trace.get("children", [])]
+    # The page's template could not name the file.
+    if missing := [name for one in processes for name in _SHOWN_OF_A_TRACE if name not in one]:
+        raise KeyError(missing[0])
+    return {Path(one["path"]).name: one for one in processes}
 
 
 def _all_curves(raw: Any) -> list[MissCurves]:
@@ -146,13 +164,23 @@ def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
     if not path.exists():
         return None
     try:
-        return prepare(json.loads(path.read_text(encoding="utf-8")))
+        with _of_this_version(path):
+            return prepare(json.loads(path.read_text(encoding="utf-8")))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
         raise InputError(
             f"{path}: is not the JSON that mmulab writes: {error}; make it again"
         ) from error
+
+
+@contextmanager
+def _of_this_version(path: Path) -> Iterator[None]:
+    """Raises `InputError` where a result lacks something, as one of a version that did not have it."""
+    try:
+        yield
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: is not a result of this version ({type(error).__name__}: {error}); "
