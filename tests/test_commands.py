@@ -191,6 +191,15 @@ def test_machines_lists_what_is_shipped():
     assert {row["kind"] for row in rows} <= {"replay", "system"}
 
 
+def test_a_folder_without_machines_is_told(trace, tmp_path):
+    for words in (["machines"], ["replay", trace], ["replay", trace, "-m", "ultrix"]):
+        finished = mmulab(*words, MMULAB_MACHINES=str(tmp_path / "none"))
+        assert finished.status == 2
+        assert finished.error_line.endswith(
+            "; MMULAB_MACHINES, where it is set, names their folder"
+        )
+
+
 def test_a_machine_is_printed_as_its_file_and_can_be_used_from_a_copy(trace, tmp_path):
     text = mmulab("machines", "ultrix").output
     assert text == (ROOT / "machines" / "ultrix.toml").read_text()

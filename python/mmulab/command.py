@@ -49,7 +49,9 @@ TAKES_A_PROGRAM = {"allow_interspersed_args": False}
 
 def complete_machine(incomplete: str) -> list[str]:
     """Machines whose names begin so, for the shell."""
-    return [name for name in machine_names() if name.startswith(incomplete)]
+    with suppress(MachineError):
+        return [name for name in machine_names() if name.startswith(incomplete)]
+    return []
 
 
 def number_from(low: int, high: int = MAX_COUNT) -> Callable[[str], int]:
@@ -572,8 +574,9 @@ def replay_machines_of(names: list[str], settings: list[str] | None) -> list[Mac
     """The same; all machines for replay where none was named."""
     if names:
         return machines_of(names, settings)
+    every = machine_names("replay")
     try:
-        return machines_of(machine_names("replay"), settings)
+        return machines_of(every, settings)
     except MachineError as error:
         raise InputError(
             f"{error}; without -m a change is made to all machines, and this one does not take it: name those that do"

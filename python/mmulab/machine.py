@@ -25,9 +25,17 @@ def machine_directory() -> Path:
 
 
 def machine_names(kind: str | None = None) -> list[str]:
-    """Names of the shipped machines, sorted; `kind` is `"replay"` or `"system"`, or None for all."""
+    """Names of the shipped machines, sorted; `kind` is `"replay"` or `"system"`, or None for all.
+
+    Raises `MachineError` where their folder has none.
+    """
     names = []
-    for path in sorted(machine_directory().glob("*.toml")):
+    paths = sorted(machine_directory().glob("*.toml"))
+    if not paths:
+        raise MachineError(
+            f"{machine_directory()}: holds no machines; MMULAB_MACHINES, where it is set, names their folder"
+        )
+    for path in paths:
         if kind is None or _kind_of_file(path) == kind:
             names.append(path.stem)
     return names
