@@ -362,3 +362,31 @@ fn a_large_page_that_leaves_the_tlb_is_not_known_by_any_part() {
     let changes = changes.map(|(path, value)| (path.to_owned(), value.to_owned()));
     compare(&machine("x86-64", &changes), &program, 1, 0).unwrap();
 }
+
+/// A second level that holds no pages of 1 GB gives pieces of them, and a piece is found before the whole page beside it:
+/// however hits are looked up, that is the one used.
+#[test]
+fn a_piece_beside_its_large_page_is_the_one_that_is_used() {
+    let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![load] };
+    let at = |page: u64, piece: u64| (0, vec![(0x40 + page) << 30 | piece << 21]);
+    // The piece of some page, another part of some page, which is walked for, and a piece again.
+    let some = |turn: u64| {
+        let mixed = turn.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        mixed >> 33
+    };
+    let round = |turn| {
+        let page = some(turn) % 9;
+        [at(page, 0), at(page, 1 + some(turn + 7777) % 5), at(page, 0)]
+    };
+    let executed = (0..1000).flat_map(round).collect();
+    let program = Random { blocks: vec![block], executed, events: vec![] };
+    for kind in ["write-back", "write-through"] {
+        let changes = [("organisation.pages", "1G"), ("dtlb.entries", "6"), ("stlb.entries", "16")];
+        let changes = [&changes[..], &[("stlb.ways", "16"), ("l1d.write_policy", kind)]].concat();
+        let changes: Vec<_> =
+            changes.iter().map(|(path, value)| ((*path).into(), (*value).into())).collect();
+        compare(&machine("zen5", &changes), &program, 1, 0).unwrap();
+    }
+}

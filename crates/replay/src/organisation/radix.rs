@@ -468,7 +468,7 @@ impl RadixEngine {
     #[inline]
     fn translate(&mut self, side: Side, address: u64) -> Location {
         let FirstLevel { last_page, last, known, .. } = &self.core.sides[side as usize];
-        if known.is_none() && address >> last.shift == *last_page {
+        if known.is_none() && address >> SMALL_SHIFT == *last_page {
             return last.location(address);
         }
         let page = match self.translate_in_first_level(side, address) {

@@ -17,11 +17,13 @@ use crate::known_hits::KnownHits;
 
 /// One side's first level, with the translation that it gave last.
 ///
-/// Asking again for the page that was asked for last changes no replacement state, so it need not be
-/// asked.
+/// Asking again for the small page that was asked for last changes no replacement state, so it need not be
+/// asked. A large page may stand beside a piece of it, which a second level that breaks it down gave, and which is found
+/// before it.
 #[derive(Clone, Debug)]
 pub(super) struct FirstLevel {
     pub(super) tlb: TlbLevel,
+    /// Number of that small page.
     pub(super) last_page: u64,
     pub(super) last: Translation,
     /// Where hits of the first level touch nothing else, so that they can be known.
@@ -33,7 +35,7 @@ impl FirstLevel {
     #[inline]
     pub(super) fn remember(&mut self, address: u64, page: Translation) {
         self.last = page;
-        self.last_page = address >> page.shift;
+        self.last_page = address >> SMALL_SHIFT;
         if let (Some(known), Some(slot)) = (&mut self.known, page.slot) {
             known.learn_page(slot, address);
         }
