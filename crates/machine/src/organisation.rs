@@ -292,7 +292,7 @@ impl Radix {
             }
         }
         let caches = [&self.walk_cache_level_2, &self.walk_cache_level_3, &self.walk_cache_level_4];
-        check_walk_caches("organisation", self.levels, caches)?;
+        check_walk_caches("organisation", self.levels, self.index_bits, caches)?;
         self.host.as_ref().map_or(Ok(()), Host::check)
     }
 }
@@ -362,7 +362,7 @@ impl Host {
             check_pages("organisation.host", self.levels, self.index_bits, shift)?;
         }
         let caches = [&self.walk_cache_level_2, &self.walk_cache_level_3, &self.walk_cache_level_4];
-        check_walk_caches("organisation.host", self.levels, caches)?;
+        check_walk_caches("organisation.host", self.levels, self.index_bits, caches)?;
         if let Some(tlb) = &self.nested_tlb {
             check_walk_cache("organisation.host.nested_tlb", tlb)?;
         }
@@ -411,6 +411,12 @@ fn check_levels(
             format!("{index_bits} is not between 1 and 16"),
         ));
     }
+    if covered_shift(levels, index_bits) >= u64::BITS {
+        return Err(ConfigurationError::new(
+            format!("{path}.levels"),
+            format!("{levels} of {index_bits} index bits are more than 64-bit addresses have"),
+        ));
+    }
     if !matches!(pte_bytes, 4 | 8 | 16) {
         return Err(ConfigurationError::new(
             format!("{path}.pte_bytes"),
@@ -420,10 +426,19 @@ fn check_levels(
     Ok(())
 }
 
+/// log2 of the bytes that an entry of a level covers.
+fn covered_shift(level: u32, index_bits: u32) -> u32 {
+    PageSize::Size4K.shift() + (level - 1) * index_bits
+}
+
+/// log2 of the bytes that an entry of a walk cache covers at most.
+const MAXIMUM_COVERED_SHIFT: u32 = 47;
+
 /// Of levels 2 to 4, where they are.
 fn check_walk_caches(
     path: &str,
     levels: u32,
+    index_bits: u32,
     caches: [&Option<WalkCache>; 3],
 ) -> Result<(), ConfigurationError> {
     for (level, cache) in (2..).zip(caches) {
@@ -431,6 +446,15 @@ fn check_walk_caches(
         let path = format!("{path}.walk_cache_level_{level}");
         if level > levels {
             return Err(ConfigurationError::new(path, format!("lies above the {levels} levels")));
+        }
+        let shift = covered_shift(level, index_bits);
+        if shift > MAXIMUM_COVERED_SHIFT {
+            return Err(ConfigurationError::new(
+                path,
+                format!(
+                    "an entry of this level covers 2^{shift} bytes, more than 2^{MAXIMUM_COVERED_SHIFT}; leave the table out"
+                ),
+            ));
         }
         check_walk_cache(&path, cache)?;
     }
@@ -498,7 +522,7 @@ pub enum WalkStart {
     /// At the first-level data cache.
     #[serde(rename = "l1d")]
     L1d,
-    /// At the second level.
+    /// At the second level; at the first where there is no other.
     #[serde(rename = "l2")]
     L2,
 }
@@ -658,7 +682,18 @@ impl Space {
     ) -> Result<(), ConfigurationError> {
         check_hash(hash)?;
         self.check_table("hash_table", hash.base_address, u64::from(hash.entries))?;
-        self.check_table("collision_table", collisions.base_address, self.pages())
+        self.check_table("collision_table", collisions.base_address, self.pages())?;
+        let heads = hash.base_address..hash.base_address + u64::from(hash.entries) * self.pte_bytes;
+        if heads.contains(&collisions.base_address) {
+            return Err(ConfigurationError::new(
+                "organisation.collision_table.base_address",
+                format!(
+                    "{:#x} is within the hash table, which ends at {:#x}",
+                    collisions.base_address, heads.end
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// In the program's part the program's own lines and translations would serve the region's accesses.

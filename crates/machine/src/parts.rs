@@ -74,6 +74,15 @@ impl Cache {
             ));
         }
         let lines = self.size_bytes / line_bytes;
+        if lines > MAXIMUM_LINES {
+            return Err(ConfigurationError::new(
+                format!("{path}.size_bytes"),
+                format!(
+                    "{} makes more than {MAXIMUM_LINES} lines of {line_bytes} bytes",
+                    self.size_bytes
+                ),
+            ));
+        }
         check_sets(path, "size_bytes / line_bytes", lines, self.ways)?;
         check_replacement(path, self.ways.count(lines), self.replacement)
     }
@@ -81,8 +90,12 @@ impl Cache {
 
 /// More than any machine has; keeps a slip of the keyboard from asking for terabytes of tags.
 const MAXIMUM_CACHE_BYTES: u64 = 1 << 32;
+/// Likewise.
+const MAXIMUM_LINES: u64 = 1 << 28;
 /// As above, for TLBs.
 const MAXIMUM_TLB_ENTRIES: u32 = 1 << 20;
+/// Ways of a set that tag arrays can number.
+const MAXIMUM_WAYS: u64 = u16::MAX as u64;
 
 /// One array of a TLB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -137,6 +150,12 @@ impl Tlb {
 
 fn check_sets(path: &str, of: &str, lines: u64, ways: Ways) -> Result<(), ConfigurationError> {
     let count = ways.count(lines);
+    if count > MAXIMUM_WAYS {
+        return Err(ConfigurationError::new(
+            format!("{path}.ways"),
+            format!("{count} ways a set are more than {MAXIMUM_WAYS}"),
+        ));
+    }
     if count > 0 && lines.is_multiple_of(count) && lines > 0 {
         return Ok(());
     }

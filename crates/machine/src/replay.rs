@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parts::check_first_level_latency;
 use crate::{
-    ConfigurationError, Organisation, PageSize,
+    ConfigurationError, Organisation, PageSize, Radix,
     parts::{Cache, Tlb, Ways},
 };
 
@@ -277,6 +277,28 @@ impl ReplayMachine {
         Ok(())
     }
 
+    /// Whether each side of the first level can hold the smallest translations that walks give.
+    fn check_smallest_page(&self, table: &Radix) -> Result<(), ConfigurationError> {
+        let own = table.pages.shift(|| false);
+        let host = table.host.as_ref().and_then(|host| host.pages.shift());
+        let smallest = host.map_or(own, |host| host.min(own));
+        for (path, arrays) in [
+            ("itlb.page_sizes", &[&self.itlb, &self.itlb_large][..]),
+            ("dtlb.page_sizes", &[&self.dtlb, &self.dtlb_large, &self.dtlb_huge]),
+        ] {
+            let sizes = arrays.iter().copied().flatten().flat_map(|tlb| &tlb.page_sizes);
+            if sizes.map(|size| size.shift()).min().is_some_and(|shift| shift > smallest) {
+                return Err(ConfigurationError::new(
+                    path,
+                    format!(
+                        "no array of this side holds pages of 2^{smallest} bytes or a part of them"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn check_tlbs(&self) -> Result<(), ConfigurationError> {
         let has_tlb = !matches!(self.organisation, Organisation::Notlb(_) | Organisation::Base(_));
         for (path, tlb) in self.tlbs() {
@@ -316,6 +338,9 @@ impl ReplayMachine {
                 "organisation.prefetch_next_page",
                 "needs [stlb], into which it prefetches",
             ));
+        }
+        if let Organisation::Radix(table) = &self.organisation {
+            self.check_smallest_page(table)?;
         }
         let is_radix = matches!(self.organisation, Organisation::Radix(_));
         let page_faults = [

@@ -304,6 +304,76 @@ fn a_window_of_walks_needs_walkers() {
     );
 }
 
+/// What a replay could not simulate, or would simulate as something else, is refused with the description.
+#[test]
+fn shapes_that_a_replay_cannot_have_are_refused() {
+    let load = |name: &str| {
+        let path = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        Machine::load(std::path::Path::new(&path)).expect("ships")
+    };
+    let message = |name: &str, changes: &[(&str, &str)]| {
+        load(name).with(changes).map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
+    };
+    for (name, changes, expected) in [
+        (
+            "x86-64",
+            &[("stlb.entries", "65536"), ("stlb.ways", "full")][..],
+            "stlb.ways: 65536 ways a set are more than 65535",
+        ),
+        ("x86-64", &[("stlb.entries", "65535"), ("stlb.ways", "full")], "accepted"),
+        (
+            "x86-64",
+            &[("l3.ways", "full"), ("l3.replacement", "lru")],
+            "l3.ways: 131072 ways a set are more than 65535",
+        ),
+        (
+            "x86-64",
+            &[("l2.size_bytes", "4G"), ("l2.line_bytes", "4")],
+            "l2.size_bytes: 4294967296 makes more than 268435456 lines of 4 bytes",
+        ),
+        (
+            "x86-64",
+            &[("organisation.levels", "5"), ("organisation.index_bits", "13")],
+            "organisation.levels: 5 of 13 index bits are more than 64-bit addresses have",
+        ),
+        ("x86-64", &[("organisation.levels", "4"), ("organisation.index_bits", "16")], "accepted"),
+        (
+            "x86-64",
+            &[
+                ("organisation.index_bits", "12"),
+                (
+                    "organisation.walk_cache_level_4",
+                    "{ entries = 2, ways = 1, replacement = 'lru' }",
+                ),
+            ],
+            "organisation.walk_cache_level_4: an entry of this level covers 2^48 bytes, more than 2^47; leave the table out",
+        ),
+        (
+            "x86-64",
+            &[("dtlb.page_sizes", "['2M']")],
+            "dtlb.page_sizes: no array of this side holds pages of 2^12 bytes or a part of them",
+        ),
+        ("x86-64", &[("dtlb.page_sizes", "['2M']"), ("organisation.pages", "2M")], "accepted"),
+        (
+            "x86-64",
+            &[
+                ("dtlb.page_sizes", "['2M']"),
+                ("organisation.pages", "2M"),
+                ("organisation.host.pages", "4K"),
+            ],
+            "dtlb.page_sizes: no array of this side holds pages of 2^12 bytes or a part of them",
+        ),
+        (
+            "pa-risc",
+            &[("organisation.hash_table.entries", "8192")],
+            "organisation.collision_table.base_address: 0x80110000 is within the hash table, which ends at 0x80120000",
+        ),
+    ] {
+        let message = message(name, changes);
+        assert_eq!(message.strip_prefix(&format!("{name}: ")).unwrap_or(&message), expected);
+    }
+}
+
 #[test]
 fn rules_between_values_are_checked_after_all_changes() {
     let machine = Machine::parse(&ultrix(), "ultrix.toml").expect("parses");
