@@ -45,7 +45,14 @@ fn check_value(value: &Value, schema: &Json, path: &str) -> Result<(), Configura
         Some("object") => check_table(value, schema, path),
         Some("array") => {
             let Value::Array(items) = value else {
-                return Err(wrong_type(value, "a list in brackets", path));
+                // Given from outside the file, a list that is no TOML came as text.
+                let is_unquoted = value.as_str().is_some_and(|text| text.starts_with('['));
+                let wanted = if is_unquoted {
+                    "a list whose words are in quotes, such as [\"4K\", \"2M\"]"
+                } else {
+                    "a list in brackets"
+                };
+                return Err(wrong_type(value, wanted, path));
             };
             let item_schema = schema.get("items").unwrap_or(&Json::Null);
             items.iter().try_for_each(|item| check_value(item, item_schema, path))

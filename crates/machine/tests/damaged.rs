@@ -181,6 +181,12 @@ fn set_changes_one_value_or_nothing() {
             "64Q",
             "l1d.size_bytes: expected an integer, or a size such as 64K or 1M, found \"64Q\"",
         ),
+        (
+            "dtlb.page_sizes",
+            "[4K]",
+            "dtlb.page_sizes: expected a list whose words are in quotes, such as [\"4K\", \"2M\"], found \"[4K]\"",
+        ),
+        ("dtlb.page_sizes", "4K", "dtlb.page_sizes: expected a list in brackets, found \"4K\""),
     ] {
         let message = machine.set(path, value).expect_err("refused").to_string();
         assert_eq!(message.lines().count(), 1);

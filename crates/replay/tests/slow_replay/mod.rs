@@ -883,7 +883,7 @@ impl Slow {
         let mut best: Option<(u64, usize)> = None;
         for (index, tlb) in tlbs.iter().enumerate() {
             for &size in tlb.sizes.iter().filter(|&&size| size <= page.1) {
-                if best.is_none_or(|(largest, _)| size > largest) {
+                if best.is_none_or(|(largest, _)| size >= largest) {
                     best = Some((size, index));
                 }
             }
