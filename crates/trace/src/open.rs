@@ -1,5 +1,6 @@
 //! Opens traces of every known format, told apart by content, packed or not, from files and pipes.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -144,33 +145,50 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
     Err(TraceError::UnknownFormat { path: path.display().to_string(), hint })
 }
 
+/// How names of threads' files end.
+const THREAD_ENDS: [&str; 6] =
+    [".trace", ".trace.gz", ".trace.zip", ".trace.xz", ".trace.bz2", ".trace.zst"];
+
 /// Opens a folder of drmemtrace: the files of its threads are in it, or in its folder `trace`.
 fn open_threads(folder: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, TraceError> {
     let own = folder.join("trace");
     let within = if own.is_dir() { &own } else { folder };
     let io = |error| TraceError::io(within, error);
-    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(within).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let is_trace = |name: String| {
-            [".trace", ".trace.gz", ".trace.zip"].iter().any(|end| name.ends_with(end))
-        };
-        if name.is_some_and(is_trace) {
-            paths.push(path);
+        names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    // What is before the packing's name is the thread's.
+    let mut threads: BTreeMap<&str, &str> = BTreeMap::new();
+    for name in &names {
+        let thread = THREAD_ENDS.iter().find_map(|end| name.strip_suffix(end));
+        if let Some(other) = thread.and_then(|thread| threads.insert(thread, name)) {
+            let problem = format!("{other} and {name} are the same thread's: remove one");
+            return Err(TraceError::damaged(within, "its files", &problem));
         }
     }
+    let is_left_out = |name: &&String| {
+        name.strip_suffix(".trace.lz4").is_some_and(|thread| !threads.contains_key(thread))
+    };
+    if let Some(name) = names.iter().find(is_left_out) {
+        let hint = "; it is compressed by lz4: expand it first".into();
+        return Err(TraceError::UnknownFormat {
+            path: within.join(name).display().to_string(),
+            hint,
+        });
+    }
+    let paths: Vec<PathBuf> = threads.values().map(|name| within.join(name)).collect();
     if paths.is_empty() {
         let hint = if folder.join("raw").is_dir() {
             "; it is a recording of drmemtrace that is not converted yet: \
              drrun -t drmemtrace -indir FOLDER -tool basic_counts"
         } else {
-            "; it is a directory without files *.trace, *.trace.gz or *.trace.zip"
+            "; it is a directory without files *.trace, *.trace.gz or *.trace.zip, or otherwise compressed ones"
         };
         let hint = hint.into();
         return Err(TraceError::UnknownFormat { path: folder.display().to_string(), hint });
     }
-    paths.sort();
     let open = |path: PathBuf| {
         let io = |error| TraceError::io(&path, error);
         let mut file = File::open(&path).map_err(io)?;

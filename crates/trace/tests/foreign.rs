@@ -506,6 +506,23 @@ fn the_files_of_a_folder_are_threads_in_the_order_of_their_timestamps() {
         .flat_map(|&(thread, address)| [(thread, address), (thread, address + 4)])
         .collect();
     assert_eq!(read_threads(folder.path()), expected);
+    let missing = "trace/c.trace.lz4: this is no trace of a known format (.mmt, drmemtrace, ChampSim, Valgrind lackey or \
+                   Dinero din); it is compressed by lz4: expand it first";
+    let twice = "its files: a.trace and a.trace.xz are the same thread's: remove one";
+    for (name, refusal) in [("trace/c.trace.lz4", missing), ("trace/a.trace.xz", twice)] {
+        let path = file(&folder, name, b"any");
+        let error = read(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with(refusal), "{error}");
+        std::fs::remove_file(path).unwrap();
+    }
+    // Beside what came of it, it does no harm.
+    file(&folder, "trace/a.trace.lz4", b"any");
+    assert_eq!(read_threads(folder.path()), expected);
+    std::fs::remove_file(folder.path().join("trace/a.trace")).unwrap();
+    for packed in packed(&thread(77, &[(10, 0x100), (40, 0x200)])) {
+        file(&folder, "trace/a.trace.xz", &packed);
+        assert_eq!(read_threads(folder.path()), expected);
+    }
     let error = read(tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
     assert!(error.contains("a directory without files"), "{error}");
     let unconverted = tempfile::tempdir().unwrap();
