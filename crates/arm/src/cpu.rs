@@ -643,6 +643,26 @@ impl<K: CacheKind> Core for Cpu<K> {
         self.set_spsr(values[17]);
     }
 
+    /// As `gdb_target.xml` numbers them.
+    fn debug_register(number: usize) -> Option<usize> {
+        match number {
+            0..=15 => Some(number),
+            25..=34 => Some(number - 9),
+            _ => None,
+        }
+    }
+
+    fn set_debug_register(&mut self, place: usize, value: u32) -> bool {
+        match place {
+            0..=14 => self.registers[place] = value,
+            15 => self.memory.pc = value,
+            16 => self.set_cpsr(value),
+            17 => self.set_spsr(value),
+            _ => return false,
+        }
+        true
+    }
+
     fn notes(&self) -> (Vec<(String, u32)>, Option<String>) {
         let ignored = &self.cp15.ignored;
         let operations = ignored.operations.iter().map(|&(access, pc, lack)| {

@@ -12,7 +12,7 @@ use mmulab_hardware::Random;
 use mmulab_system::gdb;
 use mmulab_system::{Host, Stop, Transcript};
 
-use crate::support::{Code, LAB, Run, START, cached, machine, run, uncached};
+use crate::support::{Code, LAB, Run, START, cached, machine, mov, run, uncached};
 
 struct Gdb(TcpStream);
 
@@ -255,6 +255,38 @@ fn break_step_watch_and_look() {
         assert_eq!(gdb.ask("s"), "T05thread:01;");
         assert_eq!(pc(&mut gdb), place);
     }
+    assert_eq!(gdb.ask("c"), "W00");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
+}
+
+/// gdb's `set $cpsr` chooses the other mode's registers and changes none of them.
+#[test]
+fn a_register_is_written_alone() {
+    let (abort_mode, supervisor_mode) = (0xe321_f0d7, 0xe321_f0d3); // MSR CPSR_c
+    let mut code = Code::new();
+    code.word(abort_mode).word(mov(13, 7)).word(mov(14, 8)).word(0xe361_f0d0); // MSR SPSR_c, #0xd0
+    code.word(supervisor_mode).word(mov(13, 3)).word(mov(14, 4)).word(0xe361_f0df);
+    let place = code.here();
+    code.asm("mov r0, r0").set(0, 0).exit_with(0);
+    let (mut gdb, served) = serve(code, Transcript::default());
+    let register = |gdb: &mut Gdb, number: usize| {
+        let hex = gdb.ask(&format!("p{number:x}"));
+        u32::from_str_radix(&hex, 16).unwrap().swap_bytes()
+    };
+    let of_mode = |gdb: &mut Gdb| [13, 14, 26].map(|number| register(gdb, number));
+    assert_eq!(gdb.ask(&format!("Z0,{place:x},4")), "OK");
+    assert!(gdb.ask("c").starts_with('T'));
+    assert_eq!((register(&mut gdb, 15), register(&mut gdb, 25)), (place, 0xd3));
+    assert_eq!(of_mode(&mut gdb), [3, 4, 0xdf]);
+    assert_eq!(gdb.ask("P19=d7000000"), "OK");
+    assert_eq!(of_mode(&mut gdb), [7, 8, 0xd0]);
+    assert_eq!(gdb.ask("Pb=ef000000"), "OK");
+    assert_eq!(gdb.ask("P19=d3000000"), "OK");
+    assert_eq!((of_mode(&mut gdb), register(&mut gdb, 11)), ([3, 4, 0xdf], 0xef));
+    // The fault address register can be looked at only, and there is no number 24.
+    assert!(gdb.ask("P20=00000000").starts_with('E'));
+    assert!(gdb.ask("p18").starts_with('E'));
+    assert_eq!(gdb.ask(&format!("z0,{place:x},4")), "OK");
     assert_eq!(gdb.ask("c"), "W00");
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
 }

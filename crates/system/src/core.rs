@@ -660,6 +660,10 @@ pub trait Core: State + Sized + 'static {
     const DEBUG_PROGRAM_COUNTER: usize;
     /// Sets what of them can be set.
     fn set_debug_registers(&mut self, values: &[u32]);
+    /// The place in that order of the register that gdb knows by a number.
+    fn debug_register(number: usize) -> Option<usize>;
+    /// Sets the one at a place, and no other; whether it can be set.
+    fn set_debug_register(&mut self, place: usize, value: u32) -> bool;
 
     /// Things worth knowing about the guest, each with the address of an instruction, and perhaps one
     /// without.

@@ -20,6 +20,9 @@ use gdbstub::target::ext::base::multithread::{
     MultiThreadBase, MultiThreadResume, MultiThreadResumeOps, MultiThreadSchedulerLocking,
     MultiThreadSchedulerLockingOps, MultiThreadSingleStep, MultiThreadSingleStepOps,
 };
+use gdbstub::target::ext::base::single_register_access::{
+    SingleRegisterAccess, SingleRegisterAccessOps,
+};
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps,
     SwBreakpoint, SwBreakpointOps, WatchKind,
@@ -76,13 +79,13 @@ impl Registers for RegisterValues {
     }
 }
 
-/// Registers are read and written all together.
+/// The number by which gdb knows a register.
 #[derive(Debug)]
-pub enum NoSingleRegister {}
+pub struct RegisterNumber(usize);
 
-impl RegId for NoSingleRegister {
-    fn from_raw_id(_: usize) -> Option<(NoSingleRegister, Option<std::num::NonZeroUsize>)> {
-        None
+impl RegId for RegisterNumber {
+    fn from_raw_id(number: usize) -> Option<(RegisterNumber, Option<NonZeroUsize>)> {
+        Some((RegisterNumber(number), NonZeroUsize::new(size_of::<u32>())))
     }
 }
 
@@ -93,7 +96,7 @@ impl<C: Core> Arch for InstructionSet<C> {
     type Usize = u32;
     type Registers = RegisterValues;
     type BreakpointKind = usize;
-    type RegId = NoSingleRegister;
+    type RegId = RegisterNumber;
 
     fn target_description_xml() -> Option<&'static str> {
         Some(C::TARGET_DESCRIPTION)
@@ -207,8 +210,42 @@ impl<C: Core> MultiThreadBase for Debuggee<'_, C> {
         Some(self)
     }
 
+    fn support_single_register_access(&mut self) -> Option<SingleRegisterAccessOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
     fn support_thread_extra_info(&mut self) -> Option<ThreadExtraInfoOps<'_, Self>> {
         Some(self)
+    }
+}
+
+/// gdb writes one register alone: with all of them it would also write those that it showed before the mode changed, into
+/// the other mode's banks.
+impl<C: Core> SingleRegisterAccess<Tid> for Debuggee<'_, C> {
+    fn read_register(
+        &mut self,
+        thread: Tid,
+        RegisterNumber(number): RegisterNumber,
+        bytes: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        let core = self.system.core(self.core_of(thread)?);
+        let place = C::debug_register(number).ok_or(())?;
+        let value = core.debug_registers().get(place).copied().ok_or(())?.to_le_bytes();
+        bytes.get_mut(..value.len()).ok_or(())?.copy_from_slice(&value);
+        Ok(value.len())
+    }
+
+    fn write_register(
+        &mut self,
+        thread: Tid,
+        RegisterNumber(number): RegisterNumber,
+        bytes: &[u8],
+    ) -> TargetResult<(), Self> {
+        let core = self.core_of(thread)?;
+        let place = C::debug_register(number).ok_or(())?;
+        let value = bytes.try_into().map(u32::from_le_bytes).map_err(|_| ())?;
+        let is_set = self.system.core_mut(core).set_debug_register(place, value);
+        if is_set { Ok(()) } else { Err(().into()) }
     }
 }
 

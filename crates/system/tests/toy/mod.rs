@@ -424,6 +424,18 @@ impl<const COHERENT: bool> Core for Toy<COHERENT> {
         self.memory.pc = values[16];
     }
 
+    fn debug_register(number: usize) -> Option<usize> {
+        (number <= 16).then_some(number)
+    }
+
+    fn set_debug_register(&mut self, place: usize, value: u32) -> bool {
+        match self.registers.get_mut(place) {
+            Some(register) => *register = value,
+            None => self.memory.pc = value,
+        }
+        true
+    }
+
     fn notes(&self) -> (Vec<(String, u32)>, Option<String>) {
         (Vec::new(), None)
     }
