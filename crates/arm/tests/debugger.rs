@@ -291,6 +291,39 @@ fn a_register_is_written_alone() {
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
 }
 
+/// A watchpoint is on an address of the program that runs, as gdb's other commands have it: the process ID relocates it.
+#[test]
+fn a_watchpoint_is_on_an_address_of_the_process() {
+    let mut code = Code::new();
+    code.section(0, cached(0)).section(0x20, cached(0)).section(0x101, uncached(0x101)).enable();
+    code.set(1, 1 << 25).set(2, 0x8000).set(3, 0x0200_8000).set(0, 0);
+    code.system(1, 13, 0, 0);
+    let first = code.here();
+    code.store(2, 2, 0).store(3, 3, 4).system(0, 13, 0, 0);
+    code.load(4, 3, 0).exit_with(0);
+    let (mut gdb, served) = serve(code, Transcript::default());
+    assert_eq!(gdb.ask("Z2,8000,8"), "OK");
+    let pc = |gdb: &mut Gdb| {
+        let hex = gdb.ask("pf");
+        u32::from_str_radix(&hex, 16).unwrap().swap_bytes()
+    };
+    for (address, after) in [("8000", first + 4), ("8004", first + 8)] {
+        let stop = gdb.ask("c");
+        assert!(stop.contains(&format!("watch:{address};")), "{stop}");
+        assert_eq!(pc(&mut gdb), after);
+        assert_eq!(gdb.ask("s"), "T05thread:01;");
+    }
+    // Without the process ID its place is reached by the modified address alone.
+    assert_eq!(gdb.ask("z2,8000,8"), "OK");
+    assert_eq!(gdb.ask("Z3,2008000,4"), "OK");
+    let stop = gdb.ask("c");
+    assert!(stop.contains("rwatch:02008000;"), "{stop}");
+    assert_eq!(gdb.ask("z3,2008000,4"), "OK");
+    assert_eq!(gdb.ask("s"), "T05thread:01;");
+    assert_eq!(gdb.ask("c"), "W00");
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
+}
+
 /// What is fetched past the caches is fetched once, though the run ends before it and goes on: with the caches off and
 /// on, on every kind of core, ARM and Thumb.
 #[test]

@@ -117,7 +117,7 @@ pub trait Observer<C: Core> {
     fn written_from_outside(&mut self, _physical: u32, _word: u32) {}
 }
 
-/// A watchpoint on addresses as the MMU sees them.
+/// A watchpoint on addresses of the program that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watchpoint {
     /// First byte.
@@ -153,15 +153,18 @@ pub struct Watchpoints {
 impl<C: Core> Observer<C> for Watchpoints {
     fn accessing(&mut self, core: &CoreMemory<C>, address: u32, size: u32, access: Access) -> bool {
         let store = access == Access::Store;
+        // The access is told by its address as the MMU sees it.
+        let place = |point: &Watchpoint| core.relocated(point.address);
         let wanted = |point: &&Watchpoint| {
             (if store { point.on_store } else { point.on_load })
-                && (address.wrapping_sub(point.address) < point.length
-                    || point.address.wrapping_sub(address) < size)
+                && (address.wrapping_sub(place(point)) < point.length
+                    || place(point).wrapping_sub(address) < size)
         };
         let Some(point) = self.points.iter().find(wanted) else { return false };
         // The debugger looks for a watchpoint with this address.
-        let inside = point.address.wrapping_sub(address) < size;
-        let address = if inside { point.address } else { address };
+        let inside = place(point).wrapping_sub(address) < size;
+        let distance = if inside { 0 } else { address.wrapping_sub(place(point)) };
+        let address = point.address.wrapping_add(distance);
         self.hit = Some(WatchHit { core: core.number, address, store });
         true
     }
