@@ -218,7 +218,7 @@ static SPACE: SpaceFormat = SpaceFormat {
 };
 
 impl Mmu for ArmMmu {
-    const PAGE_SHIFTS: &'static [u32] = &[10, 12, 16, 20, 24];
+    const PAGE_SHIFTS: &'static [u32] = &[10, 12, 14, 16, 20, 24];
     const ALIGNMENT_FAULT: u32 = status::ALIGNMENT;
 
     /// The modified virtual address: the process ID relocates the lowest 32 MB.
@@ -412,12 +412,22 @@ fn walk(
     let fine = first & 3 == 3;
     let second = read(second_address);
     let equal_permissions = (second >> 4 & 3) as u8 * 0x55;
+    let by_quarters = |physical: u32, page_shift: u8, x| {
+        let permissions = (second >> 4) as u8;
+        if !core.quarter_entries || permissions == (permissions & 3) * 0x55 {
+            return entry(physical, permissions, page_shift, second, x);
+        }
+        let shift = page_shift - 2;
+        let quarter = address >> shift & 3;
+        let permissions = (permissions >> (2 * quarter) & 3) * 0x55;
+        entry(physical | quarter << shift, permissions, shift, second, x)
+    };
     let result = match second & 3 {
         1 => {
             let x = if extended { second >> 12 & 1 } else { 0 };
-            Ok(entry(second & 0xffff_0000, (second >> 4) as u8, 16, second, x))
+            Ok(by_quarters(second & 0xffff_0000, 16, x))
         }
-        2 => Ok(entry(second & 0xffff_f000, (second >> 4) as u8, 12, second, 0)),
+        2 => Ok(by_quarters(second & 0xffff_f000, 12, 0)),
         // In a coarse table, 3 is the extended small page of the XScale and unpredictable elsewhere;
         // in a fine table it is a tiny page.
         3 if fine => Ok(entry(second & 0xffff_fc00, equal_permissions, 10, second, 0)),

@@ -271,6 +271,47 @@ fn a_remapped_page_is_found_through_the_old_entry() {
     }
 }
 
+/// Where the quarters of a page have other permissions, a TLB of these cores has an entry for each: all four are invalidated
+/// one by one (ARM DDI 0151C, 3.3.12; ARM DDI 0198D, 3.2.12).
+#[test]
+fn each_quarter_with_a_permission_of_its_own_is_an_entry_of_the_arm9() {
+    let small = |physical: u32, permissions: u32| physical | permissions << 4 | 2;
+    let large = |physical: u32, permissions: u32| physical | permissions << 4 | 1;
+    // The first and the third quarter of each page are loaded before and after the change of the table.
+    let run = |name: &str, permissions: u32, invalidated: &[u32]| {
+        let mut code = Code::new();
+        code.section(0, uncached(0)).section(0x101, uncached(0x101)).section(4, 0x8001).enable();
+        for megabyte in [1, 2] {
+            code.put(0x8000, small(megabyte << 20, permissions));
+            for entry in 0x10..0x20 {
+                code.put(0x8000 + 4 * entry, large(megabyte << 20, permissions));
+            }
+            code.system(0, 7, 10, 4);
+            for quarter in invalidated {
+                code.set(1, 0x40_0000 + 0x400 * quarter).system(1, 8, 6, 1);
+                code.set(1, 0x41_0000 + 0x4000 * quarter).system(1, 8, 6, 1);
+            }
+            for address in [0x40_0000, 0x40_0800, 0x41_0000, 0x41_8000] {
+                code.set(1, address).load(2, 1, 0);
+            }
+        }
+        code.set(0, 0).exit_with(0);
+        let outcome = run_checked(&machine(name, &[]), &code).outcome;
+        let reports = &outcome.checker.reports;
+        assert!(reports.iter().all(|report| report.kind == Kind::StaleTlbEntry), "{name}");
+        (reports.len(), outcome.events.dtlb_misses)
+    };
+    let (alike, unlike) = (0xff, 0xfb);
+    for name in MACHINES {
+        let is_arm9 = matches!(name, "arm926ej-s" | "at91rm9200");
+        assert_eq!(run(name, alike, &[0]).0, 0, "{name}");
+        assert_eq!(run(name, unlike, &[0, 2]).0, 0, "{name}");
+        assert_eq!(run(name, unlike, &[0]).0, if is_arm9 { 2 } else { 0 }, "{name}");
+        let more = run(name, unlike, &[0, 2]).1 - run(name, alike, &[0, 2]).1;
+        assert_eq!(more, if is_arm9 { 4 } else { 0 }, "{name}");
+    }
+}
+
 #[test]
 fn the_whole_data_cache_can_be_cleaned_by_each_core_in_its_way() {
     // Dirties seven lines, cleans as the core's manual says, and sums what memory has.

@@ -28,6 +28,8 @@ pub static CORE: CoreDescription = CoreDescription {
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,
+    // 3.3.12: subpages.
+    quarter_entries: true,
     clears_branch_buffer: false,
     control_not_modelled: 0x80,
     fetch_fault_in_dfsr: None,

@@ -45,6 +45,8 @@ pub static CORE: CoreDescription = CoreDescription {
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,
+    // 3.2.12: subpages.
+    quarter_entries: true,
     clears_branch_buffer: false,
     // B, and L4: loads of the PC stay in ARM state.
     control_not_modelled: 0x8080,

@@ -199,6 +199,7 @@ const DESCRIPTION: CoreDescription = CoreDescription {
     has_accumulator: false,
     preload_fills: true,
     extended_pages: false,
+    quarter_entries: false,
     clears_branch_buffer: false,
     // EE: exceptions in big-endian order.
     control_not_modelled: 1 << 25,

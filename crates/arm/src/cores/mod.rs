@@ -37,6 +37,8 @@ pub struct CoreDescription {
     pub preload_fills: bool,
     /// Descriptors have the X bit, and small pages an extended form.
     pub extended_pages: bool,
+    /// Where the quarters of a page have other permissions, the TLB has an entry for each quarter.
+    pub quarter_entries: bool,
     /// A write of the process ID or an invalidation of the instruction cache also empties the branch
     /// target buffer.
     pub clears_branch_buffer: bool,

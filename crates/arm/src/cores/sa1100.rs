@@ -36,6 +36,8 @@ pub static CORE: CoreDescription = CoreDescription {
     has_accumulator: false,
     preload_fills: false,
     extended_pages: false,
+    // The manual does not say.
+    quarter_entries: false,
     clears_branch_buffer: false,
     control_not_modelled: 0x80,
     fetch_fault_in_dfsr: None,

@@ -40,6 +40,8 @@ pub static CORE: CoreDescription = CoreDescription {
     has_accumulator: true,
     preload_fills: true,
     extended_pages: true,
+    // The manual does not say.
+    quarter_entries: false,
     clears_branch_buffer: true,
     control_not_modelled: 0x80,
     // That it was a fetch, and neither why nor which domain (3.8.3.4.3): the extension bit, status 0.
