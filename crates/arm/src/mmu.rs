@@ -429,10 +429,11 @@ fn walk(
         }
         2 => Ok(by_quarters(second & 0xffff_f000, 12, 0)),
         // In a coarse table, 3 is the extended small page of the XScale and unpredictable elsewhere;
-        // in a fine table it is a tiny page.
-        3 if fine => Ok(entry(second & 0xffff_fc00, equal_permissions, 10, second, 0)),
-        3 if extended => {
-            Ok(entry(second & 0xffff_f000, equal_permissions, 12, second, second >> 6 & 1))
+        // in a fine table it is a tiny page. Both have the X bit in the same place.
+        3 if fine || extended => {
+            let x = if extended { second >> 6 & 1 } else { 0 };
+            let (mask, page_shift) = if fine { (0xffff_fc00, 10) } else { (0xffff_f000, 12) };
+            Ok(entry(second & mask, equal_permissions, page_shift, second, x))
         }
         _ => Err(u32::from(domain) << 4 | (status::TRANSLATION + status::PAGE)),
     };

@@ -4,7 +4,7 @@ use mmulab_system::Stop;
 use mmulab_system::checker::Kind;
 
 use crate::support::{
-    self, Code, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached,
+    self, Code, LAB, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached,
 };
 
 /// Tables with the program's own megabyte, the instrumentation device, and megabytes 2 (cached) and 3 (uncached)
@@ -309,6 +309,23 @@ fn each_quarter_with_a_permission_of_its_own_is_an_entry_of_the_arm9() {
         assert_eq!(run(name, unlike, &[0]).0, if is_arm9 { 2 } else { 0 }, "{name}");
         let more = run(name, unlike, &[0, 2]).1 - run(name, alike, &[0, 2]).1;
         assert_eq!(more, if is_arm9 { 4 } else { 0 }, "{name}");
+    }
+}
+
+/// The X bit of the XScale is bit 6 of a tiny page, as of an extended small one (252480-006, 3.8.3.2): with C and without B
+/// it is the mini data cache, with both it fetches the lines of stores that miss.
+#[test]
+fn a_tiny_page_of_the_xscale_has_the_x_bit() {
+    let misses = |table: u32, page: u32| {
+        let mut code = Code::new();
+        code.section(0, cached(0)).section(0x101, uncached(0x101)).section(4, 0x8000 | table);
+        code.put(0x8000, 0x10_0033 | page).enable().set(1, 0x40_0000).set(2, LAB);
+        code.load(3, 2, 0x5c).store(3, 1, 0).load(4, 2, 0x5c).asm("sub r0, r4, r3").exit_with(0);
+        run(&machine("ixp425", &[]), &code).register(0)
+    };
+    for table in [1, 3] {
+        assert_eq!(misses(table, 0xc), 0, "write-back, table {table}");
+        assert_eq!(misses(table, 0x4c), 1, "write-back that allocates, table {table}");
     }
 }
 
