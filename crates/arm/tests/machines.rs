@@ -127,6 +127,14 @@ fn waiting_without_a_timer_is_a_deadlock_and_with_one_it_is_idle_time() {
     assert_eq!(stuck.stop, Stop::Deadlock);
     assert!(stuck.outcome.end.contains("input is at its end"), "{}", stuck.outcome.end);
 
+    // A timer that runs, whose interrupt the VIC does not let through.
+    let mut code = Code::new();
+    code.put(0x101e_2000, 1000).put(0x101e_2008, 0xe2).system(0, 7, 0, 4);
+    let stuck = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(stuck.stop, Stop::Deadlock);
+    let why = "no timer runs whose interrupt is enabled, ";
+    assert!(stuck.outcome.end.contains(why), "{}", stuck.outcome.end);
+
     // SP804 at 1 MHz: 1,000 ticks, one shot, with interrupt; the VIC lets line 4 through.
     let mut code = Code::new();
     code.put(0x101e_2000, 1000).put(0x101e_2008, 0xa3).put(0x1014_0010, 1 << 4);

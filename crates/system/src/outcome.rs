@@ -184,7 +184,8 @@ impl<C: Core> System<C> {
                 format!("the guest hangs: a branch to itself at {pc} with interrupts masked")
             }
             Stop::Deadlock => format!(
-                "the guest waits at {pc} for an interrupt that cannot come: no timer runs, and {}",
+                "the guest waits at {pc} for an interrupt that cannot come: no timer runs whose interrupt is \
+                 enabled, and {}",
                 match self.bus.board.listens() {
                     true => "the console's input is at its end",
                     false => "nothing listens to the console",
