@@ -32,6 +32,8 @@ pub mod status {
     pub const ACCESS_FLAG_PAGE: u32 = 0x6;
     /// A store (ARMv6).
     pub const WRITE: u32 = 1 << 11;
+    /// Maintenance of a cache (ARMv7 with large physical addresses).
+    pub const MAINTENANCE: u32 = 1 << 13;
 }
 
 /// Control register bits (c1).

@@ -269,6 +269,19 @@ fn the_second_level_tells_how_many_cores_there_are() {
 }
 
 #[test]
+fn maintenance_that_is_refused_says_what_it_was() {
+    // DCCMVAC and ICIMVAU of a megabyte without a descriptor: CM and WnR (ARM DDI 0406C, DFSR).
+    for (m, opcode_2) in [(10, 1), (5, 1)] {
+        let mut code = with_mmu();
+        code.set(1, UNCACHED + (4 << 20)).system(1, 7, m, opcode_2);
+        let (system, _) = cortex_a7_after(&code);
+        let registers = &system.core(0).memory.mmu.registers;
+        let expected = (1 << 13 | 1 << 11 | 5, UNCACHED + (4 << 20));
+        assert_eq!((registers.dfsr, registers.far), expected, "c{m}");
+    }
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();
@@ -278,6 +291,13 @@ fn a_counter_that_software_makes_overflow_says_so() {
     code.system(0, 9, 12, 4).read_system(3, 9, 13, 2).read_system(4, 9, 12, 3);
     code.system(0, 9, 12, 4).read_system(5, 9, 13, 2);
     assert_eq!(cortex_a7_after(&code).0.core(0).registers[3..6], [0, 1, 1]);
+}
+
+/// Code for [`cortex_a7_after`] that has turned on MMU and data cache; R0 is spoilt, and R1.
+fn with_mmu() -> Code {
+    let mut code = Code::new();
+    code.read_system(0, 1, 0, 0).set(1, 0x1005).asm("orr r0, r0, r1").system(0, 1, 0, 0);
+    code
 }
 
 /// A Cortex-A7 that has executed the code, and what it has to say.
@@ -300,8 +320,7 @@ fn cortex_a7_after(code: &Code) -> (System<CoherentCaches>, Outcome) {
 fn the_monitor_counts_lines_and_what_uses_the_caches() {
     // Events 0x15, 0x04 and 0x16: lines written back by the data cache, its accesses, and those of the second level.
     let counted = |stores: bool| {
-        let mut code = Code::new();
-        code.read_system(0, 1, 0, 0).set(1, 0x1005).asm("orr r0, r0, r1").system(0, 1, 0, 0);
+        let mut code = with_mmu();
         for (counter, event) in [0x15, 0x04, 0x16].into_iter().enumerate() {
             code.set(0, counter as u32).system(0, 9, 12, 5); // PMSELR
             code.set(0, event).system(0, 9, 13, 1); // PMXEVTYPER

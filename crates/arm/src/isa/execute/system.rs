@@ -3,7 +3,8 @@
 use crate::caches::CacheKind;
 use crate::cpu::{Architecture, Bus, Cpu, Exception, SATURATED, THUMB};
 use crate::isa::op::{PackedOperands, modifier};
-use mmulab_system::core::Flow;
+use crate::mmu::status;
+use mmulab_system::core::{Fault, Flow};
 
 use super::alu::IMMEDIATE;
 
@@ -133,7 +134,11 @@ pub fn coprocessor_write<K: CacheKind>(
     match cpu.coprocessor_write(bus, op.into(), value) {
         Ok(true) => Flow::Synchronise,
         Ok(false) => cpu.undefined(),
-        Err(fault) => cpu.data_abort(fault),
+        // Of maintenance, which counts as a store (ARM DDI 0406C, DFSR: CM and WnR).
+        Err(fault) => {
+            let status = fault.status | status::MAINTENANCE;
+            cpu.data_abort(Fault { status, ..fault.of_store() })
+        }
     }
 }
 
