@@ -282,6 +282,19 @@ fn maintenance_that_is_refused_says_what_it_was() {
 }
 
 #[test]
+fn a_store_across_pages_is_refused_at_the_second_page() {
+    let end = TABLE; // Its megabyte has no descriptor.
+    for (size, instruction) in [(4, "str r0, [r1]"), (2, "strh r0, [r1]")] {
+        for distance in 1..size {
+            let mut code = with_mmu();
+            code.set(1, end - distance).asm(instruction);
+            let registers = cortex_a7_after(&code).0.core(0).memory.mmu.registers;
+            assert_eq!((registers.dfsr, registers.far), (1 << 11 | 5, end), "{size} {distance}");
+        }
+    }
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();
