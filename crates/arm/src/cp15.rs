@@ -210,6 +210,10 @@ impl<K: CacheKind> Cpu<K> {
                 self.cache_size(bus, selection)
             }
             Operation::SmallestLines => self.smallest_lines(),
+            Operation::PendingInterrupts => {
+                let lines = bus.board.interrupts(self.memory.number, self.memory.now());
+                u32::from(lines.irq) << 7 | u32::from(lines.fiq) << 6
+            }
             Operation::TableBase1 => held.ttbr1,
             Operation::TableControl => held.ttbcr,
             Operation::RegionRemap => held.prrr,

@@ -295,6 +295,25 @@ fn a_store_across_pages_is_refused_at_the_second_page() {
 }
 
 #[test]
+fn pending_interrupts_are_seen_while_they_are_masked() {
+    // ISR, bits 7 and 6 (ARM DDI 0406C, B4.1.82): a software-generated interrupt 1, or none; as FIQ or as IRQ.
+    const DISTRIBUTOR: u32 = 0x0800_0000;
+    for (generated, control, expected) in
+        [(true, 1, 1 << 7), (true, 9, 1 << 6), (false, 1, 0), (true, 0, 0)]
+    {
+        let mut code = Code::new();
+        code.put(DISTRIBUTOR, 1).put(DISTRIBUTOR + 0x1_0000, control);
+        code.put(DISTRIBUTOR + 0x1_0004, 0xff);
+        if generated {
+            code.put(DISTRIBUTOR + 0xf00, 2 << 24 | 1);
+        }
+        code.read_system(3, 12, 1, 0);
+        let found = cortex_a7_after(&code).0.core(0).registers[3];
+        assert_eq!(found, expected, "{generated} {control}");
+    }
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();
