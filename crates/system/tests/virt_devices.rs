@@ -5,6 +5,7 @@ use mmulab_system::board::{Board, Timer};
 
 const DISTRIBUTOR: u32 = 0x0800_0000;
 const TYPE: u32 = DISTRIBUTOR + 0x004;
+const IMPLEMENTER: u32 = DISTRIBUTOR + 0x008;
 const GROUP: u32 = DISTRIBUTOR + 0x080;
 const ENABLE: u32 = DISTRIBUTOR + 0x100;
 const DISABLE: u32 = DISTRIBUTOR + 0x180;
@@ -85,6 +86,7 @@ fn registers_after_reset() {
         (DISTRIBUTOR, 0),
         // Four cores, 288 interrupts.
         (TYPE, 3 << 5 | 8),
+        (IMPLEMENTER, 0x43b),
         (GROUP, 0),
         (ENABLE, 0xffff),
         (ENABLE + 4, 0),

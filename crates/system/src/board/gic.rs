@@ -272,6 +272,8 @@ impl Gic {
         match offset {
             0x000 => self.control,
             0x004 => (self.cores as u32 - 1) << 5 | (WORDS as u32 - 1),
+            // GICD_IIDR: ARM's (4.3.3), as QEMU's has it.
+            0x008 => 0x0000_043b,
             0x080..=0x0fc if in_range => self.group_1.word(core, word),
             0x100..=0x1fc if in_range => self.enabled.word(core, word),
             0x200..=0x2fc if in_range => self.pending(core, word),
