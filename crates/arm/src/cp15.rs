@@ -368,11 +368,13 @@ impl<K: CacheKind> Cpu<K> {
                 memory.change_micro_tlb_registers();
                 memory.mmu.registers.prrr = value;
                 memory.renew_pages();
+                memory.tables_changed(bus);
             }
             Operation::NormalRemap => {
                 memory.change_micro_tlb_registers();
                 memory.mmu.registers.nmrr = value;
                 memory.renew_pages();
+                memory.tables_changed(bus);
             }
             Operation::AddressSpace => {
                 if value != memory.mmu.registers.context_id {

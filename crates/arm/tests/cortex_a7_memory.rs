@@ -771,6 +771,33 @@ fn walks_are_cacheable_as_their_own_table_base_says() {
 }
 
 #[test]
+fn a_report_names_the_write_of_a_remap_register() {
+    // PRRR and NMRR; the page's type changes, and its TLB entry stays.
+    for (opcode_2, value) in [(0, 0xfff0_5554), (1, 0)] {
+        let mut system = system(false);
+        let entry = 0x9000_0000;
+        system.bus.load(TABLE + (entry >> 20) * 4, &0x4600_0c0e_u32.to_le_bytes());
+        system.start_checking();
+        system.with_core(0, |core, bus| {
+            let registers = &mut core.memory.mmu.registers;
+            // All normal memory, write-back.
+            (registers.prrr, registers.nmrr) = (0xaaaa, 0xffff_ffff);
+            core.memory.pc = 0x100;
+            let control = core.memory.mmu.registers.sctlr | 1 << 28;
+            let write = CoprocessorAccess::write(15, 0, 1, 0, 0);
+            assert!(core.coprocessor_write(bus, write, control).is_ok());
+            core.memory.load_word(bus, entry).unwrap();
+            core.memory.pc = 0x200;
+            let write = CoprocessorAccess::write(15, 0, 10, 2, opcode_2);
+            assert!(core.coprocessor_write(bus, write, value).is_ok());
+            core.memory.load_word(bus, entry).unwrap();
+        });
+        let found: Vec<_> = system.reports().iter().map(|one| (one.kind, one.since)).collect();
+        assert_eq!(found, [(Kind::StaleTlbEntry, 0x200)], "{opcode_2}");
+    }
+}
+
+#[test]
 fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
     // ICIALLU; DCISW of all sets and ways, or of all but one; TLBIALL. Then all are turned on at once.
     let control = CoprocessorAccess::write(15, 0, 1, 0, 0);
