@@ -514,10 +514,11 @@ impl<K: CacheKind> Core for Cpu<K> {
         let decoder = Decoder::new(architecture, timing.clone(), xscale);
         let mmu = ArmMmu::new(machine, core);
         let entries = machine.core.branch_buffer_entries;
+        let aborts = if architecture >= Architecture::V7A { ABORTS_MASKED } else { 0 };
         Ok(Cpu {
             registers: [0; 16],
             flags: 0,
-            control: mode::SUPERVISOR | IRQ_MASKED | FIQ_MASKED,
+            control: mode::SUPERVISOR | aborts | IRQ_MASKED | FIQ_MASKED,
             it: 0,
             it_of_instruction: 0,
             exclusive: None,

@@ -314,6 +314,19 @@ fn pending_interrupts_are_seen_while_they_are_masked() {
 }
 
 #[test]
+fn at_entry_everything_is_masked() {
+    for name in MACHINES {
+        let run =
+            run_limited(&machine(name, &[]), &Code::new().asm("mrs r0, cpsr").image(), false, 1);
+        assert_eq!(run.register(0), 0xd3, "{name}");
+    }
+    let mut code = Code::new();
+    code.asm("mrs r0, cpsr");
+    // ARMv6 and later mask asynchronous aborts, too (ARM DDI 0406C, B1.9.1).
+    assert_eq!(cortex_a7_after(&code).0.core(0).registers[0], 0x1d3);
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();
