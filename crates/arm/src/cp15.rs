@@ -12,6 +12,7 @@ mod tlb_port;
 mod tlb_read;
 
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
+use mmulab_system::board::Timer;
 use mmulab_system::core::{Fault, Side};
 use mmulab_system::maintenance::{Maintenance, Unit};
 
@@ -569,10 +570,20 @@ impl<K: CacheKind> Cpu<K> {
             && self.cp15.timer.is_open(Encoding::of(access), access.is_read(), true)
     }
 
-    /// Puts the control register back to what it is after reset.
-    pub(crate) fn reset_control(&mut self, bus: &mut Bus<K>) {
-        self.registers().sctlr = self.cp15.bits.control.reset;
-        self.memory.renew_pages();
+    /// Puts the registers of the system, its timers and its performance monitor back to what they are after
+    /// reset.
+    pub(crate) fn reset_system(&mut self, bus: &mut Bus<K>) {
+        *self.registers() = Registers::after_reset(&self.cp15.bits);
+        self.cp15.timer = TimerState::default();
+        self.cp15.monitor = Monitor::default();
+        self.memory.count_data_accesses(false);
+        if let Some(timers) = bus.board.generic_timers() {
+            for timer in Timer::ALL {
+                timers.set_control(self.memory.number, timer, 0);
+            }
+        }
+        self.write_auxiliary(self.memory.mmu.registers.actlr);
+        self.memory.space_changed(bus, false);
         self.memory.tables_changed(bus);
     }
 

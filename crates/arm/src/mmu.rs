@@ -1,6 +1,6 @@
 //! Translation of ARMv4 and ARMv5: registers, tables and permissions (ARM DDI 0100, part B, chapter B3).
 
-use mmulab_machine::{ArmRegister, SystemMachine};
+use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
 use mmulab_system::core::{
     Descriptor, MaintenanceNames, MemoryType, Mmu, Side, Space, SpaceFormat, Translation, Walk,
 };
@@ -139,6 +139,23 @@ mmulab_state::value!(Registers {
     thread,
 });
 
+impl Registers {
+    /// What they hold out of reset.
+    pub(crate) fn after_reset(bits: &ArmRegisters) -> Registers {
+        let reset = |register: Option<ArmRegister>| register.unwrap_or_default().reset;
+        Registers {
+            sctlr: bits.control.reset,
+            actlr: reset(bits.auxiliary_control),
+            ttbr: bits.table_base.reset,
+            dfsr: bits.data_fault_status.reset,
+            ifsr: reset(bits.instruction_fault_status),
+            cache_debug: reset(bits.cache_debug),
+            coprocessor_access: reset(bits.coprocessor_access),
+            ..Registers::default()
+        }
+    }
+}
+
 /// What the attribute bits of descriptors mean depends on more than the bits.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTraits {
@@ -175,19 +192,8 @@ impl ArmMmu {
     /// The MMU out of reset.
     pub fn new(machine: &SystemMachine, core: &'static CoreDescription) -> ArmMmu {
         let write_back = mmulab_machine::WritePolicy::WriteBack;
-        let bits = &machine.registers;
-        let reset = |register: Option<ArmRegister>| register.unwrap_or_default().reset;
         ArmMmu {
-            registers: Registers {
-                sctlr: bits.control.reset,
-                actlr: reset(bits.auxiliary_control),
-                ttbr: bits.table_base.reset,
-                dfsr: bits.data_fault_status.reset,
-                ifsr: reset(bits.instruction_fault_status),
-                cache_debug: reset(bits.cache_debug),
-                coprocessor_access: reset(bits.coprocessor_access),
-                ..Registers::default()
-            },
+            registers: Registers::after_reset(&machine.registers),
             core,
             caches: CacheTraits {
                 writes_back: machine.dcache.write_policy == write_back,

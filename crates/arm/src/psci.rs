@@ -103,7 +103,8 @@ fn turn_off<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) {
         cpu.memory.announce(bus, maintenance);
     }
     cpu.memory.invalidate_translations(bus, true, true);
-    cpu.reset_control(bus);
+    cpu.reset_system(bus);
+    cpu.vector.enabled = false;
     cpu.memory.synchronise_context();
     cpu.wait_for_interrupt();
     bus.turn_off(cpu.memory.number);

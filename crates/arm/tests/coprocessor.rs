@@ -327,6 +327,39 @@ fn at_entry_everything_is_masked() {
 }
 
 #[test]
+fn a_core_that_goes_off_is_reset() {
+    let fresh = cortex_a7_after(&Code::new()).0;
+    let mut code = with_mmu();
+    code.set(0, 0x00f0_0000).system(0, 1, 0, 2).set(1, 1 << 30).asm("vmsr fpexc, r1"); // CPACR
+    code.set(0, 1).system(0, 2, 0, 2).system(0, 13, 0, 1).system(0, 13, 0, 2); // TTBCR, CONTEXTIDR, TPIDRURW
+    code.set(0, 0x4000_0000).system(0, 12, 0, 0).system(0, 1, 0, 1); // VBAR, ACTLR
+    code.set(0, 3).system(0, 14, 1, 0).system(0, 14, 2, 1).system(0, 14, 3, 1); // CNTKCTL, both timers
+    code.set(0, 1).system(0, 9, 12, 0).system(0, 9, 12, 1).system(0, 9, 14, 0); // PMCR, PMCNTENSET, PMUSERENR
+    code.set(0, 0x8400_0002).word(0xe140_0070).asm("b ."); // CPU_OFF, HVC
+    let (mut system, outcome) = cortex_a7_after(&code);
+    assert!(outcome.end.starts_with("all cores are off"), "{}", outcome.end);
+    let after = system.core(0).memory.mmu.registers;
+    let mut reset = fresh.core(0).memory.mmu.registers;
+    // What the test itself has put there.
+    (reset.ttbr, reset.dacr) = (0, 0);
+    assert_eq!(format!("{after:x?}"), format!("{reset:x?}"));
+    assert!(!system.core(0).vector.enabled);
+    system.with_core(0, |core, bus| {
+        for (n, m, opcode_2, value) in [
+            (14, 1, 0, 0),
+            (14, 2, 1, 0),
+            (14, 3, 1, 0),
+            (9, 12, 0, 0x4107_2000),
+            (9, 12, 1, 0),
+            (9, 14, 0, 0),
+        ] {
+            let access = CoprocessorAccess::read(15, 0, n, m, opcode_2);
+            assert_eq!(core.coprocessor_read(bus, access), Some(value), "c{n}, c{m}, {opcode_2}");
+        }
+    });
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();

@@ -183,6 +183,9 @@ impl<C: Core> System<C> {
             Stop::Hang => {
                 format!("the guest hangs: a branch to itself at {pc} with interrupts masked")
             }
+            Stop::Deadlock if (0..self.bus.core_count()).all(|number| !self.bus.is_on(number)) => {
+                format!("all cores are off: the one that ran last went off at {pc}")
+            }
             Stop::Deadlock => format!(
                 "the guest waits at {pc} for an interrupt that cannot come: no timer runs whose interrupt is \
                  enabled, and {}",
