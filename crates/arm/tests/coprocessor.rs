@@ -360,6 +360,20 @@ fn a_core_that_goes_off_is_reset() {
 }
 
 #[test]
+fn user_mode_does_not_return_from_exceptions() {
+    // RFEIA SP of supervisor mode's CPSR, and SRSDB SP!, #0x13; unpredictable there, and no way out of user mode.
+    for instruction in [0xf89d_0a00, 0xf96d_0513] {
+        let mut code = Code::new();
+        code.set(0, MEMORY_OF_VIRT + 0x8000).asm("mov sp, r0");
+        code.put(MEMORY_OF_VIRT + 0x8004, 0xd3);
+        code.asm("msr cpsr_c, #0x10").asm("mov sp, r0").word(instruction);
+        let core = cortex_a7_after(&code).0;
+        assert_eq!(core.core(0).mode(), 0x1b, "{instruction:#x}");
+        assert_eq!(core.core(0).stack_of(0x13), MEMORY_OF_VIRT + 0x8000, "{instruction:#x}");
+    }
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();

@@ -411,12 +411,15 @@ pub fn preload<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOpera
     Flow::Next
 }
 
-/// RFE (ARM DDI 0406C, B9.3.13): PC and CPSR from memory.
+/// RFE (ARM DDI 0406C, B9.3.13): PC and CPSR from memory. Unpredictable in user mode, which may not leave it so.
 pub fn return_from_exception<K: CacheKind>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
+    if !cpu.privileged() {
+        return cpu.undefined();
+    }
     let (start, moved) = block_addresses(cpu, op);
     let mut loaded = [0; 16];
     if let Err(fault) = cpu.memory.load_block(bus, start, 3, &mut loaded, false) {
@@ -432,12 +435,16 @@ pub fn return_from_exception<K: CacheKind>(
     cpu.branch(loaded[0])
 }
 
-/// SRS (ARM DDI 0406C, B9.3.16): LR and SPSR to the stack of another mode.
+/// SRS (ARM DDI 0406C, B9.3.16): LR and SPSR to the stack of another mode. Unpredictable in user mode, which has
+/// no right to that.
 pub fn store_return_state<K: CacheKind>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
     op: PackedOperands,
 ) -> Flow {
+    if !cpu.privileged() {
+        return cpu.undefined();
+    }
     let of_mode = op.immediate;
     let base = cpu.stack_of(of_mode);
     let (before, up) = (op.is(modifier::BEFORE), op.is(modifier::UP));
