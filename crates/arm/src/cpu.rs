@@ -331,6 +331,32 @@ impl<K: CacheKind> Cpu<K> {
         }
     }
 
+    /// The register of any mode by its number in MRS and MSR, or with `saved` the SPSR (ARM DDI 0406C, B9.2.3); nothing
+    /// where there is none, as of the modes of monitors and hypervisors.
+    pub(crate) fn banked(&mut self, saved: bool, number: u32) -> Option<&mut u32> {
+        // What is late is known by the numbers of registers.
+        self.memory.await_registers(ALL_REGISTERS);
+        let (mode, register) = match number {
+            0..=6 => (mode::USER, number + 8),
+            8..=14 => (mode::FIQ, number),
+            16..=23 => {
+                const MODES: [u32; 4] = [mode::IRQ, mode::SUPERVISOR, mode::ABORT, mode::UNDEFINED];
+                (MODES[(number as usize - 16) / 2], 14 - (number & 1))
+            }
+            _ => return None,
+        };
+        let (bank, present, register) = (bank(mode), bank(self.mode()), register as usize);
+        if saved {
+            return (bank != 0 && register == 14).then(|| &mut self.spsr[bank]);
+        }
+        Some(match register {
+            13 | 14 if bank != present => &mut self.banked_13_14[bank][register - 13],
+            8..=12 if bank == 1 && present != 1 => &mut self.banked_fiq[register - 8],
+            8..=12 if bank == 0 && present == 1 => &mut self.banked_user[register - 8],
+            _ => &mut self.registers[register],
+        })
+    }
+
     /// Runs `access` with the rights of user mode.
     pub fn as_user<T>(&mut self, access: impl FnOnce(&mut Cpu<K>) -> T) -> T {
         let privileged = self.memory.set_privileged(false);

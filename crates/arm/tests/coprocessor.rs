@@ -374,6 +374,37 @@ fn user_mode_does_not_return_from_exceptions() {
 }
 
 #[test]
+fn registers_of_other_modes_are_read_and_written() {
+    // MSR and MRS of SP_irq, R8_fiq, SPSR_abt, LR_usr (ARM DDI 0406C, B9.2.3).
+    const PAIRS: [(u32, u32); 4] = [
+        (0xe121_f300, 0xe101_1300),
+        (0xe128_f200, 0xe108_2200),
+        (0xe164_f300, 0xe144_3300),
+        (0xe126_f200, 0xe106_4200),
+    ];
+    let mut code = Code::new();
+    for (number, (write, _)) in PAIRS.into_iter().enumerate() {
+        code.set(0, 0x10 + number as u32).word(write);
+    }
+    for (_, read) in PAIRS {
+        code.word(read);
+    }
+    code.asm("mrs r0, cpsr").asm("msr cpsr_c, #0xd2").asm("mov r5, sp");
+    let system = cortex_a7_after(&code).0;
+    let registers = system.core(0).registers;
+    assert_eq!(registers[0] & 0xff, 0xd3);
+    assert_eq!(registers[1..6], [0x10, 0x11, 0x12, 0x13, 0x10]);
+    // SP_mon, SPSR_usr, and any of them in user mode.
+    for instructions in [&[0xe10d_5300][..], &[0xe146_5200], &[0xe321_f010, 0xe101_1300]] {
+        let mut code = Code::new();
+        for &word in instructions {
+            code.word(word);
+        }
+        assert_eq!(cortex_a7_after(&code).0.core(0).mode(), 0x1b, "{instructions:x?}");
+    }
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();

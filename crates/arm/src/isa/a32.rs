@@ -4,7 +4,7 @@
 //! `r` rotation, `a` shift amount, `t` shift type; `l` register list; `k` byte mask of a status register;
 //! `S` flags are set; `R` SPSR; `P` offset before the access, `U` offset added, `W` base written back;
 //! `B` byte; `x`, `y` upper half of Rm, of Rs; `o`, `q` first and second opcode of a coprocessor
-//! operation.
+//! operation. Of MRS and MSR, `b` says that `x` and `k` are the number of a register of another mode.
 //!
 //! What the manual calls unpredictable is not set apart: the rows take it as the cores do.
 
@@ -17,6 +17,7 @@ use super::execute::alu::{
 };
 use super::execute::{branch as branches, multiply as multiplies};
 use super::forms::*;
+use super::forms_v7::{banked_read, banked_register, banked_write};
 use super::op::{CoprocessorAccess, Handler, modifier};
 use super::pattern::{Fields, Pattern};
 use super::table::{Form, Row, Since};
@@ -150,8 +151,14 @@ fn multiplies_rows<K: CacheKind>() -> [Row<K>; 16] {
 
 fn miscellaneous_rows<K: CacheKind>() -> [Row<K>; 9] {
     rows! {
-        ("MRS", "A4.1.38", ALL, "cccc 0001 0 R 00 ---- dddd ---- 0000 ----") = |f, d| status_read(&d.timing, f.flag(b'R'), f.rd());
-        ("MSR", "A4.1.39", ALL, "cccc 0001 0 R 10 kkkk ---- ---- 0000 mmmm") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), Operand::Register(f.rm()));
+        ("MRS", "A4.1.38", ALL, "cccc 0001 0 R 00 kkkk dddd --bx 0000 ----") = |f, d| match banked_register(f, d) {
+            Some(number) => banked_read(&d.timing, f.flag(b'R'), number, f.rd()),
+            None => status_read(&d.timing, f.flag(b'R'), f.rd()),
+        };
+        ("MSR", "A4.1.39", ALL, "cccc 0001 0 R 10 kkkk ---- --bx 0000 mmmm") = |f, d| match banked_register(f, d) {
+            Some(number) => banked_write(&d.timing, f.flag(b'R'), number, f.rm()),
+            None => status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), Operand::Register(f.rm())),
+        };
         ("MSR", "A4.1.39", OLD, "cccc 0011 0 R 10 kkkk ---- rrrr iiiiiiii") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), rotated(f.bits(b'i'), f.bits(b'r')));
         ("BX", "A4.1.10", T, "cccc 0001 0010 ---- ---- ---- 0001 mmmm") = |f, _| branch_exchange(false, f.rm());
         // Without Jazelle it is BX (ARM DDI 0198D, 2.2).

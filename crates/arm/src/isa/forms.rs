@@ -72,7 +72,7 @@ impl<K: CacheKind> Decoded<K> {
     }
 }
 
-fn modifiers(given: &[(bool, u8)]) -> u8 {
+pub(super) fn modifiers(given: &[(bool, u8)]) -> u8 {
     given.iter().filter(|one| one.0).fold(0, |all, one| all | one.1)
 }
 

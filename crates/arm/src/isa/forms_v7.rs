@@ -1,11 +1,12 @@
 //! Forms of what ARMv6 and ARMv7 added, shared by ARM and Thumb.
 
 use crate::caches::CacheKind;
+use crate::cpu::Architecture;
 use mmulab_machine::ArmTiming;
 
-use super::decode::Decoded;
-use super::execute::{exclusive, load_store, media, thumb2, v7};
-use super::forms::{LR, PC, SP, swap};
+use super::decode::{Decoded, Decoder};
+use super::execute::{exclusive, load_store, media, system, thumb2, v7};
+use super::forms::{LR, PC, SP, modifiers, swap};
 use super::op::{CoprocessorAccess, Handler, modifier};
 use super::pattern::Fields;
 
@@ -206,6 +207,39 @@ pub fn table_branch<K: CacheKind>(half: bool, rn: u8, rm: u8) -> Decoded<K> {
     let handler =
         if half { thumb2::table_branch::<K, true> } else { thumb2::table_branch::<K, false> };
     binary(handler, 0, rn, rm)
+}
+
+/// The number of a register of another mode that MRS or MSR names, on cores with the Virtualization Extensions (ARM DDI
+/// 0406C, B9.2.3).
+pub fn banked_register<K: CacheKind>(f: &Fields, decoder: &Decoder<K>) -> Option<u32> {
+    let is_one = decoder.architecture >= Architecture::V7A && f.flag(b'b');
+    is_one.then(|| f.bits(b'x') << 4 | f.bits(b'k'))
+}
+
+/// MRS of a register of another mode.
+pub fn banked_read<K: CacheKind>(
+    timing: &ArmTiming,
+    saved: bool,
+    number: u32,
+    rd: u8,
+) -> Decoded<K> {
+    let mut decoded = Decoded::new(system::banked_read);
+    (decoded.operands.rd, decoded.operands.immediate) = (rd, number);
+    decoded.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
+    decoded.takes(timing.status_read_cycles)
+}
+
+/// MSR of one.
+pub fn banked_write<K: CacheKind>(
+    timing: &ArmTiming,
+    saved: bool,
+    number: u32,
+    rm: u8,
+) -> Decoded<K> {
+    let mut decoded = Decoded::new(system::banked_write);
+    (decoded.operands.rm, decoded.operands.immediate) = (rm, number);
+    decoded.operands.modifiers = modifiers(&[(saved, modifier::SAVED)]);
+    decoded.reads(&[rm]).takes(timing.flags_write_cycles)
 }
 
 /// RFE; the mode is of [`modifier`].

@@ -182,7 +182,10 @@ fn branches_rows<K: CacheKind>() -> [Row<K>; 4] {
 
 fn system_rows<K: CacheKind>() -> [Row<K>; 15] {
     rows! {
-        ("MSR", "B9.3.12", "11110 011100 R nnnn 10 - 0 kkkk -- - - ----") = |f, d| status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), Operand::Register(f.rn()));
+        ("MSR", "B9.3.12", "11110 011100 R nnnn 10 - 0 kkkk -- b x ----") = |f, d| match banked_register(f, d) {
+            Some(number) => banked_write(&d.timing, f.flag(b'R'), number, f.rn()),
+            None => status_write(&d.timing, f.flag(b'R'), f.byte(b'k'), Operand::Register(f.rn())),
+        };
         ("NOP, YIELD, WFE, WFI, SEV, DBG", "A8.8.119", "11110 011101 0 ---- 10 - 0 - 000 hhhhhhhh") = |f, _| hint(f.bits(b'h'));
         ("CPS", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 00 1 --- ooooo") = |f, _| change_state(None, 0, Some(f.byte(b'o')));
         ("CPSIE", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 10 w aaa ooooo") = |f, _| change_state(Some(false), f.byte(b'a'), f.flag(b'w').then_some(f.byte(b'o')));
@@ -194,7 +197,10 @@ fn system_rows<K: CacheKind>() -> [Row<K>; 15] {
         // Without Jazelle it is BX (ARM DDI 0464F, 3.1).
         ("BXJ", "A8.8.28", "11110 011110 0 mmmm 10 - 0 ---- ---- ----") = |f, _| branch_exchange(false, f.rm());
         ("SUBS PC, LR and ERET", "B9.3.19", "11110 011110 1 ---- 10 - 0 ---- iiiiiiii") = |f, _| subtract_return(f.bits(b'i'));
-        ("MRS", "B9.3.8", "11110 011111 R ---- 10 - 0 dddd -- - - ----") = |f, d| status_read(&d.timing, f.flag(b'R'), f.rd());
+        ("MRS", "B9.3.8", "11110 011111 R kkkk 10 - 0 dddd -- b x ----") = |f, d| match banked_register(f, d) {
+            Some(number) => banked_read(&d.timing, f.flag(b'R'), number, f.rd()),
+            None => status_read(&d.timing, f.flag(b'R'), f.rd()),
+        };
         ("HVC", "B9.3.4", "11110 111111 0 iiii 1000 iiiiiiiiiiii") = |f, _| monitor_call(v7::firmware_call, f.bits(b'i'));
         ("SMC", "B9.3.14", "11110 111111 1 iiii 1000 ------------") = |f, _| monitor_call(v7::firmware_call, f.bits(b'i'));
         ("CPS", "B9.3.1", "11110 011101 0 ---- 10 - 0 - 01 - --- -----") = |_, _| nothing();

@@ -63,6 +63,32 @@ pub fn status_write<K: CacheKind, const FORM: u8>(
     Flow::Synchronise
 }
 
+/// MRS of a register of another mode, which user mode may not read.
+pub fn banked_read<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
+    if !cpu.privileged() {
+        return cpu.undefined();
+    }
+    let Some(place) = cpu.banked(op.is(modifier::SAVED), op.immediate) else {
+        return cpu.undefined();
+    };
+    let value = *place;
+    cpu.set_register(op.rd(), value);
+    Flow::Next
+}
+
+/// MSR of one.
+pub fn banked_write<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
+    if !cpu.privileged() {
+        return cpu.undefined();
+    }
+    let value = cpu.register(op.rm());
+    match cpu.banked(op.is(modifier::SAVED), op.immediate) {
+        Some(place) => *place = value,
+        None => return cpu.undefined(),
+    }
+    Flow::Next
+}
+
 /// The bits that ARMv6 and ARMv7 added to what MSR writes: GE, and of the second byte A; of SPSR the rest
 /// too (ARM DDI 0406C, B9.3.11).
 fn status_mask_v7(fields: u8, saved: bool) -> u32 {
