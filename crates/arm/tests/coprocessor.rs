@@ -405,6 +405,22 @@ fn registers_of_other_modes_are_read_and_written() {
 }
 
 #[test]
+fn an_unaligned_access_counts_as_one() {
+    // Event 0x04; within a line, and of two lines.
+    for (offset, expected) in [(0, 1), (1, 1), (62, 2), (64, 1)] {
+        for instruction in ["ldr r3, [r2]", "str r3, [r2]"] {
+            let mut code = with_mmu();
+            code.set(0, 0).system(0, 9, 12, 5).set(0, 4).system(0, 9, 13, 1); // PMSELR, PMXEVTYPER
+            code.set(0, 1).system(0, 9, 12, 1).system(0, 9, 12, 0); // PMCNTENSET, PMCR
+            code.set(2, MEMORY_OF_VIRT + 0x8000 + offset).asm(instruction);
+            code.read_system(5, 9, 13, 2);
+            let counted = cortex_a7_after(&code).0.core(0).registers[5];
+            assert_eq!(counted, expected, "{instruction} {offset}");
+        }
+    }
+}
+
+#[test]
 fn a_counter_that_software_makes_overflow_says_so() {
     // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
     let mut code = Code::new();

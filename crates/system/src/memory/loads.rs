@@ -1,5 +1,7 @@
 //! Loads: what they hit, and the way of those that hit nothing.
 
+use mmulab_hardware::Line;
+
 use super::{CoreMemory, PAGES, Page};
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
@@ -176,10 +178,20 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<u32, Fault> {
         self.check_alignment(address, size)?;
         let mut value = 0;
+        let before = self.statistics.counters.data_accesses;
         for byte in 0..size {
             value |= self.load_byte_for(bus, address.wrapping_add(byte), registers)? << (8 * byte);
         }
+        self.count_as_one_access(before, address, size);
         Ok(value)
+    }
+
+    /// An access that was done byte by byte is one of the data cache, or one of each of two lines.
+    pub(super) fn count_as_one_access(&mut self, before: u64, address: u32, size: u32) {
+        let last = address.wrapping_add(size - 1);
+        let lines = if C::DataLine::base(address) == C::DataLine::base(last) { 1 } else { 2 };
+        let counted = &mut self.statistics.counters.data_accesses;
+        *counted = (*counted).min(before + lines);
     }
 
     pub(super) fn observe_refusal(

@@ -130,9 +130,11 @@ impl<C: Core> CoreMemory<C> {
         self.check_store(bus, address, 1)?;
         // Where its last word lies in another page that is refused, the fault names that page's first byte.
         self.check_store(bus, address.wrapping_add(size - 1) & !3, 1)?;
+        let before = self.statistics.counters.data_accesses;
         for byte in 0..size {
             self.store_byte(bus, address.wrapping_add(byte), value >> (8 * byte))?;
         }
+        self.count_as_one_access(before, address, size);
         Ok(())
     }
 
