@@ -2,7 +2,7 @@
 //! been touched.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use mmulab_hardware::Random;
 use mmulab_machine::Pages;
@@ -18,6 +18,8 @@ const SMALL_IN_LARGE: u64 = 1 << (LARGE_SHIFT - SMALL_SHIFT);
 /// Bytes of a file, aligned, that a page fault maps as far as they belong to one mapping: the default of
 /// `fault_around_bytes` of Linux (mm/memory.c), whose page cache is taken to hold them.
 const FAULT_AROUND_BYTES: u64 = 1 << 16;
+/// Name of the program's stack, which is recorded with its maximum size.
+const STACK: &str = "[stack]";
 
 /// What a first touch leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,9 @@ pub struct Change {
 /// Without the daemon what begins small stays small, until nothing of the block is mapped any more: its table of small
 /// pages is freed then (`free_pgtables` of mm/memory.c), and the next touch decides anew. Linux:
 /// Documentation/admin-guide/mm/transhuge.rst.
+///
+/// A stack is mapped from its lowest touched page on (`expand_stack` of mm/mmap.c), as a heap that grows downwards: of a
+/// block that it comes to page by page the last page is the one that covers it.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     pages: Pages,
@@ -58,6 +63,8 @@ pub struct AddressSpace {
     random: Random,
     /// Names; neighbours of one name are one.
     mappings: RangeMap<u64, String>,
+    /// What each stack may still grow into, downwards from its end.
+    stacks: Vec<Range<u64>>,
     /// The blocks that were touched, for mixed pages.
     blocks: BTreeMap<u64, Block>,
     /// Numbers of the small pages that are mapped because something touched them or a page around them.
@@ -80,6 +87,7 @@ impl AddressSpace {
             fragmentation_percent,
             random,
             mappings: RangeMap::new(),
+            stacks: Vec::new(),
             blocks: BTreeMap::new(),
             touched: BTreeSet::new(),
         }
@@ -99,6 +107,13 @@ impl AddressSpace {
             return Change::default();
         }
         self.mappings.remove(start..end);
+        // A stack grows no farther than to what is mapped or gone below it.
+        self.stacks.retain_mut(|room| {
+            if start < room.end && room.start < end {
+                room.start = end.min(room.end);
+            }
+            !room.is_empty()
+        });
         // A page at the edge that is mapped in part stays what it is.
         let pages = start.div_ceil(1 << SMALL_SHIFT)..end >> SMALL_SHIFT;
         let mut change = Change::default();
@@ -115,9 +130,31 @@ impl AddressSpace {
         for number in empty {
             self.blocks.remove(&number);
         }
-        if let Some(name) = name {
-            self.mappings.insert(start..end, name.clone());
+        match name {
+            Some(name) if name == STACK => self.stacks.push(start..end),
+            Some(name) => self.mappings.insert(start..end, name.clone()),
+            None => {}
         }
+        change.resized = self.resize(blocks);
+        change
+    }
+
+    /// A stack in which `address` lies, which is being touched, grows down to its page. First addresses of the blocks that
+    /// become large by it, for the daemon; that of `address` with all of its pages touched.
+    pub fn grow_stack(&mut self, address: u64) -> Vec<u64> {
+        let Some(room) = self.stacks.iter_mut().find(|room| room.contains(&address)) else {
+            return Vec::new();
+        };
+        let grown = room.start.max(address >> SMALL_SHIFT << SMALL_SHIFT)..room.end;
+        room.end = grown.start;
+        self.mappings.insert(grown.clone(), STACK.to_owned());
+        let resized = self.resize(grown.start >> LARGE_SHIFT..=(grown.end - 1) >> LARGE_SHIFT);
+        resized.into_iter().map(|(block, _)| block).collect()
+    }
+
+    /// Decides anew about those of some blocks that are known, whose mappings have changed; see [`Change::resized`].
+    fn resize(&mut self, blocks: RangeInclusive<u64>) -> Vec<(u64, bool)> {
+        let mut resized = Vec::new();
         let is_promoting = self.pages == Pages::Mixed;
         let mappings = &self.mappings;
         for (&number, block) in self.blocks.range_mut(blocks) {
@@ -127,13 +164,13 @@ impl AddressSpace {
                 && covers(mappings, number)
                 && (was_large || self.touched.range(small_pages(number)).next().is_some());
             if was_large != block.is_large {
-                change.resized.push((number << LARGE_SHIFT, block.is_large));
+                resized.push((number << LARGE_SHIFT, block.is_large));
                 if block.is_large {
                     self.touched.extend(small_pages(number));
                 }
             }
         }
-        change
+        resized
     }
 
     /// Whether nothing of a block is mapped. What was touched without a known mapping counts as mapped.
@@ -325,6 +362,36 @@ mod tests {
         assert!(!pages.is_large(8 * MIB));
         assert!(pages.note(&map(9 * MIB, 3 * MIB, "[heap]")).resized.is_empty());
         assert!(!pages.is_large(9 * MIB) && pages.is_large(10 * MIB));
+    }
+
+    #[test]
+    fn a_stack_covers_what_it_has_grown_over() {
+        for kind in [Pages::OnFault, Pages::Mixed] {
+            let mut pages = AddressSpace::new(kind, 0, Random::stream(0, 0));
+            pages.note(&map(8 * MIB, 8 * MIB, STACK));
+            // Page by page: the daemon promotes at the last one, which a fault of its own precedes.
+            for page in (1..=512).rev() {
+                let address = 14 * MIB + (page - 1) * 4096;
+                let promoted = pages.grow_stack(address + 8);
+                let expected = (kind == Pages::Mixed && page == 1).then_some(14 * MIB);
+                assert_eq!(promoted, Vec::from_iter(expected), "{page}");
+                let shift = pages.page_shift(address);
+                assert_eq!(shift == LARGE_SHIFT, expected.is_some());
+                assert_eq!(pages.touch(address, shift).is_none(), expected.is_some());
+            }
+            // Two blocks and a half at once: they are covered when they are touched.
+            assert!(pages.grow_stack(9 * MIB).is_empty());
+            assert_eq!(pages.page_shift(9 * MIB), SMALL_SHIFT);
+            assert_eq!(pages.page_shift(10 * MIB), LARGE_SHIFT);
+            assert_eq!(pages.page_shift(13 * MIB), LARGE_SHIFT);
+            // What is mapped below ends its growth.
+            pages.note(&map(8 * MIB, MIB / 2, ""));
+            assert!(pages.grow_stack(8 * MIB).is_empty());
+            pages.grow_stack(8 * MIB + MIB / 2);
+            assert!(!pages.is_large(8 * MIB) && pages.stacks[0].is_empty());
+            pages.note(&Event::Unmap { address: 0, length_bytes: u64::MAX });
+            assert!(pages.stacks.is_empty());
+        }
     }
 
     #[test]

@@ -498,6 +498,13 @@ impl RadixEngine {
             cycles = self.second_latency_cycles;
             self.ledger.charge(Cause::Stlb, cycles);
         }
+        for block in self.address_space.grow_stack(address) {
+            if block == address >> LARGE_SHIFT << LARGE_SHIFT {
+                // The page's own fault comes before.
+                self.charge_page_faults(Cause::SmallPageFault, 1);
+            }
+            self.resize(block, true);
+        }
         let mut page_shift = self.address_space.page_shift(address);
         let mut sought = Sought::SecondLevelHit;
         let translation = match self.core.second.lookup(address) {

@@ -52,13 +52,14 @@ fn block() -> impl Strategy<Value = Block> {
     )
 }
 
-/// Data addresses near the code, in a heap that is mapped in whole, and far up.
+/// Data addresses near the code, in a heap that is mapped in whole, and in a stack far up.
 fn data() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => (0u64..60, 0u64..4096).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
         2 => (0u64..6, 0u64..256).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
         2 => (0u64..1300, 0u64..4096).prop_map(|(page, offset)| 0x1000_0000 + page * 4096 + offset),
         2 => (0u64..30, 0u64..4096).prop_map(|(page, offset)| 0x7ffd_1230_0000 + page * 8192 + offset),
+        1 => (0u64..12, 0u64..4096).prop_map(|(half, offset)| 0x7ffd_1200_0000 + (half << 19) + offset),
         1 => (0u64..600).prop_map(|page| 0x5555_0000_0000 + page * 0x40_1040),
     ]
 }
@@ -84,7 +85,7 @@ pub fn program() -> impl Strategy<Value = Random> {
             let mut events = vec![
                 (0, map(0x40_0000, 41 * 4096, "/bin/program")),
                 (0, map(0x1000_0000, 3 << 20, "[heap]")),
-                (0, map(0x7ffd_1230_0000, 60 * 4096, "[stack]")),
+                (0, map(0x7ffd_1200_0000, 6 << 20, "[stack]")),
             ];
             events.extend(later);
             events.sort_by_key(|(place, _)| *place);

@@ -5,6 +5,7 @@
 //! random generator (so that both draw alike), the remapping and the frames, and the order of causes.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
 
 use mmulab_hardware::{Partition, Random, Replacement};
 use mmulab_machine as machine;
@@ -207,6 +208,8 @@ pub struct Slow {
     tables: HashMap<(u32, u64), u64>,
     /// What each page of 4 KiB is mapped to.
     mapped: HashMap<u64, String>,
+    /// Pages that stacks may still grow into.
+    stacks: Vec<Range<u64>>,
     /// For mixed pages: of each block of 2 MiB that was touched whether it is one page, and whether it can be.
     large: HashMap<u64, (bool, bool)>,
     fragmentation: Random,
@@ -326,6 +329,7 @@ impl Slow {
             collisions: 0,
             tables: HashMap::new(),
             mapped: HashMap::new(),
+            stacks: Vec::new(),
             large: HashMap::new(),
             fragmentation: Random::stream(seed, 140),
             gone: Vec::new(),
@@ -362,6 +366,7 @@ impl Slow {
         std::mem::swap(&mut self.host_frames, &mut other.host_frames);
         std::mem::swap(&mut self.host_tables, &mut other.host_tables);
         std::mem::swap(&mut self.mapped, &mut other.mapped);
+        std::mem::swap(&mut self.stacks, &mut other.stacks);
         std::mem::swap(&mut self.large, &mut other.large);
         std::mem::swap(&mut self.fragmentation, &mut other.fragmentation);
         std::mem::swap(&mut self.touched, &mut other.touched);
@@ -413,33 +418,67 @@ impl Slow {
             }
             Event::Thread(_) | Event::Mark { .. } | Event::Core(_) => return Vec::new(),
         };
-        let Organisation::Radix(table) = &self.machine.organisation else { return Vec::new() };
-        let daemon = table.pages == Pages::Mixed;
+        let Organisation::Radix(_) = &self.machine.organisation else { return Vec::new() };
         let mut gone = Vec::new();
         let mut was_touched = false;
         let pages = address / PAGE..(address + length) / PAGE;
         for page in pages.clone() {
             self.mapped.remove(&page);
             was_touched |= self.touched.remove(&page);
+            for stack in &mut self.stacks {
+                if stack.contains(&page) {
+                    stack.start = page + 1;
+                }
+            }
         }
         // What was never touched is in no TLB.
         if was_touched {
             gone.push(Gone::Pages(address, length));
         }
-        let mut blocks: Vec<u64> = self.large.keys().copied().collect();
-        blocks.sort();
+        let blocks: Vec<u64> = self.large.keys().copied().collect();
         let (mapped, touched) = (&self.mapped, &self.touched);
         let is_empty = |block: &u64| {
             (block * 512..(block + 1) * 512)
                 .all(|page| !mapped.contains_key(&page) && !touched.contains(&page))
         };
-        let (empty, blocks): (Vec<u64>, Vec<u64>) = blocks.into_iter().partition(is_empty);
-        for block in empty {
+        for block in blocks.into_iter().filter(is_empty) {
             self.large.remove(&block);
         }
-        if name != "/nothing" {
-            self.mapped.extend(pages.map(|page| (page, name.to_owned())));
+        match name {
+            "/nothing" => {}
+            "[stack]" => self.stacks.push(pages),
+            _ => self.mapped.extend(pages.map(|page| (page, name.to_owned()))),
         }
+        gone.extend(self.resize_blocks());
+        gone.iter().for_each(|gone| self.forget(gone));
+        gone
+    }
+
+    /// The page of `address` and those between it and the grown part of its stack are mapped.
+    fn grow_stack(&mut self, address: u64) {
+        let page = address / PAGE;
+        let Some(stack) = self.stacks.iter_mut().find(|stack| stack.contains(&page)) else {
+            return;
+        };
+        self.mapped.extend((page..stack.end).map(|page| (page, "[stack]".to_owned())));
+        stack.end = page;
+        for gone in self.resize_blocks() {
+            if matches!(gone, Gone::Block(block) if block == address >> 21) {
+                let cycles = self.machine.interrupts.small_page_fault_cycles.unwrap_or(0);
+                self.counts.add("small-page-fault", u64::from(cycles));
+            }
+            self.forget(&gone);
+            self.gone.push(gone);
+        }
+    }
+
+    /// Decides about all blocks anew; those that change.
+    fn resize_blocks(&mut self) -> Vec<Gone> {
+        let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
+        let daemon = table.pages == Pages::Mixed;
+        let mut gone = Vec::new();
+        let mut blocks: Vec<u64> = self.large.keys().copied().collect();
+        blocks.sort();
         for block in blocks {
             let (was_large, can_be) = self.large[&block];
             let is_present =
@@ -456,7 +495,6 @@ impl Slow {
                 self.counts.add("promotion", u64::from(cycles));
             }
         }
-        gone.iter().for_each(|gone| self.forget(gone));
         gone
     }
 
@@ -825,6 +863,7 @@ impl Slow {
     }
 
     fn translate_radix(&mut self, address: u64, is_fetch: bool) -> u64 {
+        self.grow_stack(address);
         let before = self.counts.cycles();
         let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
         for tlb in side.iter_mut() {
