@@ -149,3 +149,58 @@ def test_a_variable_without_a_name_or_a_value_is_refused(tmp_path, variable):
     ran = mmulab("record", "--environment", variable, "-o", tmp_path / "t.mmt", "--", "/bin/true")
     assert ran.status == 2 and f"{variable}: write NAME=VALUE" in ran.error_line
     assert not (tmp_path / "t.mmt").exists()
+
+
+RESERVING = r"""
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void use(char *start, int pages)
+{
+   mprotect(start, pages * 4096, PROT_READ | PROT_WRITE);
+   for (int page = 0; page < pages; page++)
+      *(volatile char *)(start + page * 4096) = 1;
+}
+
+int main(void)
+{
+   char *start = (char *)0x700000000000;
+   mmap(start, 64 << 20, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   use(start, 33);
+   use(start + 33 * 4096, 2);
+   /* The last four are given back and used anew. */
+   mmap(start + 31 * 4096, 4 * 4096, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   use(start + 31 * 4096, 4);
+   if (fork() == 0) {
+      use(start + (32 << 20), 3);
+      _exit(0);
+   }
+   wait(NULL);
+}
+"""
+
+
+def test_memory_that_is_reserved_is_mapped_where_it_is_made_accessible(tmp_path):
+    """Linux gives no large page to a block of which a part is PROT_NONE, such as what the C library reserves for threads."""
+    (tmp_path / "reserving.c").write_text(RESERVING)
+    subprocess.run(["cc", "-O1", "-o", tmp_path / "p", tmp_path / "reserving.c"], check=True)
+    mmulab("record", "--quiet", "--follow-children", "-o", tmp_path / "t.mmt", "--", tmp_path / "p")
+
+    def mapped(trace: str) -> list[str]:
+        dumped = mmulab("trace", "dump", tmp_path / trace).output.splitlines()
+        return [line for line in dumped if line.startswith(("-- map 7000", "-- unmap 7000"))]
+
+    assert mapped("t.mmt") == [
+        "-- unmap 700000000000,67108864",
+        "-- map 700000000000,135168 data ",
+        "-- map 700000021000,8192 data ",
+        "-- unmap 70000001f000,16384",
+        "-- map 70000001f000,16384 data ",
+    ]
+    assert mapped("t.1.mmt")[-1] == "-- map 700002000000,12288 data "
+    [result] = replay(
+        tmp_path / "t.mmt", Machine.load("zen5").with_changes({"organisation.pages": "on-fault"})
+    )
+    assert result.data["causes"]["large-page-fault"]["count"] == 0

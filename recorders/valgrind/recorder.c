@@ -315,6 +315,46 @@ static void put_segment(Addr address, SizeT length, Bool executable)
    put_mapping(address, length, executable, segment != NULL ? segment_name(segment) : "");
 }
 
+/* Memory that the program may not touch, such as the C library reserves for what its threads will allocate. It becomes a
+   mapping where it is made accessible: what Linux maps as one piece of a kind, and so as a large page, ends there. */
+typedef struct {
+   Addr start;
+   Addr end;
+} Range;
+
+/* In no order. */
+static XArray* reserved = NULL;
+
+static void reserve(Addr start, Addr end)
+{
+   const Range range = {start, end};
+   if (start < end)
+      VG_(addToXA)(reserved, &range);
+}
+
+/* What is reserved from `start` to `end` is so no longer; with `is_mapped` it is a mapping from now on. */
+static void end_reservation(Addr start, Addr end, Bool is_mapped, Bool executable)
+{
+   Word i;
+   for (i = VG_(sizeXA)(reserved) - 1; i >= 0; i--) {
+      const Range range = *(Range*)VG_(indexXA)(reserved, i);
+      const Addr first = range.start > start ? range.start : start;
+      const Addr last = range.end < end ? range.end : end;
+      if (first >= last)
+         continue;
+      VG_(removeIndexXA)(reserved, i);
+      reserve(range.start, first);
+      reserve(last, range.end);
+      if (is_mapped)
+         put_segment(first, last - first, executable);
+   }
+}
+
+static Bool is_accessible(const NSegment* segment)
+{
+   return segment != NULL && (segment->hasR || segment->hasW || segment->hasX);
+}
+
 /* All that is mapped now. The stack is given with the room that is reserved for it to grow: its
    growth makes no event. */
 static void put_all_mappings(ThreadId thread)
@@ -332,13 +372,17 @@ static void put_all_mappings(ThreadId thread)
       VG_(free)(starts);
       room = -count + 16;
    }
+   VG_(dropTailXA)(reserved, VG_(sizeXA)(reserved));
    for (i = 0; i < count; i++) {
       const NSegment* segment = VG_(am_find_nsegment)(starts[i]);
       Addr start = starts[i];
       Bool executable;
       const HChar* name;
-      if (segment == NULL || !(segment->hasR || segment->hasW || segment->hasX))
+      if (!is_accessible(segment)) {
+         if (segment != NULL)
+            reserve(start, segment->end + 1);
          continue;
+      }
       executable = segment->hasX;
       name = segment_name(segment);
       SizeT length = segment->end + 1 - start;
@@ -355,9 +399,31 @@ static void put_all_mappings(ThreadId thread)
    VG_(free)(starts);
 }
 
+static void put_unmapping(Addr address, SizeT length)
+{
+   Unmapping unmapping;
+   unmapping.address = address;
+   unmapping.length_bytes = length;
+   put_record(RECORD_UNMAP, &unmapping, sizeof unmapping, NULL, 0);
+}
+
+/* Memory that was not there before. */
+static void new_memory(Addr address, SizeT length, Bool executable)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(address);
+   end_reservation(address, address + length, False, False);
+   if (is_accessible(segment)) {
+      put_segment(address, length, executable);
+   } else {
+      /* It may lie over other memory, which is gone by it. */
+      put_unmapping(address, length);
+      reserve(address, address + length);
+   }
+}
+
 static void new_mapping(Addr address, SizeT length, Bool r, Bool w, Bool x, ULong debug_handle)
 {
-   put_segment(address, length, x);
+   new_memory(address, length, x);
 }
 
 static void new_heap(Addr address, SizeT length, ThreadId thread)
@@ -367,21 +433,21 @@ static void new_heap(Addr address, SizeT length, ThreadId thread)
 
 static void moved_mapping(Addr from, Addr to, SizeT length)
 {
-   put_segment(to, length, False);
+   new_memory(to, length, False);
 }
 
 static void protect_mapping(Addr address, SizeT length, Bool r, Bool w, Bool x)
 {
+   if (r || w || x)
+      end_reservation(address, address + length, True, x);
    if (x)
       put_segment(address, length, True);
 }
 
 static void end_mapping(Addr address, SizeT length)
 {
-   Unmapping unmapping;
-   unmapping.address = address;
-   unmapping.length_bytes = length;
-   put_record(RECORD_UNMAP, &unmapping, sizeof unmapping, NULL, 0);
+   end_reservation(address, address + length, False, False);
+   put_unmapping(address, length);
 }
 
 /* ---- Threads ---- */
@@ -919,6 +985,7 @@ static void after_options(void)
       VG_(exit)(2);
    }
    definitions = VG_(newXA)(VG_(malloc), "mmulab.definitions", VG_(free), 1);
+   reserved = VG_(newXA)(VG_(malloc), "mmulab.reserved", VG_(free), sizeof(Range));
    descriptor = open_channel(0, 0);
    if (descriptor < 0) {
       VG_(umsg)("cannot reach the recording process\n");
