@@ -126,6 +126,66 @@ def test_what_is_shared_misses_the_tlb_less():
     assert missed["fass-shared"]["dtlb_misses"] < missed["fass"]["dtlb_misses"] - 3_000
 
 
+def test_what_processes_map_alike_is_at_one_address_where_it_is_shared():
+    """Files of tmpfs and segments too, whose mappings do not say where they go whether they may be written."""
+    need("arm926ej-s")
+    initrd = linux.built("initrd-spaces.cpio")
+    places = {
+        scheme: dict(
+            re.findall(
+                r"^shares: (.+): (\d+)",
+                linux.ours("arm926ej-s", "shares places", spaces=scheme, initrd=initrd).console,
+                re.M,
+            )
+        )
+        for scheme in ("fass", "fass-shared")
+    }
+    assert places["fass-shared"] == {
+        "a file that all write": "1",
+        "a file that all may write and read": "1",
+        "a file that two write and two read": "2",
+        "a segment that all write": "1",
+    }
+    assert set(places["fass"].values()) == {"4"}
+
+
+@pytest.mark.parametrize("scheme", linux.SCHEMES)
+def test_nothing_beside_what_is_shared_is_reached(scheme):
+    need("arm926ej-s")
+    result = linux.ours(
+        "arm926ej-s",
+        "shares",
+        spaces=scheme,
+        check=True,
+        initrd=linux.built("initrd-spaces.cpio"),
+        max_instructions=200_000_000,
+    )
+    assert result.exit == 0, result.console[-500:]
+    assert "shares: 2 parts, 0 failed" in result.console
+    assert [report["text"] for report in result.reports if not linux.is_tolerated(report)] == []
+
+
+def test_the_random_part_of_where_mappings_begin_leaves_room_within_32_megabytes():
+    need("arm926ej-s")
+    command = "echo 9 > /proc/sys/vm/mmap_rnd_bits || cat /proc/sys/vm/mmap_rnd_bits"
+    console = linux.ours("arm926ej-s", command, spaces="fass").console
+    assert "Invalid argument" in console and re.search(r"^8\r?$", console, re.M)
+
+
+def test_off_undoes_a_scheme_that_stands_before_it():
+    need("arm926ej-s")
+    lat = "lat ctx 0 2"
+    off, undone = (
+        linux.ours("arm926ej-s", lat, spaces=scheme)
+        for scheme in ("off", "fass address_spaces=off")
+    )
+    assert "Address spaces: fass" in undone.console
+    assert (
+        microseconds(undone.console)["ctx 0 KB 2 processes"]
+        > 0.9 * (microseconds(off.console)["ctx 0 KB 2 processes"])
+    )
+
+
 def test_guaranteed_fcse_refuses_the_96th_process_and_the_33rd_megabyte():
     need("arm926ej-s")
     result = linux.ours("arm926ej-s", "lat ctx 0 95; stress limits", spaces="fcse-guaranteed")

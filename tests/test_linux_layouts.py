@@ -170,7 +170,7 @@ def test_what_is_not_built_is_told_with_the_command_that_builds_it(tmp_path, mon
         "kernel-plain-v4": "make -C guests/linux OUT=$PWD/build/linux plain",
         "initrd-v4.cpio": "make linux",
         "initrd-lmbench.cpio": "make -C guests/linux OUT=$PWD/build/linux lmbench",
-        "initrd-swap.cpio": "make -C guests/linux OUT=$PWD/build/linux swap",
+        "initrd-spaces.cpio": "make linux-spaces",
         "initrd-selftests.cpio": "make -C guests/linux OUT=$PWD/build/linux selftests",
     }.items():
         with pytest.raises(SystemExit) as ended:

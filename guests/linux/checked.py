@@ -50,6 +50,7 @@ LOADS = {
     "stress": "meet && stress 6 10 3 && attack 16",
     "long-stress": "for seed in $(seq 40); do stress 6 20 $seed || exit 1; done",
     "swap": "swap 15 3",
+    "shares": "shares",
     "days": "for i in $(seq 20); do stress 2 1 $i > /tmp/said || exit 1; sleep 9; done",
 }
 
@@ -80,8 +81,10 @@ def kernel_name(machine, load):
 def check(machine, scheme, load):
     """One run, as a row. A load that fails is an error, since its programs check themselves."""
     options = {"kernel_folder": kernel_name(machine, load)}
+    if load in ("swap", "shares"):
+        options["initrd"] = run.built("initrd-spaces.cpio")
     if load == "swap":
-        options |= {"initrd": run.built("initrd-swap.cpio"), "settings": MEMORY_FOR_SWAP}
+        options["settings"] = MEMORY_FOR_SWAP
     command = command_of(machine, scheme, load)
     result = run.ours(machine, command, spaces=scheme, check=True, **options)
     if result.exit != 0:
@@ -177,8 +180,8 @@ def main():
     for load in loads:
         for machine in machines:
             run.need_to_boot(machine, kernel_name(machine, load))
-    if "swap" in loads:
-        run.need("initrd-swap.cpio")
+    if {"swap", "shares"} & {*loads}:
+        run.need("initrd-spaces.cpio")
     cases = list(itertools.product(loads, machines, chosen.spaces or run.SCHEMES))
     for load, machine, scheme in one_by_one("Checking", cases, "boots"):
         row = check(machine, scheme, load)

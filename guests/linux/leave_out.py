@@ -5,7 +5,7 @@
     leave_out.py --command "meet && stress 8 20 7 && attack 16" lines_after_flush
 
 Boots the kernel of `make linux-spaces-test` once for each name and each scheme that it concerns, with
-the checker, and runs `meet`, `stress` and `attack`, or a command of yours; prints a Markdown table. "Noticed by" is the checker (the kinds
+the checker, and runs `meet`, `stress`, `attack` and `shares`, or a command of yours; prints a Markdown table. "Noticed by" is the checker (the kinds
 of its reports), the program (a wrong value, an attack that succeeds, a guest that does not end), the
 kernel's own messages, or the cost (more than a tenth more instructions). For `preemption` it is the wake-up times of
 cyclictest while two processes make each other's switches flush, a tenth more of them. That is of one layout of the
@@ -50,6 +50,7 @@ NAMES = {
     "load_on_return": ("fcse-best-effort",), "preemption": ("fcse-best-effort",),
     "left_lines": ALL, "left_lines_of_shared": ("fcse-best-effort", "fass"),
     "left_lines_and_large": ("fcse-best-effort",), "reach_further": ("fcse-best-effort",),
+    "region_bounds": SHARED, "region_beside": SHARED, "growth": ("fass", *SHARED),
 }  # fmt: skip
 MACHINE = "arm926ej-s"
 # The flush of the ARM926EJ-S ends when nothing is dirty, whoever made it so; on XScale it takes its time. Likewise
@@ -57,7 +58,7 @@ MACHINE = "arm926ej-s"
 ELSEWHERE = dict.fromkeys(
     ("lines_since_begin", "load_on_return", "preemption", "entries_of_freed_tables"), "ixp425"
 )
-COMMAND = "stress limits; meet && stress 8 20 5 && attack 16"
+COMMAND = "stress limits; meet && stress 8 20 5 && attack 16 && shares"
 WAKE_UPS = "stress dirty 4 & cyclictest -q -i 1000 -p 80 -l 3000"
 LIMIT = 400_000_000
 KERNEL_SAYS = re.compile(
@@ -75,6 +76,8 @@ def tell(line, to=None):
 def boot(load, scheme, name="nothing", machine=MACHINE):
     """One run of a load: a command, and changes of the machine."""
     command, settings = load
+    # That with `shares` has no cyclictest.
+    options = {"initrd": run.built("initrd-spaces.cpio")} if "shares" in command else {}
     tell(f"{machine}, {scheme}, {'whole' if name == 'nothing' else f'without {name}'}", sys.stderr)
     return run.ours(
         machine,
@@ -85,6 +88,7 @@ def boot(load, scheme, name="nothing", machine=MACHINE):
         extra=f"slab_debug=-;FP,mm_struct address_spaces_without={name}",
         check=True,
         max_instructions=LIMIT,
+        **options,
     )
 
 
@@ -106,7 +110,7 @@ def noticed(result, usual):
     if kinds:
         found.append("checker: " + ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())))
     console = result.console.replace("\r", "")
-    said = re.findall(r"^((?:meet|stress|attack|wander): .*)$", console, re.M)
+    said = re.findall(r"^((?:meet|stress|attack|shares|wander): .*)$", console, re.M)
     wrong = [line for line in said if "instead of" in line or "0x" in line]
     if wrong:
         found.append(f"program: {wrong[0]}")
@@ -180,6 +184,7 @@ def main():
         return
     for machine in (MACHINE, *ELSEWHERE.values()):
         run.need_to_boot(machine, "kernel-spaces-test")
+    run.need("initrd-spaces.cpio")
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(chosen.jobs) as pool:

@@ -85,7 +85,7 @@ MADE_BY = {
     "kernel-smp": "make linux-smp",
     "virt.dtb": "make linux-smp",
     "initrd-lmbench": "make -C guests/linux OUT=$PWD/build/linux lmbench",
-    "initrd-swap": "make -C guests/linux OUT=$PWD/build/linux swap",
+    "initrd-spaces": "make linux-spaces",
     "initrd-selftests": "make -C guests/linux OUT=$PWD/build/linux selftests",
     "": "make linux",
 }

@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 BUILT = HERE.parent.parent / "build" / "linux"
 SOURCE = BUILT / "source"
 ALL = sorted(path.parent.name for path in HERE.glob("*/patches"))
-CHANGED_FOLDERS = ("arch/arm", "kernel", "include/linux")
+CHANGED_FOLDERS = ("arch/arm", "kernel", "include/linux", "mm")
 """What may be edited: these are real copies, the rest are links to the source."""
 
 

@@ -74,8 +74,19 @@ static int __init choose_address_spaces(char *name)
 		pr_err("address_spaces=%s: must be off, fcse-guaranteed, fcse-best-effort, fass or fass-shared\n", name);
 		return -EINVAL;
 	}
-	if (scheme == SPACES_OFF)
+	if (scheme == SPACES_OFF) {
+		/* Also what stands before it on the command line. */
+		address_spaces = SPACES_OFF;
+		space_pids = 0;
+		spaces_stack_top = TASK_SIZE;
 		return 0;
+	}
+	/* Both change pages of a private mapping of a file behind the back of the regions. */
+	if (scheme == SPACES_FASS_SHARED &&
+	    (IS_ENABLED(CONFIG_UPROBES) || IS_ENABLED(CONFIG_MIGRATION))) {
+		pr_err("address_spaces=%s: not with CONFIG_UPROBES or CONFIG_MIGRATION\n", name);
+		return -EINVAL;
+	}
 	/* A slot that reaches into the kernel's addresses is of no use. */
 	space_pids = min(pids_of_hardware(), (unsigned int)(TASK_SIZE >> PID_SHIFT));
 	if (scheme >= SPACES_FASS)
@@ -382,8 +393,8 @@ void space_leave_all(void)
 
 /* ---- where mappings go --------------------------------------------------------------------- */
 
-/* Whether a mapping may be at an address at all. */
-static bool may_be_at(unsigned long addr, unsigned long len)
+/* Whether a mapping may be at an address at all, or grow to it. */
+bool space_may_have(unsigned long addr, unsigned long len)
 {
 	if (addr < SPACE_LOW_SIZE && len <= SPACE_LOW_SIZE - addr)
 		return true;
@@ -439,7 +450,7 @@ unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigne
 	struct mm_struct *mm = current->mm;
 
 	if (flags & MAP_FIXED) {
-		if (!may_be_at(addr, len))
+		if (!space_may_have(addr, len))
 			return -ENOMEM;
 	} else {
 		struct vm_area_struct *vma;
@@ -447,7 +458,7 @@ unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigne
 		/* What others may share has to be where they have it. */
 		if (spaces_are_shared() && filp && len <= PGDIR_SIZE &&
 		    (flags & MAP_SHARED)) {
-			unsigned long place = regions_place(filp, pgoff, vm_flags & VM_WRITE);
+			unsigned long place = regions_place(filp, pgoff, vm_flags);
 
 			vma = find_vma(mm, place);
 			if (!vma || vma->vm_start >= place + PGDIR_SIZE)

@@ -297,7 +297,7 @@ bool fass_fault(unsigned long addr)
 	if (!mm || addr >= TASK_SIZE || mm != space_loaded)
 		return false;
 	region = region_of(mm, addr);
-	if (region)
+	if (region && !regions_leave_for_page_beside(region, mm, addr))
 		return regions_load(region, mm, addr);
 	/* It has the slot: what is missing is the page. */
 	if (slots[space_mva(mm, addr) >> PGDIR_SHIFT].domain == mm->context.domain)

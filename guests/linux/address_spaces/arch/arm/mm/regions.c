@@ -121,17 +121,28 @@ void regions_take_back(struct mm_struct *mm)
 	local_irq_restore(flags);
 }
 
-/* Copies a space's entries around an address; false if there is none for the address itself. */
+/* A space's own hardware entry for a page, or NULL where it has no table. */
+static u32 *own_entry(struct mm_struct *mm, unsigned long addr)
+{
+	pmd_t *pmd = pmd_off(mm, addr);
+
+	return pmd_val(*pmd) ? (u32 *)(pte_offset_kernel(pmd, addr) + PTE_HWTABLE_PTRS) : NULL;
+}
+
+/*
+ * Copies a space's entries around an address, not beyond the mapping: what lies beside it is not
+ * shared. False if there is none for the address itself.
+ */
 static bool lend(struct mm_struct *mm, struct region *region, unsigned long addr)
 {
 	unsigned int page = pte_index(addr), first = round_down(page, TOGETHER), i;
-	u32 *table = tables[region - regions], *own;
-	pmd_t *pmd = pmd_off(mm, addr);
+	unsigned int start = max_t(unsigned int, first, pte_index(region->start));
+	unsigned int end = min_t(unsigned int, first + TOGETHER, pte_index(region->end - 1) + 1);
+	u32 *table = tables[region - regions], *own = own_entry(mm, addr & PGDIR_MASK);
 
-	if (!pmd_val(*pmd))
+	if (!own)
 		return false;
-	own = (u32 *)(pte_offset_kernel(pmd, addr & PGDIR_MASK) + PTE_HWTABLE_PTRS);
-	for (i = first; i < first + TOGETHER; i++)
+	for (i = start; i < end; i++)
 		if (!table[i] && own[i]) {
 			table[i] = own[i];
 			region->lender[i] = mm;
@@ -225,6 +236,24 @@ static struct region *make_region(struct vm_area_struct *vma)
 	return NULL;
 }
 
+/*
+ * mremap() moves pages, and remap_pfn_range() makes them, without a word to update_mmu_cache(): a
+ * space that has one beside a mapping learns at its first access that the mapping is not alone in
+ * its slot any more. True if it has left the region.
+ */
+bool regions_leave_for_page_beside(struct region *region, struct mm_struct *mm, unsigned long addr)
+{
+	u32 *own;
+
+	if (addr >= region->start && addr < region->end)
+		return false;
+	own = own_entry(mm, addr);
+	if (!own || !*own)
+		return false;
+	leave(mm, region);
+	return true;
+}
+
 /* A space has faulted on a page; here its mapping is known. The lock of the mappings is held. */
 void regions_page_mapped(struct vm_area_struct *vma, unsigned long addr)
 {
@@ -282,10 +311,12 @@ void regions_forked(struct mm_struct *parent, struct mm_struct *child)
 
 /*
  * Where a shared mapping goes: to its region, or to a slot that depends on the file, so that all
- * that map it find the same one. The caller looks whether it is free.
+ * that map it find the same one. The caller looks whether it is free. tmpfs, ramfs and shmat() ask
+ * without the mapping's flags: then how the file is open tells whether it may be written.
  */
-unsigned long regions_place(struct file *filp, unsigned long pgoff, bool writable)
+unsigned long regions_place(struct file *filp, unsigned long pgoff, unsigned long vm_flags)
 {
+	bool writable = vm_flags ? vm_flags & VM_WRITE : filp->f_mode & FMODE_WRITE;
 	struct region *region, *other;
 	unsigned long addr;
 	unsigned int slot;
@@ -297,5 +328,8 @@ unsigned long regions_place(struct file *filp, unsigned long pgoff, bool writabl
 	slot = hash_long((unsigned long)filp->f_mapping ^ pgoff << 1 ^ writable, 16) % SHARED_SLOTS;
 	addr = FASS_SHARED + ((unsigned long)slot << PGDIR_SHIFT);
 	other = region_at(addr);
+	/* A region that is open for writing but mapped for reading: the next one is likely to be, too. */
+	if (other && !vm_flags && other->file == filp->f_mapping && other->offset == pgoff)
+		return addr;
 	return other && addr + 2 * PGDIR_SIZE <= TASK_SIZE ? addr + PGDIR_SIZE : addr;
 }

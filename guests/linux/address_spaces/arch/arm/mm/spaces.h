@@ -87,7 +87,8 @@ static inline struct region *region_of(struct mm_struct *mm, unsigned long addr)
 	return space_regions(mm) ? region_that_is_shared(mm, addr) : NULL;
 }
 
+bool regions_leave_for_page_beside(struct region *region, struct mm_struct *mm, unsigned long addr);
 bool regions_load(struct region *region, struct mm_struct *mm, unsigned long addr);
-unsigned long regions_place(struct file *filp, unsigned long pgoff, bool writable);
+unsigned long regions_place(struct file *filp, unsigned long pgoff, unsigned long vm_flags);
 
 #endif

@@ -90,6 +90,7 @@ void regions_page_mapped(struct vm_area_struct *vma, unsigned long addr);
 void regions_invalidate(struct mm_struct *mm, unsigned long start, unsigned long end);
 void regions_take_back(struct mm_struct *mm);
 void space_leave_all(void);
+bool space_may_have(unsigned long addr, unsigned long len);
 unsigned long space_unmapped_area(struct file *filp, unsigned long addr, unsigned long len,
 				  unsigned long pgoff, unsigned long flags, unsigned long vm_flags);
 
