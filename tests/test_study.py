@@ -490,3 +490,19 @@ def test_values_may_be_numpys(trace):
         assert mmulab.sweep(of_numpy) == mmulab.sweep(plain)
     varied = mmulab.Machine.load("base").vary("memory.latency_cycles", latencies)
     assert [one.get("memory.latency_cycles") for one in varied] == [100, 200]
+
+
+def test_numbers_may_be_numpys(trace):
+    plain = mmulab.replay(trace, "base", seed=3, skip=2, warm_up=5, limit=1000, threads=1)
+    of_numpy = mmulab.replay(
+        trace,
+        "base",
+        seed=numpy.int64(3),
+        skip=numpy.uint8(2),
+        warm_up=numpy.int32(5),
+        limit=numpy.uint64(1000),
+        threads=numpy.int16(1),
+    )
+    assert json.dumps(of_numpy.to_dicts()) == json.dumps(plain.to_dicts())
+    with pytest.raises(mmulab.InputError, match="is no whole number"):
+        mmulab.replay(trace, "base", skip=numpy.bool_(True))

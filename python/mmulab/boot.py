@@ -394,15 +394,15 @@ def boot(
     then the result says that it was interrupted. Where that happens while a run is repeated, it is raised always.
     """
     if max_instructions is not None:
-        whole_number("max_instructions", max_instructions, 1)
+        max_instructions = whole_number("max_instructions", max_instructions, 1)
     if max_seconds is not None and not 0 < max_seconds < math.inf:
         raise InputError(
             f"max_seconds: {max_seconds} is no time; give a finite number of seconds above 0"
         )
     if gdb_port is not None:
-        whole_number("gdb_port", gdb_port, 1, 65535)
-    if isinstance(save_at, int):
-        whole_number("save_at", save_at, 0)
+        gdb_port = whole_number("gdb_port", gdb_port, 1, 65535)
+    if save_at is not None and not isinstance(save_at, str):
+        save_at = whole_number("save_at", save_at)
     if save_at == "":
         raise InputError("save_at: an empty text; name one that the guest prints")
     if save_at is not None and save is None:

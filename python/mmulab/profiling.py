@@ -325,7 +325,7 @@ def profile(
     Arguments and errors are those of `replay`. Names come from the ELF files that the program had
     mapped, if they are where they were. Calls are found in what x86 programs store and load.
     """
-    check_part(seed, skip, warm_up, limit, region)
+    seed, skip, warm_up, limit = check_part(seed, skip, warm_up, limit, region)
     machines = load_machines(machine)
     if len(machines) != 1:
         raise InputError(f"{len(machines)} machines: a profile takes one machine at a time")

@@ -124,7 +124,7 @@ def record(
     if not words:
         raise InputError("there is no program to record; give it after --")
     if max_instructions is not None:
-        whole_number("max_instructions", max_instructions, 1)
+        max_instructions = whole_number("max_instructions", max_instructions, 1)
     check_writable(Path(output))
     with telling_where(Path(output)):
         raw = _engine.record(

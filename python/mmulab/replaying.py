@@ -88,10 +88,12 @@ def replay(
     Raises `MachineError`, `TraceError`, `InputError` where the program never comes to the region;
     `KeyboardInterrupt` stops the engine.
     """
-    check_part(seed, skip, warm_up, limit, region)
-    whole_number("threads", threads, 0, MAX_THREADS)
+    seed, skip, warm_up, limit = check_part(seed, skip, warm_up, limit, region)
+    threads = whole_number("threads", threads, 0, MAX_THREADS)
     traces = [Path(trace)] if isinstance(trace, str | os.PathLike) else [Path(one) for one in trace]
-    check_schedule(traces, time_slice_instructions, region, cores=cores, one_queue=one_queue)
+    time_slice_instructions, cores = check_schedule(
+        traces, time_slice_instructions, region, cores=cores, one_queue=one_queue
+    )
     loaded = load_machines(machines)
     alternatives = [machine.alternatives() if guesses else [] for machine in loaded]
     start = time.perf_counter()
@@ -152,10 +154,12 @@ def check_schedule(
     *,
     cores: int,
     one_queue: bool,
-) -> None:
-    """Raises `InputError` where traces cannot take turns, `ValueError` for an impossible time slice or number
-    of cores."""
-    whole_number("cores", cores, 1, MAX_CORES)
+) -> tuple[int | None, int]:
+    """The time slice and the number of cores.
+
+    Raises `InputError` where traces cannot take turns, or for an impossible time slice or number of cores.
+    """
+    cores = whole_number("cores", cores, 1, MAX_CORES)
     if time_slice_instructions is None:
         if cores > 1 or one_queue:
             raise InputError(
@@ -165,25 +169,32 @@ def check_schedule(
             raise InputError(
                 f"{len(traces)} traces without a time slice; one is replayed by itself"
             )
-        return
-    whole_number("time_slice_instructions", time_slice_instructions, 1)
+        return None, cores
+    time_slice_instructions = whole_number("time_slice_instructions", time_slice_instructions, 1)
     if region is not None:
         raise InputError(
             "a region is of a program by itself; leave out the region, or the schedule"
         )
     if not 1 <= len(traces) <= _engine.PROGRAMS_MAX:
         raise InputError(f"a schedule has 1 to {_engine.PROGRAMS_MAX} programs, not {len(traces)}")
+    return time_slice_instructions, cores
 
 
-def check_part(seed: int, skip: int, warm_up: int, limit: int | None, region: str | None) -> None:
-    """Raises `InputError` where one of these is no number that the engine takes, or the region has no name."""
-    whole_number("seed", seed)
-    whole_number("skip", skip)
-    whole_number("warm_up", warm_up)
-    if limit is not None:
-        whole_number("limit", limit, 1)
+def check_part(
+    seed: int, skip: int, warm_up: int, limit: int | None, region: str | None
+) -> tuple[int, int, int, int | None]:
+    """Seed, skip, warm-up and limit.
+
+    Raises `InputError` where one of these is no number that the engine takes, or the region has no name.
+    """
     if region == "":
         raise InputError("region: its name is empty; leave it out to count everything")
+    return (
+        whole_number("seed", seed),
+        whole_number("skip", skip),
+        whole_number("warm_up", warm_up),
+        None if limit is None else whole_number("limit", limit, 1),
+    )
 
 
 def check_anything_counted(
@@ -225,7 +236,7 @@ def miss_curves(
 
     Raises `TraceError`.
     """
-    whole_number("entries", entries, 1)
+    entries = whole_number("entries", entries, 1)
     start = time.perf_counter()
     raw = _engine.miss_curves(os.fspath(trace), entries=entries, partial=partial, progress=progress)
     seconds = time.perf_counter() - start

@@ -85,8 +85,14 @@ class Study:
             changes = {path: machine_value(path, value) for path, value in self.set.items()}
         except MachineError as error:
             raise StudyError(str(error)) from error
-        whole_number("seed", self.seed)
-        plain = {"traces": traces, "machines": machines, "vary": vary, "set": changes}
+        seed = whole_number("seed", self.seed)
+        plain = {
+            "traces": traces,
+            "machines": machines,
+            "vary": vary,
+            "set": changes,
+            "seed": seed,
+        }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
 
@@ -258,8 +264,7 @@ def sweep(
     if not isinstance(study, Study):
         study = Study.load(study)
     output = None if output is None else Path(output)
-    whole_number("threads", threads, 0, MAX_THREADS)
-    whole_number("seed", study.seed)
+    threads = whole_number("threads", threads, 0, MAX_THREADS)
     if not study.traces:
         raise StudyError(
             (f"{study.path}: " if study.path else "")

@@ -77,7 +77,7 @@ def calibrate(samples: int = SAMPLES, progress: Progress | None = None) -> Calib
     `progress` gets points done and points in all. Raises `MmulabError` where no levels can be told
     apart, as on a busy computer, and `InputError` for less than 3 or more than 1000 `samples` of a point.
     """
-    whole_number("samples", samples, 3, 1000)
+    samples = whole_number("samples", samples, 3, 1000)
     says, load = reported(), os.getloadavg()[0]
     largest = max((cache.size_bytes for cache in says.caches), default=32 << 20)
     allowed = os.sched_getaffinity(0)
