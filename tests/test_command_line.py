@@ -318,6 +318,15 @@ def test_help_fills_the_lines():
             assert len(line) + 1 + len(following.split()[0]) > columns - 2, line
 
 
+def test_a_machine_file_may_have_a_comma_in_its_name(tmp_path):
+    path = tmp_path / "a,b.toml"
+    path.write_bytes(api.Machine.path_of("ultrix").read_bytes())
+    for names in (["-m", f"mach,{path.parent}/none,b.toml"], ["-m", "mach", "-m", str(path)]):
+        finished = mmulab("replay", SMALL, *names, "--no-guesses", "--format", "csv")
+        assert (finished.status == 0) == ("none" not in names[1]), finished.errors
+    assert len(finished.output.splitlines()) == 3
+
+
 def test_a_narrow_terminal_loses_no_digits():
     words = ["replay", SMALL, "-m", "ultrix,mach,zen5", "--no-guesses", "--format", "table"]
     narrow, normal = (mmulab(*words, COLUMNS=columns).output for columns in ("40", "80"))

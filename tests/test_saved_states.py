@@ -113,6 +113,7 @@ def test_what_a_state_is_not_of_is_refused_in_one_line(saved, tmp_path):
     assert "only values in cycles may differ" in text
     assert "was" in text and "entries" in text
     assert "is no saved state" in refusal(image, restore=image)
+    assert "is no saved state" in refusal(image, restore="/dev/zero")
     assert "no such file" in refusal(image, restore=tmp_path / "none")
     bytes_ = bytearray(state.read_bytes())
     bytes_[len(bytes_) // 2] ^= 1

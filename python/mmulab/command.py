@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
 import os
 import re
@@ -562,7 +563,9 @@ def machines_of(names: list[str], settings: list[str] | None) -> list[Machine]:
     """The machines that were named, several in a word or not, with the changes of --set."""
     changes = changes_of(settings)
     machines = []
-    for name in ",".join(names).split(","):
+    # A file may have a comma in its name.
+    words = [[text] if os.path.isfile(text) else text.split(",") for text in names]
+    for name in itertools.chain.from_iterable(words):
         if not name:
             raise InputError("a machine's name is empty; `mmulab machines` lists them")
         machine = Machine.load(name)

@@ -12,6 +12,8 @@ mod replay;
 mod schema;
 mod system;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -24,6 +26,9 @@ pub use parts::*;
 pub use replay::*;
 pub use schema::json_schema;
 pub use system::*;
+
+/// More than any machine takes to describe: what is read of a file without an end.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// A machine, by what drives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,8 +100,13 @@ impl Machine {
     /// It cannot be read, is not TOML, or does not describe a machine.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, &name),
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text));
+        match read {
+            Ok(length) if length as u64 == BYTES_MAX => {
+                Err(MachineError::Set { name, message: "larger than any machine's file".into() })
+            }
+            Ok(_) => Self::parse(&text, &name),
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 Err(MachineError::Set { name, message: "not text, so no machine's file".into() })
             }

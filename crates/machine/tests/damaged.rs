@@ -157,6 +157,8 @@ fn a_file_that_cannot_be_read_is_named() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small.mmt");
     let error = Machine::load(std::path::Path::new(trace)).expect_err("refused");
     assert_eq!(error.to_string(), format!("{trace}: not text, so no machine's file"));
+    let error = Machine::load(std::path::Path::new("/dev/zero")).expect_err("refused");
+    assert_eq!(error.to_string(), "/dev/zero: larger than any machine's file");
 }
 
 #[test]

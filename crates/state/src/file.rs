@@ -2,7 +2,7 @@
 //! compressed.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -111,11 +111,15 @@ impl SavedState {
     /// # Errors
     /// It cannot be read, is something else, or is damaged.
     pub fn read(path: &Path) -> Result<SavedState, FileError> {
-        let bytes = std::fs::read(path)
-            .map_err(|error| FileError::System { path: path.to_owned(), error })?;
-        let Some(body) = bytes.strip_prefix(&MAGIC) else {
+        let failed = |error| FileError::System { path: path.to_owned(), error };
+        let file = File::open(path).map_err(failed)?;
+        let mut magic = Vec::new();
+        (&file).take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(failed)?;
+        if magic != MAGIC {
             return Err(FileError::NoState(path.to_owned()));
-        };
+        }
+        let mut body = Vec::new();
+        (&file).read_to_end(&mut body).map_err(failed)?;
         let parts = || {
             let (checksum, body) = body.split_first_chunk()?;
             let right = u64::from_le_bytes(*checksum) == xxh3_64(body);

@@ -1,5 +1,6 @@
 //! Images: ELF, Linux `zImage` and `Image`, raw binaries; with device tree and initial RAM disk.
 
+use std::io::Read;
 use std::ops::Range;
 
 use object::{Object, ObjectSegment};
@@ -23,6 +24,8 @@ pub struct ImageRules {
 }
 
 const PAGE_BYTES: u32 = 0x1000;
+/// Of an image: all that an address of 32 bits reaches.
+const BYTES_MAX: u64 = 1 << 32;
 /// What a program finds as its own name. Not the image's: what it costs to copy and to read it would depend on
 /// the folder that the image lies in.
 const PROGRAM_NAME: &str = "image";
@@ -60,12 +63,18 @@ impl File {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, or does not end where no memory could hold more of it, as a device without an end.
     pub fn read(path: &std::path::Path) -> Result<File, LoadError> {
         let name = path.display().to_string();
-        match std::fs::read(path) {
-            Ok(bytes) => Ok(File { name, bytes }),
-            Err(error) => Err(LoadError::Read { name, error }),
+        let mut file = File { name, bytes: Vec::new() };
+        let read = std::fs::File::open(path)
+            .and_then(|opened| opened.take(BYTES_MAX + 1).read_to_end(&mut file.bytes));
+        match read {
+            Ok(length) if length as u64 > BYTES_MAX => {
+                Err(file.refuse("is larger than 4 GiB, which no machine's memory could hold"))
+            }
+            Ok(_) => Ok(file),
+            Err(error) => Err(LoadError::Read { name: file.name, error }),
         }
     }
 
