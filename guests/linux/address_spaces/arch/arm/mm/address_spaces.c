@@ -296,7 +296,7 @@ void space_flush_mm(struct mm_struct *mm)
 	space_flushes++;
 	space_runs(space_loaded);
 	__cpuc_flush_user_range(0, SPACE_LOW_SIZE, 0);
-	asm volatile("mcr	p15, 0, %0, c7, c10, 4	@ drain write buffer" : : "r" (0) : "memory");
+	drain_write_buffer();
 	end_data_flush(space_flushes);
 	preempt_enable();
 }

@@ -149,6 +149,8 @@ static bool lend(struct mm_struct *mm, struct region *region, unsigned long addr
 			mm->context.region_pages++;
 		}
 	clean_dcache_area(&table[first], TOGETHER * sizeof(*table));
+	/* The access that faulted is tried again at once, and its walk reads memory. */
+	drain_write_buffer();
 	return table[page];
 }
 

@@ -29,6 +29,11 @@ static inline void write_pid(unsigned long pid)
 	asm volatile("mcr	p15, 0, %0, c13, c0, 0	@ FCSE process identifier" : : "r" (pid) : "memory");
 }
 
+static inline void drain_write_buffer(void)
+{
+	asm volatile("mcr	p15, 0, %0, c7, c10, 4	@ drain write buffer" : : "r" (0) : "memory");
+}
+
 /*
  * The fault address register has the MVA (ARM DDI 0100I, B8.3). An access to the space's own slot
  * by its MVA cannot be told from one by the virtual address, and does the same.
