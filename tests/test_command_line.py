@@ -585,6 +585,17 @@ def test_information_of_any_format(trace, tmp_path):
     assert schemas[0] == schemas[1]
 
 
+def test_a_trace_without_mappings_says_that_it_has_no_large_pages(trace, tmp_path):
+    text = tmp_path / "lackey.txt"
+    instructions = "".join(f"I  {0x400000 + 4 * place:x},4\n" for place in range(10))
+    text.write_text(instructions + " L 10000000,8\n")
+    common = ("--no-guesses", "-m", "zen5", "--set")
+    told = mmulab("replay", text, *common, "organisation.pages=mixed").errors
+    assert "lackey.txt: has no mappings, so that zen5 organisation.pages=mixed finds" in told
+    for which, pages in ((text, "2M"), (trace, "mixed")):
+        assert mmulab("replay", which, *common, f"organisation.pages={pages}").errors == ""
+
+
 def test_a_reader_of_a_dump_that_goes_away_is_no_error(trace):
     process = subprocess.Popen(
         f"{MMULAB} trace dump {trace} | head -1",

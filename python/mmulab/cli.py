@@ -391,7 +391,22 @@ def replay(
         data=results.to_dicts(),
         table=lambda: results.table,
         view=lambda: views.replay(results),
+        notes=_without_large_pages(results),
     )
+
+
+def _without_large_pages(results: mmulab.ReplayResults) -> list[str]:
+    """Says of machines that look for anonymous memory that the trace does not tell what is."""
+    notes = []
+    for row in results:
+        pages = row.data["provenance"]["machine"]["description"]["organisation"].get("pages")
+        names = {region["name"] for region in row.data["regions"]}
+        if pages in ("mixed", "on-fault") and names == {"[unknown]"}:
+            notes.append(
+                f"{row.trace}: has no mappings, so that {row.machine} finds no anonymous memory for large pages "
+                f"(organisation.pages is {pages}): all are small; 2M is the other end"
+            )
+    return notes
 
 
 @command(app)
