@@ -223,9 +223,11 @@ impl<'a> RegionTracker<'a> {
 
     /// Whether the block that is about to execute is inside.
     fn step(&mut self, table: &BlockTable, block: u32, addresses: &[u64]) -> bool {
-        self.calls.step(table, block, addresses);
+        let is_call = self.calls.step(table, block, addresses).is_call;
         let (thread, depth) = (self.calls.thread(), self.calls.frames().len());
-        if self.inside.get(&thread).is_some_and(|entered| depth < *entered) {
+        // A call after `longjmp` may be as deep as what that left.
+        let least = depth - usize::from(is_call);
+        if self.inside.get(&thread).is_some_and(|entered| least < *entered) {
             self.inside.remove(&thread);
         }
         let mut is_inside = self.inside.contains_key(&thread);

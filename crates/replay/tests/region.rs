@@ -214,6 +214,34 @@ fn a_function_counts_from_its_entry_to_its_return() {
     assert_eq!(outcome.instructions, 10 * (2 + 5 + 7));
 }
 
+/// What `longjmp` left is noticed at the next call, which is as deep as the function was: its callee does not count.
+#[test]
+fn a_function_that_longjmp_left_ends_at_the_next_call() {
+    let (map, function) = own_program();
+    let word = |instruction, kind| Access { instruction, size_bytes: 8, kind };
+    let block = |address, instructions: usize, accesses| Block {
+        address,
+        instruction_sizes_bytes: vec![4; instructions],
+        accesses,
+    };
+    let (caller, callee) = (0x40_0000, 0x41_0000);
+    let blocks = [
+        block(caller, 3, vec![word(2, AccessKind::Store)]),
+        // The function, which jumps into its caller.
+        block(function, 2, vec![]),
+        block(caller + 12, 7, vec![word(6, AccessKind::Store)]),
+        block(callee, 1000, vec![word(999, AccessKind::Load)]),
+        block(caller + 40, 11, vec![]),
+    ];
+    let executed =
+        [(0, vec![0x7000]), (1, vec![]), (2, vec![0x7000]), (3, vec![0x7000]), (4, vec![])];
+    let mut source = VecSource::new(&blocks, &executed, &[(0, map)], 7);
+    let machine = common::machine("x86-64", &[]);
+    let options = Options { region: Some("mmulab_test_of_regions"), ..Options::default() };
+    let outcome = replay(&mut source, &[machine], options).unwrap().remove(0);
+    assert_eq!(outcome.instructions, 2 + 7);
+}
+
 /// `exec` takes all away: a mark that was open when it was called is not the next program's.
 #[test]
 fn a_mark_ends_where_another_program_begins() {
