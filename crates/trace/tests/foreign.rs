@@ -523,6 +523,15 @@ fn the_files_of_a_folder_are_threads_in_the_order_of_their_timestamps() {
         file(&folder, "trace/a.trace.xz", &packed);
         assert_eq!(read_threads(folder.path()), expected);
     }
+    let unknown = drmemtrace(&[(kind::HEADER, 0, 99), (kind::FOOTER, 0, 0)]);
+    for (other, refusal) in [
+        (champsim_program().0, "c.trace: record 0: it is no header of drmemtrace"),
+        (unknown, "c.trace: record 0: it begins like drmemtrace of version 99"),
+    ] {
+        file(&folder, "trace/c.trace", &other);
+        let error = read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(refusal), "{error}");
+    }
     let error = read(tempfile::tempdir().unwrap().path()).unwrap_err().to_string();
     assert!(error.contains("a directory without files"), "{error}");
     let unconverted = tempfile::tempdir().unwrap();

@@ -134,6 +134,15 @@ impl DrmemtraceReader {
                 Err(error) => return Err(self.problem(&reading_problem(&error))),
             }
         }
+        // A file in a folder comes here by its name.
+        if self.records_read == 0 && !matches(&bytes) {
+            let problem = unknown_version(&bytes).unwrap_or_else(|| {
+                "it is no header of drmemtrace, which each *.trace of a folder is taken for; \
+                 give a trace of another format by its own name"
+                    .into()
+            });
+            return Err(self.problem(&problem));
+        }
         let said = self.understand(Record::new(&bytes))?;
         self.records_read += 1;
         self.is_complete = said == Said::End;
