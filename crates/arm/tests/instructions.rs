@@ -215,6 +215,24 @@ fn thumb_code_runs_where_the_core_has_it() {
     }
 }
 
+/// ARM DDI 0406C, A8.8.24: BKPT does not ask for the condition.
+#[test]
+fn a_breakpoint_in_an_it_block_is_executed_whatever_the_condition() {
+    let mut code = Code::new();
+    code.asm("add r0, pc, #1; bx r0");
+    let at = code.here() + 4;
+    code.word(0xbf18_4280); // cmp r0, r0; it ne
+    code.word(0xe7fe_be01); // bkpt #1; b .
+    let armv7a = machine("../guests/conformance/armv7a", &[]);
+    let mut system = mmulab_arm::system::<CoherentCaches>(&armv7a).unwrap();
+    system.load(&code.image());
+    system.run(&mut Transcript::default(), 5);
+    let core = system.core(0);
+    assert_eq!((core.mode(), core.registers[14]), (0x17, at + 4));
+    // It is in the block when it is executed again.
+    assert_eq!(core.spsr() & 0x0600_fc00, 0x1800);
+}
+
 #[test]
 fn a_branch_to_itself_with_interrupts_masked_ends_the_run() {
     let mut code = Code::new();

@@ -12,7 +12,7 @@ use super::decode::Decoded;
 use super::execute::alu::*;
 use super::execute::load_store::*;
 use super::execute::{alu, branch, load_store, multiply, system};
-use super::op::{CONDITIONS, CoprocessorAccess, Handler, Late, Op, Operands, modifier};
+use super::op::{CONDITIONS, CoprocessorAccess, Handler, InIt, Late, Op, Operands, modifier};
 
 /// R13.
 pub const SP: u8 = 13;
@@ -617,9 +617,11 @@ pub fn supervisor_call<K: CacheKind>(number: u32) -> Decoded<K> {
     decoded.reads_later(&[0, 1])
 }
 
-/// BKPT.
+/// BKPT, which no IT block makes conditional (ARM DDI 0406C, A8.8.24).
 pub fn breakpoint<K: CacheKind>() -> Decoded<K> {
-    Decoded::new(system::breakpoint)
+    let mut decoded = Decoded::new(system::breakpoint);
+    decoded.op.in_it = InIt::Unconditional;
+    decoded
 }
 
 /// MRC.

@@ -25,11 +25,22 @@ pub struct Op<K: CacheKind> {
     pub sources: u16,
     /// Bytes of the instruction; 0 while it is not decoded.
     pub length: u8,
-    /// It sets the condition flags outside of an IT block only.
-    pub quiet_in_it: bool,
+    /// What an IT block changes of it.
+    pub in_it: InIt,
     /// Registers whose values come late, if it is not known yet whether the next instruction reads
     /// them: it is in another line.
     pub late: Late,
+}
+
+/// What an IT block changes of an instruction (ARM DDI 0406C, A8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InIt {
+    /// It is executed under the condition that the block gives it.
+    Conditional,
+    /// The same, and it leaves the condition flags alone.
+    Quiet,
+    /// Nothing: it is executed whatever the condition.
+    Unconditional,
 }
 
 /// What an instruction works on. What a field means beside its name is the handler's business.
@@ -129,7 +140,7 @@ impl<K: CacheKind> Op<K> {
             passes: ALWAYS,
             sources: 0,
             length: 4,
-            quiet_in_it: false,
+            in_it: InIt::Conditional,
             late: Late::NONE,
         }
     }

@@ -12,6 +12,7 @@ use super::execute::branch as branches;
 use super::execute::media;
 use super::forms::*;
 use super::forms_v7::*;
+use super::op::InIt;
 use super::op::modifier::{BEFORE, UP, WRITE_BACK};
 use super::pattern::{Fields, Pattern};
 use super::table::{Row, Since};
@@ -41,7 +42,9 @@ fn flags<K: CacheKind>(
     operand: Operand,
 ) -> Decoded<K> {
     let mut decoded = data_processing(&d.timing, operation, true, registers, operand);
-    decoded.op.quiet_in_it = !matches!(operation, CMP | CMN | TST);
+    if !matches!(operation, CMP | CMN | TST) {
+        decoded.op.in_it = InIt::Quiet;
+    }
     decoded
 }
 
@@ -50,7 +53,7 @@ fn product<K: CacheKind>(f: &Fields, d: &Decoder<K>) -> Decoded<K> {
     // The multiplier, at whose bits it may end early, is the destination.
     let registers = Factors { rd: f.rd(), rn: 0, rm: f.rm(), rs: f.rd() };
     let mut decoded = multiply(&d.timing, false, true, registers);
-    decoded.op.quiet_in_it = true;
+    decoded.op.in_it = InIt::Quiet;
     decoded
 }
 

@@ -3,7 +3,7 @@
 
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, THUMB};
-use crate::isa::op::{ALWAYS, CONDITIONS, Op, PackedOperands};
+use crate::isa::op::{ALWAYS, CONDITIONS, InIt, Op, PackedOperands};
 use mmulab_system::Cause;
 use mmulab_system::clock::Cost;
 use mmulab_system::core::{Fault, Flow};
@@ -24,7 +24,7 @@ impl<K: CacheKind> Cpu<K> {
         self.it = advanced(state);
         let condition = CONDITIONS[usize::from(state >> 4)];
         // A conditional branch has its own condition, and no place here.
-        let passes = condition & if op.passes == ALWAYS { ALWAYS } else { op.passes };
+        let passes = if op.in_it == InIt::Unconditional { ALWAYS } else { condition & op.passes };
         if passes >> self.flags & 1 == 0 {
             self.memory.clock.issue(Cost::issue(1));
             self.skipped(op.operands);
@@ -35,7 +35,7 @@ impl<K: CacheKind> Cpu<K> {
         self.it_of_instruction = state;
         let flow = (op.handler)(self, bus, op.operands);
         self.it_of_instruction = 0;
-        if op.quiet_in_it {
+        if op.in_it == InIt::Quiet {
             self.flags = flags;
         }
         flow
