@@ -614,7 +614,7 @@ class Generator7(Generator):
                 continue
             while True:
                 half = self.thumb_half()
-                # CPS and BKPT are unpredictable in a block.
+                # CPS is unpredictable in a block, and BKPT asks for no condition (a Rust test has it).
                 if half >> 8 not in (0xB6, 0xBE):
                     break
             code.add(2, half)
