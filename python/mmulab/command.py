@@ -48,11 +48,15 @@ NAMED_FILES = ("machine", "more", "name")
 TAKES_A_PROGRAM = {"allow_interspersed_args": False}
 
 
-def complete_machine(incomplete: str) -> list[str]:
-    """Machines whose names begin so, for the shell."""
-    with suppress(MachineError):
-        return [name for name in machine_names() if name.startswith(incomplete)]
-    return []
+def complete_machine(kind: str | None = None) -> Callable[[str], list[str]]:
+    """What gives the shell the machines of a kind whose names begin with what is typed."""
+
+    def complete(incomplete: str) -> list[str]:
+        with suppress(MachineError):
+            return [name for name in machine_names(kind) if name.startswith(incomplete)]
+        return []
+
+    return complete
 
 
 def number_from(low: int, high: int = MAX_COUNT) -> Callable[[str], int]:
@@ -82,7 +86,7 @@ MachineOption = Annotated[
         "--machine",
         "-m",
         metavar="MACHINE",
-        autocompletion=complete_machine,
+        autocompletion=complete_machine("replay"),
         help="A machine by name or file; repeat it, or separate names by commas.",
     ),
 ]
