@@ -114,12 +114,12 @@ impl AddressSpace {
             }
             !room.is_empty()
         });
-        // A page at the edge that is mapped in part stays what it is.
-        let pages = start.div_ceil(1 << SMALL_SHIFT)..end >> SMALL_SHIFT;
+        let pages = self.pages_without_mapping(start..end);
         let mut change = Change::default();
         if pages.start < pages.end {
+            let bytes = pages.start << SMALL_SHIFT..pages.end.saturating_mul(1 << SMALL_SHIFT);
             let gone: Vec<u64> = self.touched.range(pages).copied().collect();
-            change.unmapped = (!gone.is_empty()).then_some(start..end);
+            change.unmapped = (!gone.is_empty()).then_some(bytes);
             for page in gone {
                 self.touched.remove(&page);
             }
@@ -137,6 +137,23 @@ impl AddressSpace {
         }
         change.resized = self.resize(blocks);
         change
+    }
+
+    /// Numbers of the small pages that are gone with the mappings of `unmapped`. A page at its edge that is mapped in part
+    /// stays what it is: a small one whatever else of it is mapped, a large one of [`Pages::Large`] or [`Pages::Huge`] while
+    /// something of it is.
+    fn pages_without_mapping(&self, unmapped: Range<u64>) -> Range<u64> {
+        let shift = self.pages.shift(|| false);
+        if shift == SMALL_SHIFT {
+            return unmapped.start.div_ceil(1 << SMALL_SHIFT)..unmapped.end >> SMALL_SHIFT;
+        }
+        let (first, last) = (unmapped.start >> shift, (unmapped.end - 1) >> shift);
+        // The last byte of the address space can't lie in a range.
+        let stays = |page: u64| {
+            self.mappings.overlaps(&(page << shift..page << shift | ((1 << shift) - 1)))
+        };
+        let small = 1 << (shift - SMALL_SHIFT);
+        (first + u64::from(stays(first))) * small..(last + u64::from(!stays(last))) * small
     }
 
     /// A stack in which `address` lies, which is being touched, grows down to its page. First addresses of the blocks that
@@ -440,6 +457,31 @@ mod tests {
         assert_eq!(pages.note(&unmap).unmapped, Some(MIB..MIB + 4096));
         assert_eq!(pages.note(&unmap).unmapped, None);
         assert_eq!(pages.touch(MIB, SMALL_SHIFT), Some(Fault::Small));
+    }
+
+    #[test]
+    fn a_page_of_a_bound_is_gone_with_the_last_of_its_mappings() {
+        for (kind, shift) in [(Pages::Large, LARGE_SHIFT), (Pages::Huge, 30)] {
+            let size = 1 << shift;
+            let mut pages = AddressSpace::new(kind, 0, Random::stream(0, 0));
+            pages.note(&map(size, size + MIB, ""));
+            pages.note(&map(2 * size + MIB, MIB / 2, "/lib/c"));
+            assert!(pages.touch(size, shift).is_some() && pages.touch(2 * size, shift).is_some());
+            // A part of it comes and goes, from its first byte on and behind it.
+            for address in [2 * size, 2 * size + MIB / 2] {
+                let unmap = Event::Unmap { address, length_bytes: MIB / 2 };
+                assert_eq!(pages.note(&unmap).unmapped, None);
+                pages.note(&map(address, MIB / 2, ""));
+                assert_eq!(pages.touch(address, shift), None);
+            }
+            // All of the first, and all but the file of the second.
+            let unmap = Event::Unmap { address: size, length_bytes: size + MIB };
+            assert_eq!(pages.note(&unmap).unmapped, Some(size..2 * size));
+            assert_eq!(pages.touch(2 * size, shift), None);
+            let unmap = Event::Unmap { address: 2 * size + MIB, length_bytes: MIB / 2 };
+            assert_eq!(pages.note(&unmap).unmapped, Some(2 * size..3 * size));
+            assert!(pages.touch(2 * size, shift).is_some());
+        }
     }
 
     #[test]

@@ -173,9 +173,10 @@ fn an_access_beyond_its_slab_is_charged_to_the_next_page() {
     }
 }
 
-/// What is unmapped is the first half of a large page, whose TLB entry is gone then for the second half, too.
+/// What is unmapped is the first half of a large page of which nothing else is mapped, so that its TLB entry is gone for the
+/// second half, too.
 #[test]
-fn a_large_page_of_which_a_part_is_unmapped_is_walked_for_again() {
+fn a_large_page_of_which_nothing_is_mapped_any_more_is_walked_for_again() {
     let (heap, half) = (0x1000_0000, 1 << 20);
     let unmap = Event::Unmap { address: heap, length_bytes: half };
     let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
@@ -196,6 +197,8 @@ fn a_large_page_of_which_a_part_is_unmapped_is_walked_for_again() {
 fn lines_of_a_large_page_of_which_a_part_is_unmapped_can_be_evicted() {
     let heap = 0x1000_0000;
     let line = heap + (1 << 20);
+    let map =
+        Event::Map { address: heap, length_bytes: 1 << 21, executable: false, name: String::new() };
     let unmap = Event::Unmap { address: line, length_bytes: 1 << 20 };
     let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
     let block =
@@ -204,7 +207,7 @@ fn lines_of_a_large_page_of_which_a_part_is_unmapped_can_be_evicted() {
     let mut executed = vec![(0, vec![line]); 4];
     executed.extend(conflicting);
     executed.push((0, vec![line]));
-    let program = Random { blocks: vec![block], executed, events: vec![(4, unmap)] };
+    let program = Random { blocks: vec![block], executed, events: vec![(0, map), (4, unmap)] };
     let machine = machine("x86-64", &[("organisation.pages".to_owned(), "2M".to_owned())]);
     compare(&machine, &program, 1, 0).unwrap();
 }

@@ -418,22 +418,31 @@ impl Slow {
             }
             Event::Thread(_) | Event::Mark { .. } | Event::Core(_) => return Vec::new(),
         };
-        let Organisation::Radix(_) = &self.machine.organisation else { return Vec::new() };
+        let Organisation::Radix(table) = &self.machine.organisation else { return Vec::new() };
         let mut gone = Vec::new();
-        let mut was_touched = false;
         let pages = address / PAGE..(address + length) / PAGE;
         for page in pages.clone() {
             self.mapped.remove(&page);
-            was_touched |= self.touched.remove(&page);
             for stack in &mut self.stacks {
                 if stack.contains(&page) {
                     stack.start = page + 1;
                 }
             }
         }
+        // Where all pages are large one is gone when nothing of it is mapped.
+        let size = match table.pages {
+            Pages::Large => 512,
+            Pages::Huge => 512 * 512,
+            Pages::Small | Pages::Mixed | Pages::OnFault => 1,
+        };
+        let mapped: HashSet<u64> = self.mapped.keys().map(|page| page / size).collect();
+        let around = pages.start / size * size..pages.end.next_multiple_of(size);
+        let unmapped: Vec<u64> = around.filter(|page| !mapped.contains(&(page / size))).collect();
+        let before = self.touched.len();
+        unmapped.iter().for_each(|page| _ = self.touched.remove(page));
         // What was never touched is in no TLB.
-        if was_touched {
-            gone.push(Gone::Pages(address, length));
+        if self.touched.len() < before {
+            gone.push(Gone::Pages(unmapped[0] * PAGE, unmapped.len() as u64 * PAGE));
         }
         let blocks: Vec<u64> = self.large.keys().copied().collect();
         let (mapped, touched) = (&self.mapped, &self.touched);
