@@ -22,7 +22,8 @@ from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme
 from mmulab.replaying import ProgressCallback
 
 INSTRUCTIONS_PER_CALL = 200_000
-MAX_SEED = 2**32 - 1
+MAX_SEED = 2_684_354_559
+"""The largest number that the programs take for an option."""
 THUMB = ["at91rm9200", "ixp425", "arm926ej-s"]
 """Cores that have the Thumb state."""
 
