@@ -3,7 +3,7 @@
 //
 // IPC (number 0): r0 = whom to send to (0: nobody), r1 = whom to receive from then (0: nobody; ANY).
 // The message is r4-r9, in and out; the result is the sender's id or a negative error.
-// r1-r3 and r10-r12 are lost.
+// r1-r3, r10-r12 and the condition flags are lost: who has waited has the sender's flags afterwards, or all clear.
 #ifndef ABI_H
 #define ABI_H
 
