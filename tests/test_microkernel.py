@@ -82,6 +82,25 @@ def test_each_option_that_a_program_reads_is_allowed_and_no_other():
             assert read <= {word.split("=")[0] for word in words}, (file, name)
 
 
+def test_a_space_may_be_refused_for_the_moment(tmp_path):
+    """By a scheme that takes the next one: its record's directory was never filled."""
+    for folder in ("microkernel", "bench"):
+        shutil.copytree(ROOT / "guests" / folder, tmp_path / folder)
+    path = tmp_path / "microkernel/kernel/space/flush.c"
+    takes_all = "create(struct space *space)\n{\n\t(void)space;\n\treturn true;"
+    takes_all_but_one = takes_all.replace("return true", "static u32 calls;\n\treturn ++calls != 3")
+    source = path.read_text()
+    assert source.count(takes_all) == 1
+    path.write_text(source.replace(takes_all, takes_all_but_one))
+    image = tmp_path / "microkernel-armv4.elf"
+    make = ["make", "-s", "-C", path.parents[2], f"OUT={tmp_path}", image]
+    subprocess.run(make, check=True, capture_output=True)
+    options = "scheme=flush run=random operations=200 spaces=8"
+    result = mmulab.boot(image, "sa1100", append=options, check=True)
+    assert "random: 200 operations, 0 errors" in result.console, result.console
+    assert result.exit == 0 and result.reports == []
+
+
 def test_an_image_for_a_later_architecture_is_noted():
     def notes(architecture, machine):
         image = GUESTS / f"microkernel-{architecture}.elf"

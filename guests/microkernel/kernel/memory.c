@@ -712,7 +712,7 @@ struct space *space_create(void)
 		bool used_before = space->used_before;
 		memset32(space, 0, sizeof *space);
 		space->directory = directory;
-		space->used_before = true;
+		space->used_before = used_before;
 		if (!used_before)
 			memset32(window(directory), 0, DIRECTORY_BYTES);
 		if (!scheme->create(space))
@@ -720,6 +720,7 @@ struct space *space_create(void)
 		// The kernel is in every directory.
 		for (u32 section = USER_LIMIT >> SECTION_SHIFT; section < DIRECTORY_BYTES / 4 && !used_before; section++)
 			directory_write(directory, section, directory_read(DIRECTORY_PHYSICAL, section));
+		space->used_before = true;
 		generation = (generation + 1) & 0x3fffff;
 		space->id = generation << 9 | i;
 		return space;
