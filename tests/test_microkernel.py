@@ -184,7 +184,7 @@ def test_each_call_returns_and_does_what_it_should(scheme):
         assert result.reports == []
 
 
-ATTACKS = [  # those of attacks.c; the next test has those of attacks_memory.c
+ATTACKS = [  # those of attacks.c and attacks_time.c; the next test has those of attacks_memory.c
     "orphan",
     "priority",
     "latency",
@@ -199,6 +199,7 @@ ATTACKS = [  # those of attacks.c; the next test has those of attacks_memory.c
     "gone_sharer",
     "many_sections",
     "interrupted_end",
+    "move_latency",
 ]
 
 

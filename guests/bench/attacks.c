@@ -676,6 +676,7 @@ static const struct {
 	{ "regrown", regrown },
 	{ "many_tables", many_tables },
 	{ "interrupted_share", interrupted_share },
+	{ "move_latency", move_latency },
 	{ 0, 0 },
 };
 

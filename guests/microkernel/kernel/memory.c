@@ -266,6 +266,8 @@ static void frame_reconsider(u32 frame, bool writable)
 		space->seen = search;
 		at = m.table->next[m.index];
 	}
+	if (!uses.writable)
+		f->flags &= ~FRAME_WRITABLE; // so that the next mapping need not look at all of them again
 	if (!uses.writable || !scheme->uncached(&uses))
 		return;
 	f->flags |= FRAME_UNCACHED;

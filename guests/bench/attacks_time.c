@@ -1,0 +1,58 @@
+// Further attacks of attacks.c: on who gets the processor, and when.
+#include "bench.h"
+
+#define STACK_AT 0x00700000 // of a thread in the root's own space
+
+static void better_thread(void (*program)(u32))
+{
+	map(0, STACK_AT, 1, READ_WRITE);
+	thread_create(0, (u32)program, STACK_AT + PAGE_BYTES, 0, PRIORITY + 8, self());
+}
+
+#define MAPPINGS 1000
+#define PAGES_AT 0x00200000
+#define SLOTS 16 // its own is among the first
+#define LATE_MICROSECONDS 1500
+
+// A page that could once be written is at many addresses. Then the program maps pages above 32 MB, in its own slot, too:
+// under FASS and best effort FCSE it moves to slot 0.
+static void mover(u32 root)
+{
+	struct message m = { { 0 } };
+	map(0, PAGES_AT, 1, READ_WRITE);
+	for (u32 i = 0; i < MAPPINGS; i++) // the first takes its own right to write
+		share(0, PAGES_AT, 0, PAGES_AT + i * PAGE_BYTES, 1, RIGHT_READ);
+	ipc_call(root, &m);
+	for (u32 slot = 1; slot < SLOTS; slot++)
+		map(0, slot * SLOT_END, 1, READ_WRITE);
+	ipc_call(root, &m);
+}
+
+static volatile u32 most_late;
+
+static void watch(u32 unused)
+{
+	(void)unused;
+	for (u32 time = clock_microseconds();;) {
+		time += 300;
+		u32 woken = sleep_until(time);
+		if (woken - time > most_late)
+			most_late = woken - time;
+		time = woken;
+	}
+}
+
+// How late does a thread of a better priority wake? QEMU's clock is the host's, so there it is not judged.
+u32 move_latency(void)
+{
+	struct message m = { { 0 } };
+	better_thread(watch);
+	start_or_stop(0, mover, self(), PRIORITY);
+	ipc_receive(processes[0].thread, &m);
+	most_late = 0;
+	ipc_call(processes[0].thread, &m);
+	if (!LAB[LAB_CLOCK_HZ])
+		return 0;
+	print("= attack latency_microseconds=%u\n", most_late);
+	return most_late > LATE_MICROSECONDS;
+}
