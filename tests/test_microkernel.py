@@ -200,6 +200,7 @@ ATTACKS = [  # those of attacks.c and attacks_time.c; the next test has those of
     "many_sections",
     "interrupted_end",
     "move_latency",
+    "sleep_trap",
 ]
 
 

@@ -677,6 +677,7 @@ static const struct {
 	{ "many_tables", many_tables },
 	{ "interrupted_share", interrupted_share },
 	{ "move_latency", move_latency },
+	{ "sleep_trap", sleep_trap },
 	{ 0, 0 },
 };
 

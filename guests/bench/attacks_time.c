@@ -3,12 +3,43 @@
 
 #define STACK_AT 0x00700000 // of a thread in the root's own space
 
-static void better_thread(void (*program)(u32))
+static u32 start_thread(void (*program)(u32), u32 argument, u32 priority)
 {
-	map(0, STACK_AT, 1, READ_WRITE);
-	thread_create(0, (u32)program, STACK_AT + PAGE_BYTES, 0, PRIORITY + 8, self());
+	static u32 stack = STACK_AT;
+	map(0, stack, 1, READ_WRITE);
+	stack += PAGE_BYTES;
+	return thread_create(0, (u32)program, stack, argument, priority, self());
 }
 
+static void run_until(u32 time)
+{
+	while ((int)(clock_microseconds() - time) < 0)
+		;
+}
+
+// ---- sleepers ----------------------------------------------------------------------------------
+static volatile u32 woken;
+
+static void sleeper(u32 time)
+{
+	sleep_until(time);
+	woken++;
+	thread_destroy(self());
+}
+
+// A program sleeps until nearly 2^31 us from now. Then others sleep until times that have passed, and that come soon.
+u32 sleep_trap(void)
+{
+	u32 now = clock_microseconds();
+	start_or_stop(0, sleeper, now + 0x7fffffff, PRIORITY + 1);
+	start_thread(sleeper, now - 1, PRIORITY + 1);
+	start_thread(sleeper, now - 5000, PRIORITY + 1);
+	start_thread(sleeper, now + 10000, PRIORITY + 1);
+	run_until(now + 20000);
+	return 3 - woken;
+}
+
+// ---- what makes a wake-up late -----------------------------------------------------------------
 #define MAPPINGS 1000
 #define PAGES_AT 0x00200000
 #define SLOTS 16 // its own is among the first
@@ -46,7 +77,7 @@ static void watch(u32 unused)
 u32 move_latency(void)
 {
 	struct message m = { { 0 } };
-	better_thread(watch);
+	start_thread(watch, 0, PRIORITY + 8);
 	start_or_stop(0, mover, self(), PRIORITY);
 	ipc_receive(processes[0].thread, &m);
 	most_late = 0;

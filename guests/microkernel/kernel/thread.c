@@ -140,9 +140,11 @@ void thread_yield(void)
 void thread_sleep_until(u32 time)
 {
 	struct thread *self = cpu.current, **at = &sleepers;
+	u32 now = clock_now();
 	self->wakes_at = time;
 	self->state = THREAD_SLEEPING;
-	while (*at && (int)((*at)->wakes_at - self->wakes_at) <= 0)
+	// By the time that is left: two times may be farther apart than a signed difference tells.
+	while (*at && (int)((*at)->wakes_at - now) <= (int)(time - now))
 		at = &(*at)->next;
 	self->next = *at;
 	*at = self;
