@@ -201,6 +201,7 @@ ATTACKS = [  # those of attacks.c and attacks_time.c; the next test has those of
     "interrupted_end",
     "move_latency",
     "sleep_trap",
+    "slices",
 ]
 
 

@@ -678,6 +678,7 @@ static const struct {
 	{ "interrupted_share", interrupted_share },
 	{ "move_latency", move_latency },
 	{ "sleep_trap", sleep_trap },
+	{ "slices", slices },
 	{ 0, 0 },
 };
 

@@ -39,6 +39,45 @@ u32 sleep_trap(void)
 	return 3 - woken;
 }
 
+// ---- turns -------------------------------------------------------------------------------------
+#define SLICE 10000
+#define EQUALS 2
+
+static volatile u32 turns[EQUALS];
+
+static void spinner(u32 i)
+{
+	for (;;)
+		turns[i]++;
+}
+
+static u32 without_a_turn(void)
+{
+	u32 without = 0;
+	for (u32 i = 0; i < EQUALS; i++) {
+		without += !turns[i];
+		turns[i] = 0;
+	}
+	return without;
+}
+
+// While a better thread wakes often, do all of several worse equals get a turn? Then also while it takes most of two
+// slices, over and over, and leaves the others the end of each second one.
+u32 slices(void)
+{
+	for (u32 i = 0; i < EQUALS; i++)
+		start_thread(spinner, i, PRIORITY - 1);
+	u32 time = clock_microseconds(), through;
+	for (u32 i = 0; i < 2 * EQUALS; i++)
+		sleep_until(time += SLICE * 9 / 10);
+	through = without_a_turn();
+	for (u32 i = 0; i < EQUALS + 1; i++) {
+		run_until(time + SLICE * 19 / 10);
+		sleep_until(time += 2 * SLICE);
+	}
+	return through + without_a_turn();
+}
+
 // ---- what makes a wake-up late -----------------------------------------------------------------
 #define MAPPINGS 1000
 #define PAGES_AT 0x00200000

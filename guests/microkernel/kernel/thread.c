@@ -7,6 +7,8 @@ struct ready_queue ready[PRIORITIES];
 struct thread *sleepers; // by the time they wake
 struct thread *free_threads; // by when they were destroyed, so that an id comes again late
 static struct thread **free_threads_end = &free_threads;
+static u32 slice_ends;
+static bool had_turn[PRIORITIES]; // the first of the queue ran in this slice and was preempted
 
 u32 thread_priority(const struct thread *thread)
 {
@@ -47,6 +49,13 @@ static void enqueue(struct thread *thread, bool front)
 		cpu.ready_priority = priority << 10;
 }
 
+static void preempt(void)
+{
+	enqueue(cpu.current, true);
+	had_turn[thread_priority(cpu.current)] = true;
+	cpu.current = 0;
+}
+
 // The thread may run; it gets the processor at once if it is better than the one that has it.
 void thread_ready(struct thread *thread)
 {
@@ -55,9 +64,8 @@ void thread_ready(struct thread *thread)
 		enqueue(thread, false);
 		return;
 	}
-	struct thread *preempted = cpu.current;
-	if (preempted)
-		enqueue(preempted, true);
+	if (cpu.current)
+		preempt();
 	thread->state = THREAD_READY;
 	thread->waits_for = 0;
 	cpu.current = thread;
@@ -69,10 +77,12 @@ static void dequeue(struct thread *thread)
 	struct thread *before = 0;
 	for (struct thread *t = ready[priority].first; t; before = t, t = t->next)
 		if (t == thread) {
-			if (before)
+			if (before) {
 				before->next = t->next;
-			else
+			} else {
 				ready[priority].first = t->next;
+				had_turn[priority] = false;
+			}
 			if (ready[priority].last == t)
 				ready[priority].last = before;
 			ready_priority_update();
@@ -80,15 +90,31 @@ static void dequeue(struct thread *thread)
 		}
 }
 
+static void slice_begin(void)
+{
+	slice_ends = clock_now() + SLICE_MICROSECONDS;
+}
+
+// Who ran in it goes behind its equals, of whatever priority it is: a better thread that wakes again and again
+// does not keep the same one of several worse ones in front.
+static void slice_end(void)
+{
+	for (u32 priority = 0; priority < PRIORITIES; priority++)
+		if (had_turn[priority]) {
+			struct thread *first = ready[priority].first;
+			dequeue(first);
+			enqueue(first, false);
+		}
+	slice_begin();
+}
+
 static void timer_update(void)
 {
-	u32 wait = SLICE_MICROSECONDS;
-	if (sleepers) {
-		int left = sleepers->wakes_at - clock_now();
-		if (left < (int)wait)
-			wait = left > 0 ? left : 1;
-	}
-	timer_set(wait);
+	u32 now = clock_now();
+	int wait = slice_ends - now;
+	if (sleepers && (int)(sleepers->wakes_at - now) < wait)
+		wait = sleepers->wakes_at - now;
+	timer_set(wait > 0 ? wait : 1);
 }
 
 static void wake_sleepers(void)
@@ -115,19 +141,23 @@ void schedule(void)
 		core_idle();
 		if (timer_acknowledge()) {
 			wake_sleepers();
+			slice_begin(); // nobody waits for the end of one
 			timer_update();
 		}
 	}
 }
 
-// The timer's interrupt: somebody's sleep is over, or the current thread's slice.
+// The timer's interrupt: somebody's sleep is over, or the slice.
 void thread_tick(void)
 {
 	timer_acknowledge();
 	struct thread *was = cpu.current;
 	wake_sleepers();
-	if (cpu.current == was)
-		thread_yield();
+	if ((int)(slice_ends - clock_now()) <= 0) {
+		if (cpu.current == was) // else it is preempted already
+			preempt();
+		slice_end();
+	}
 	timer_update();
 }
 
@@ -218,5 +248,6 @@ void thread_start(void)
 {
 	for (u32 i = 1; i < THREADS; i++)
 		to_free_threads(&threads[i]);
+	slice_begin();
 	timer_update();
 }
