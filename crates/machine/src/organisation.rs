@@ -487,8 +487,8 @@ pub enum Pages {
     #[serde(rename = "1G")]
     Huge,
     /// 2 MiB wherever an aligned block of that size lies wholly within anonymous memory, 4 KiB
-    /// elsewhere, as with transparent huge pages always on: a block is promoted as soon as a growing
-    /// mapping covers it.
+    /// elsewhere, as with transparent huge pages always on: a block of which a page is present is promoted as soon
+    /// as a growing mapping covers it.
     #[serde(rename = "mixed")]
     Mixed,
     /// As mixed, but a block whose first touch finds it covered in part only keeps its small pages: no
