@@ -136,11 +136,11 @@ static void change_large_page(void)
     }
 }
 
-/* Accesses: no operation behind, or the write buffer could not be seen at work. A refused load finds 0. */
+/* A refused load finds 0. */
 #define LOAD_BY(instruction, address, found) \
-    __asm__ volatile(instruction " %0, [%1]\n nop" : "+&r"(found) : "r"(address) : "memory")
+    __asm__ volatile(instruction " %0, [%1]" : "+&r"(found) : "r"(address) : "memory")
 #define STORE_BY(instruction, address, value) \
-    __asm__ volatile(instruction " %0, [%1]\n nop" : : "r"(value), "r"(address) : "memory")
+    __asm__ volatile(instruction " %0, [%1]" : : "r"(value), "r"(address) : "memory")
 
 __attribute__((noinline)) static word load(enum operation operation, word address, word byte)
 {
@@ -152,7 +152,7 @@ __attribute__((noinline)) static word load(enum operation operation, word addres
     case LOAD_HALF: LOAD_BY("ldrh", address + (byte & 2), found); return found;
     case LOAD_AS_USER: LOAD_BY("ldrt", address, found); return found;
     case LOAD_TWO:
-        __asm__ volatile("ldmia %2, {r4, r5}\n nop" : "+&r"(first), "+&r"(second) : "r"(address) : "memory");
+        __asm__ volatile("ldmia %2, {r4, r5}" : "+&r"(first), "+&r"(second) : "r"(address) : "memory");
         return first ^ (second << 1 | second >> 31);
     default: LOAD_BY("ldr", address, found); return found;
     }
@@ -162,7 +162,7 @@ __attribute__((noinline)) static word swap(word address, word value)
 {
     word found = 0;
 
-    __asm__ volatile("swp %0, %2, [%1]\n nop" : "+&r"(found) : "r"(address), "r"(value) : "memory");
+    __asm__ volatile("swp %0, %2, [%1]" : "+&r"(found) : "r"(address), "r"(value) : "memory");
     return found;
 }
 
@@ -175,7 +175,7 @@ __attribute__((noinline)) static void store(enum operation operation, word addre
     case STORE_HALF: STORE_BY("strh", address + (byte & 2), value >> 8); break;
     case STORE_AS_USER: STORE_BY("strt", address, value); break;
     case STORE_TWO:
-        __asm__ volatile("stmia %2, {r4, r5}\n nop" : : "r"(first), "r"(second), "r"(address) : "memory");
+        __asm__ volatile("stmia %2, {r4, r5}" : : "r"(first), "r"(second), "r"(address) : "memory");
         break;
     default: STORE_BY("str", address, value);
     }
@@ -356,7 +356,7 @@ static void change_caches(word choice)
 static void change(const struct step *step)
 {
     enum view view = below(VIEWS);
-    word page = step->page, bits, owner;
+    word page = step->page, bits, frame, owner, table;
 
     switch (step->operation) {
     case CHANGE_PAGE: write_entry(COARSE + 4 * page, random_page(), view); break;
@@ -365,22 +365,25 @@ static void change(const struct step *step)
         write_entry(SLOT_COARSE + COARSE_BYTES * owner + 4 * (page % SLOT_PAGES), random_page(), view);
         break;
     case CHANGE_TINY_PAGE:
-        bits = page_bits() & 0x3c;
-        write_tiny_pages(page, below(4), 1, random_frame(), bits, view);
+        bits = page_bits() & TINY_BITS;
+        frame = random_frame();
+        write_tiny_pages(page, below(4), 1, frame, bits, view);
         break;
     case CHANGE_FOUR_TINY_PAGES:
-        bits = page_bits() & 0x3c;
+        bits = page_bits() & TINY_BITS;
         write_tiny_pages(page, 0, 4, below(5) ? random_frame() : 0, bits, view);
         break;
     case CHANGE_LARGE_PAGE: change_large_page(); break;
     case CHANGE_EXTENDED_PAGE:
         if (CORE == XSCALE) {
-            bits = (page_bits() & CACHED) | EXTENDED_READ_WRITE | (below(2) ? EXTENDED_X : 0);
-            write_entry(COARSE + 4 * page, random_frame() | bits | EXTENDED_PAGE, view);
+            bits = (page_bits() & CACHED) | EXTENDED_READ_WRITE | EXTENDED_PAGE;
+            frame = random_frame();
+            write_entry(COARSE + 4 * page, frame | bits | (below(2) ? EXTENDED_X : 0), view);
         }
         break;
     case CHANGE_SECTION:
-        write_entry((below(2) ? TABLE : OTHER_TABLE) + 4 * (VIEW >> 20), random_section(), view);
+        table = below(2) ? TABLE : OTHER_TABLE;
+        write_entry(table + 4 * (VIEW >> 20), random_section(), view);
         break;
     case CHANGE_TABLES: set_table(below(2) ? TABLE : OTHER_TABLE); break;
     case CHANGE_PROCESS: change_process(); break;

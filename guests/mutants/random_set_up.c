@@ -25,7 +25,7 @@ static void make_second_level(void)
     for (word i = 0; i < 256; i++)
         ((word *)COARSE)[i] = i < VIEW_PAGES ? PAGE_A + (i % 4 << 12) + READ_WRITE + CACHED + SMALL_PAGE : 0;
     for (word i = 0; i < 1024; i++)
-        ((word *)FINE)[i] = i < 4 * VIEW_PAGES ? PAGE_A + (i % 16 << 10) + (READ_WRITE & 0x30) + CACHED + TINY_PAGE : 0;
+        ((word *)FINE)[i] = i < 4 * VIEW_PAGES ? PAGE_A + (i % 16 << 10) + (READ_WRITE & TINY_BITS) + CACHED + TINY_PAGE : 0;
     for (word i = 0; i < 256 * PROCESSES; i++) {
         word process = i / 256, page = i % 256, frame = (SLOT_PAGES * process + page) % 4;
         ((word *)SLOT_COARSE)[i] = page < SLOT_PAGES ? PAGE_A + (frame << 12) + READ_WRITE + CACHED + SMALL_PAGE : 0;
