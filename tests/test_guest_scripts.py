@@ -93,6 +93,9 @@ MISTAKES = [
     ("microkernel/mutate.py --share 3", "--share 3: write a part and how many there are"),
     ("microkernel/mutate.py --share 9/8", "--share 9/8: there are 8 parts, from 1/8 to 8/8"),
     ("multicore/run.py measure cortex-a8", "'cortex-a8'"),
+    ("mutants/run_random.py -m cortex-a7", "invalid choice: 'cortex-a7'"),
+    ("mutants/run_random.py --maintenance wrong", "invalid choice: 'wrong'"),
+    ("mutants/run_random.py --seeds 8:8", "write FIRST:END, the first below the end, not '8:8'"),
     ("../benches/arm.py --slow", "unrecognized arguments: --slow"),
     ("conformance/run.py --cases 0", "--cases: 0 is no whole number from 1"),
 ]
