@@ -21,18 +21,12 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import oracle
+from cores import ALL, CORES, SPLIT_TLB
 
 import mmulab
 from mmulab.command import run_script, script_options
 from mmulab.output import one_by_one
 
-# Our machine: the number of CORE in machine.h, and the compiler's name of the core.
-CORES = {
-    "arm926ej-s": (1, "arm926ej-s"),
-    "at91rm9200": (2, "arm920t"),
-    "sa1100": (3, "strongarm"),
-    "ixp425": (4, "xscale"),
-}
 CARELESS, TLB_RIGHT, RIGHT = MAINTENANCE = ("careless", "tlb-right", "right")
 SEEDS = range(16)
 LEFT_OUT_SEEDS = range(64)
@@ -51,8 +45,6 @@ class LeftOut:
     kinds: tuple  # any of these
 
 
-ALL = tuple(CORES)
-SPLIT_TLB = ("at91rm9200", "sa1100", "ixp425")
 OF_THE_TLB = ("stale-tlb-entry", "spurious-fault")
 LEFT_OUT = [
     LeftOut("DATA_CLEAN", ALL, ("data-homonym", "stale-data-line", "stale-memory")),
