@@ -1,6 +1,7 @@
 """Runs the random program beside its reference, which has no caches and empties its TLB after each step.
 
-    run_random.py [-m MACHINE]... [--maintenance KIND]... [--seeds FIRST:END]
+    run_random.py
+    run_random.py -m sa1100 --maintenance right --seeds 0:100
 
 What must hold depends on the maintenance that the program does beside that at random:
 
@@ -28,7 +29,6 @@ from mmulab.command import run_script, script_options
 from mmulab.output import one_by_one
 
 CARELESS, TLB_RIGHT, RIGHT = MAINTENANCE = ("careless", "tlb-right", "right")
-SEEDS = range(16)
 LEFT_OUT_SEEDS = range(64)
 LIMIT = 20_000_000
 
@@ -152,9 +152,15 @@ def judge_left_out(left_out, machine, seeds=LEFT_OUT_SEEDS):
 
 def main():
     options = script_options(__doc__)
-    options.add_argument("-m", "--machine", action="append", choices=CORES)
-    options.add_argument("--maintenance", action="append", choices=MAINTENANCE)
-    options.add_argument("--seeds", default=f"{SEEDS.start}:{SEEDS.stop}", help="0:16 if left out")
+    options.add_argument(
+        "-m", "--machine", action="append", choices=CORES, help="only this one; may be repeated"
+    )
+    options.add_argument(
+        "--maintenance", action="append", choices=MAINTENANCE, help="only this; may be repeated"
+    )
+    options.add_argument(
+        "--seeds", metavar="FIRST:END", default="0:16", help="without the last (default: 0:16)"
+    )
     chosen = options.parse_args()
     seeds = re.fullmatch(r"(\d{1,6}):(\d{1,6})", chosen.seeds)
     if not seeds or int(seeds[1]) >= int(seeds[2]):
