@@ -61,16 +61,18 @@ static u32 without_a_turn(void)
 	return without;
 }
 
-// While a better thread wakes often, do all of several worse equals get a turn? Then also while it takes most of two
-// slices, over and over, and leaves the others the end of each second one.
+// Do all of several worse equals get a turn while a better thread sleeps, and while it wakes often? Then also while it
+// takes most of two slices, over and over, and leaves the others the end of each second one.
 u32 slices(void)
 {
 	for (u32 i = 0; i < EQUALS; i++)
-		start_thread(spinner, i, PRIORITY - 1);
-	u32 time = clock_microseconds(), through;
+		start_thread(spinner, i, 0);
+	u32 time = clock_microseconds(), through = 0;
+	sleep_until(time += 2 * EQUALS * SLICE);
+	through += without_a_turn();
 	for (u32 i = 0; i < 2 * EQUALS; i++)
 		sleep_until(time += SLICE * 9 / 10);
-	through = without_a_turn();
+	through += without_a_turn();
 	for (u32 i = 0; i < EQUALS + 1; i++) {
 		run_until(time + SLICE * 19 / 10);
 		sleep_until(time += 2 * SLICE);
