@@ -89,6 +89,14 @@ MISTAKES = [
         "microkernel/fuzz.py --seed 2684354560",
         "--seed: 2684354560 is no whole number from 0 to 2684354559",
     ),
+    (
+        "microkernel/fuzz.py --calls 2684354560",
+        "--calls: 2684354560 is no whole number from 1 to 2684354559",
+    ),
+    (
+        "microkernel/soak.py --operations 2684354560",
+        "--operations: 2684354560 is no whole number from 1 to 2684354559",
+    ),
     ("microkernel/soak.py sa1100/fas", "sa1100/fas: name a run as sa1100/fass; machines: sa1100"),
     ("microkernel/mutate.py --share 3", "--share 3: write a part and how many there are"),
     ("microkernel/mutate.py --share 9/8", "--share 9/8: there are 8 parts, from 1/8 to 8/8"),

@@ -18,12 +18,16 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.limits import whole_number
-from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme, run_with_time_left
+from mmulab.papers.microkernel import (
+    ARCHITECTURES,
+    MAX_OPTION,
+    SCHEMES,
+    machine_and_scheme,
+    run_with_time_left,
+)
 from mmulab.replaying import ProgressCallback
 
 INSTRUCTIONS_PER_CALL = 200_000
-MAX_SEED = 2_684_354_559
-"""The largest number that the programs take for an option."""
 THUMB = ["at91rm9200", "ixp425", "arm926ej-s"]
 """Cores that have the Thumb state."""
 
@@ -81,8 +85,8 @@ def main() -> None:
     )
     asked = parser.parse_args()
     runs = [machine_and_scheme(words) for words in asked.runs]
-    whole_number("--calls", asked.calls, 1)
-    whole_number("--seed", asked.seed, high=MAX_SEED)
+    whole_number("--calls", asked.calls, 1, MAX_OPTION)
+    whole_number("--seed", asked.seed, high=MAX_OPTION)
     print("| machine | scheme | calls | spaces made | billion instructions | reports | wrong |")
     print("|---|---|---|---|---|---|---|")
     good = True

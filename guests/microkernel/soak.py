@@ -16,7 +16,13 @@ from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.errors import MmulabError
 from mmulab.limits import whole_number
-from mmulab.papers.microkernel import ARCHITECTURES, SCHEMES, machine_and_scheme, run_with_time_left
+from mmulab.papers.microkernel import (
+    ARCHITECTURES,
+    MAX_OPTION,
+    SCHEMES,
+    machine_and_scheme,
+    run_with_time_left,
+)
 from mmulab.replaying import ProgressCallback
 
 
@@ -67,7 +73,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     runs = [machine_and_scheme(words) for words in asked.runs]
-    whole_number("--operations", asked.operations, 1)
+    whole_number("--operations", asked.operations, 1, MAX_OPTION)
     print("| machine | scheme | operations | errors | reports | billion instructions |")
     print("|---|---|---|---|---|---|")
     good = [soak(*run, asked.operations, asked.options) for run in runs]

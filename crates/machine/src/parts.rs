@@ -241,7 +241,7 @@ impl JsonSchema for Ways {
 pub enum Replacement {
     /// Any, by a seeded generator.
     Random,
-    /// The next in turn, whether it was used, or is empty, or not.
+    /// The next in turn, used or not; empty entries are not looked for.
     RoundRobin,
     /// The one unused for longest.
     Lru,

@@ -148,12 +148,18 @@ impl AddressSpace {
             return unmapped.start.div_ceil(1 << SMALL_SHIFT)..unmapped.end >> SMALL_SHIFT;
         }
         let (first, last) = (unmapped.start >> shift, (unmapped.end - 1) >> shift);
-        // The last byte of the address space can't lie in a range.
-        let stays = |page: u64| {
-            self.mappings.overlaps(&(page << shift..page << shift | ((1 << shift) - 1)))
-        };
+        let first_gone = first + u64::from(self.is_mapped(first, shift));
+        let first_kept = last + u64::from(!self.is_mapped(last, shift));
         let small = 1 << (shift - SMALL_SHIFT);
-        (first + u64::from(stays(first))) * small..(last + u64::from(!stays(last))) * small
+        first_gone * small..first_kept * small
+    }
+
+    /// Whether something of a page of `1 << shift` bytes is mapped.
+    fn is_mapped(&self, page: u64, shift: u32) -> bool {
+        let first = page << shift;
+        // The last byte of the address space can't lie in a range.
+        let last = first + ((1 << shift) - 1);
+        self.mappings.overlaps(&(first..last))
     }
 
     /// A stack in which `address` lies, which is being touched, grows down to its page. First addresses of the blocks that
@@ -192,10 +198,7 @@ impl AddressSpace {
 
     /// Whether nothing of a block is mapped. What was touched without a known mapping counts as mapped.
     fn is_empty(&self, block: u64) -> bool {
-        let first = block << LARGE_SHIFT;
-        // The last byte of the address space can't lie in a range.
-        let last = first + ((1 << LARGE_SHIFT) - 1);
-        !self.mappings.overlaps(&(first..last))
+        !self.is_mapped(block, LARGE_SHIFT)
             && self.touched.range(small_pages(block)).next().is_none()
     }
 

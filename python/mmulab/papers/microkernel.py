@@ -23,6 +23,8 @@ LAP_PHASE = "measured"
 """What the programs call the phase of a lap; the first is the one that is told."""
 LEAST_PART = 2000
 """Repetitions that are enough to tell what the others take; the first thousand calls of `run=fuzz` prepare it."""
+MAX_OPTION = 0x0FFFFFFF * 10 + 9
+"""The largest number that the programs take for an option (`option_number` of guests/microkernel/user/system.c)."""
 SCHEMES = ["flush", "fass", "fass_shared", "fcse_guaranteed", "fcse_best_effort"]
 
 
