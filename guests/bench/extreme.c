@@ -1,19 +1,19 @@
 // The StrongARM paper's TLB benchmark (section 4.1): children read one byte of each of the same pages,
-// mapped privately or shared, and yield.
+// mapped privately or shared, and yield. All these bytes lie in one set of the data cache: which, `byte` tells.
 #include "bench.h"
 
 #define SHARED_AT 0x80000000
 #define PRIVATE_AT 0x00040000
 #define MAX_PAGES 64
 
-static u32 pages, laps;
+static u32 pages, laps, byte;
 static bool shared;
 
 static void child(u32 parent)
 {
 	struct message m = { { 0 } };
 	ipc_call(parent, &m);
-	volatile const char *at = (volatile const char *)(shared ? SHARED_AT : PRIVATE_AT);
+	volatile const char *at = (volatile const char *)(shared ? SHARED_AT : PRIVATE_AT) + byte;
 	u32 count = pages;
 	// Warm laps, then a pause until the parent starts the clock.
 	for (u32 lap = 0; lap < 3; lap++) {
@@ -35,6 +35,7 @@ u32 extreme(void)
 	u32 n = option_number("processes", 2), errors = 0;
 	pages = option_number("pages", 16);
 	laps = option_number("laps", 200);
+	byte = option_number("byte", 0) % PAGE_BYTES;
 	shared = option("mapping", "shared");
 	if (pages > MAX_PAGES)
 		pages = MAX_PAGES;

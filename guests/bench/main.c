@@ -78,7 +78,7 @@ static const struct {
 	const char *options;
 } programs[] = {
 	{ "pingpong", pingpong, "clients rounds lines seed " },
-	{ "extreme", extreme, "processes pages laps mapping=private mapping=shared " },
+	{ "extreme", extreme, "processes pages laps byte mapping=private mapping=shared " },
 	{ "ring", ring, "processes kilobytes rounds array=low array=apart array=same " },
 	{ "storm", storm, "groups loops " },
 	{ "periodic", periodic, "period samples " },

@@ -158,9 +158,8 @@ def shared_mappings(measured: Measured, claim: Published) -> Claim:
         causes.append(
             f"with 32 pages a visit misses {private['dtlb']:.1f} translations if they are private and "
             f"{shared['dtlb']:.1f} if they are shared, and {private['dcache']:.1f} and "
-            f"{shared['dcache']:.1f} lines of the data cache: the byte that is read of each page lies in "
-            "one set of 32 ways, which shared pages just fill, so that a single other line in it, as the "
-            "kernel's data happen to lie, makes all of them miss"
+            f"{shared['dcache']:.1f} lines of the data cache, in one set of 32 ways of which lie the bytes "
+            "that are read"
         )
     return claim.judge(
         flat < 0.5 <= past and abs(at_32 - 1) <= CONSTANT,
