@@ -4,6 +4,8 @@
 //! Mechanisms, and Page Table Organizations" (1998), section 3.1; `radix` is the multi-level table of
 //! today's 64-bit machines.
 
+use std::ops::Range;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,13 +54,15 @@ impl Organisation {
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         match self {
             Organisation::Ultrix(table) | Organisation::Notlb(table) => {
-                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                let mut space =
+                    Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
                 space.check_handler("user_handler", &table.user_handler)?;
                 space.check_handler("root_handler", &table.root_handler)?;
                 space.check_tiers("user_table", &table.user_table, space.pages(), &table.root_table)
             }
             Organisation::Mach(table) => {
-                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                let mut space =
+                    Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
                 space.check_handler("user_handler", &table.user_handler)?;
                 space.check_handler("kernel_handler", &table.kernel_handler)?;
                 space.check_handler("root_handler", &table.root_handler)?;
@@ -70,16 +74,19 @@ impl Organisation {
                 space.check_tiers("kernel_table", &table.kernel_table, entries, &table.root_table)
             }
             Organisation::Intel(table) => {
-                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                let mut space =
+                    Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
                 space.check_tiers("user_table", &table.user_table, space.pages(), &table.root_table)
             }
             Organisation::PaRisc(table) => {
-                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                let mut space =
+                    Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
                 space.check_handler("user_handler", &table.user_handler)?;
                 space.check_inverted(&table.hash_table, &table.collision_table)
             }
             Organisation::InvertedHw(table) => {
-                let space = Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
+                let mut space =
+                    Space::of(table.page_bytes, table.pte_bytes, table.user_space_bytes)?;
                 space.check_inverted(&table.hash_table, &table.collision_table)
             }
             Organisation::Base(base) => check_user_space(base.user_space_bytes),
@@ -343,6 +350,11 @@ pub enum HostPages {
     Huge,
 }
 
+/// log2 of the root tables that may lie side by side, so that a table of one level less is enough: up to 16 in ARM's stage 2
+/// (DDI 0487, "Concatenated translation tables"), four in RISC-V's G-stage (privileged architecture, "Guest Physical
+/// Address Translation").
+const CONCATENATED_ROOTS_SHIFT: u32 = 4;
+
 impl HostPages {
     /// log2 of their size.
     pub fn shift(self) -> Option<u32> {
@@ -371,6 +383,17 @@ impl Host {
             return Err(ConfigurationError::new(
                 "organisation.host.guest_memory_bytes",
                 format!("{bytes} is not a power of two between 1 GiB and 64 GiB"),
+            ));
+        }
+        let reach_shift =
+            covered_shift(self.levels + 1, self.index_bits) + CONCATENATED_ROOTS_SHIFT;
+        if bytes.ilog2() > reach_shift {
+            return Err(ConfigurationError::new(
+                "organisation.host.levels",
+                format!(
+                    "{} of {} index bits translate 2^{reach_shift} bytes, with 16 root tables side by side; guest_memory_bytes is {bytes}",
+                    self.levels, self.index_bits
+                ),
             ));
         }
         Ok(())
@@ -617,6 +640,8 @@ struct Space {
     page_bytes: u64,
     pte_bytes: u64,
     user_space_bytes: u64,
+    /// The operating system's, in the order in which they were checked.
+    regions: Vec<(&'static str, Range<u64>)>,
 }
 
 impl Space {
@@ -638,7 +663,7 @@ impl Space {
             ));
         }
         check_user_space(user_space_bytes)?;
-        Ok(Self { page_bytes, pte_bytes, user_space_bytes })
+        Ok(Self { page_bytes, pte_bytes, user_space_bytes, regions: Vec::new() })
     }
 
     /// The program's pages.
@@ -646,7 +671,11 @@ impl Space {
         self.user_space_bytes / self.page_bytes
     }
 
-    fn check_handler(&self, name: &str, handler: &Handler) -> Result<(), ConfigurationError> {
+    fn check_handler(
+        &mut self,
+        name: &'static str,
+        handler: &Handler,
+    ) -> Result<(), ConfigurationError> {
         if !matches!(handler.instruction_bytes, 2 | 4 | 8) {
             return Err(ConfigurationError::new(
                 format!("organisation.{name}.instruction_bytes"),
@@ -657,14 +686,19 @@ impl Space {
         self.check_region(name, handler.base_address, bytes, self.page_bytes)
     }
 
-    fn check_table(&self, name: &str, base: u64, entries: u64) -> Result<(), ConfigurationError> {
+    fn check_table(
+        &mut self,
+        name: &'static str,
+        base: u64,
+        entries: u64,
+    ) -> Result<(), ConfigurationError> {
         self.check_region(name, base, entries * self.pte_bytes, self.pte_bytes)
     }
 
     /// A table, and the root table above it, which has an entry for each of its pages.
     fn check_tiers(
-        &self,
-        name: &str,
+        &mut self,
+        name: &'static str,
         table: &Table,
         entries: u64,
         root: &Table,
@@ -676,41 +710,42 @@ impl Space {
 
     /// Of a collision table each page of the program may need an entry.
     fn check_inverted(
-        &self,
+        &mut self,
         hash: &HashTable,
         collisions: &Table,
     ) -> Result<(), ConfigurationError> {
         check_hash(hash)?;
         self.check_table("hash_table", hash.base_address, u64::from(hash.entries))?;
-        self.check_table("collision_table", collisions.base_address, self.pages())?;
-        let heads = hash.base_address..hash.base_address + u64::from(hash.entries) * self.pte_bytes;
-        if heads.contains(&collisions.base_address) {
-            return Err(ConfigurationError::new(
-                "organisation.collision_table.base_address",
-                format!(
-                    "{:#x} is within the hash table, which ends at {:#x}",
-                    collisions.base_address, heads.end
-                ),
-            ));
-        }
-        Ok(())
+        self.check_table("collision_table", collisions.base_address, self.pages())
     }
 
-    /// In the program's part the program's own lines and translations would serve the region's accesses.
+    /// In the program's part the program's own lines and translations would serve the region's accesses, in another region
+    /// that region's.
     fn check_region(
-        &self,
-        name: &str,
+        &mut self,
+        name: &'static str,
         base: u64,
         bytes: u64,
         alignment: u64,
     ) -> Result<(), ConfigurationError> {
+        let region = base..base.saturating_add(bytes);
+        let overlaps =
+            |(_, other): &&(&str, Range<u64>)| region.start < other.end && other.start < region.end;
         let reason = if !base.is_multiple_of(alignment) {
             format!("is not aligned on {alignment} bytes")
         } else if base < self.user_space_bytes {
             format!("is within the program's space, which ends at {:#x}", self.user_space_bytes)
-        } else if base.saturating_add(bytes) > ADDRESSES {
+        } else if region.end > ADDRESSES {
             format!("leaves no room for its {bytes} bytes below {ADDRESSES:#x}")
+        } else if let Some((other, taken)) = self.regions.iter().find(overlaps) {
+            format!(
+                "is too near: its {bytes} bytes overlap those of {other}, which lie from {:#x} to {:#x}",
+                taken.start, taken.end
+            )
         } else {
+            if !region.is_empty() {
+                self.regions.push((name, region));
+            }
             return Ok(());
         };
         Err(ConfigurationError::new(

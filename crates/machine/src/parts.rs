@@ -143,6 +143,13 @@ impl Tlb {
                 "needs at least one page size",
             ));
         }
+        let twice = |(at, size): &(usize, &PageSize)| self.page_sizes[..*at].contains(size);
+        if let Some((_, size)) = self.page_sizes.iter().enumerate().find(twice) {
+            return Err(ConfigurationError::new(
+                format!("{path}.page_sizes"),
+                format!("has a size of 2^{} bytes twice", size.shift()),
+            ));
+        }
         check_sets(path, "entries", u64::from(self.entries), self.ways)?;
         check_replacement(path, self.ways.count(u64::from(self.entries)), self.replacement)
     }
