@@ -590,8 +590,9 @@ def test_a_trace_without_mappings_says_that_it_has_no_large_pages(trace, tmp_pat
     instructions = "".join(f"I  {0x400000 + 4 * place:x},4\n" for place in range(10))
     text.write_text(instructions + " L 10000000,8\n")
     common = ("--no-guesses", "-m", "zen5", "--set")
-    told = mmulab("replay", text, *common, "organisation.pages=mixed").errors
-    assert "lackey.txt: has no mappings, so that zen5 organisation.pages=mixed finds" in told
+    for command, options in (("replay", common), ("profile", common[1:])):
+        told = mmulab(command, text, *options, "organisation.pages=mixed").errors
+        assert "lackey.txt: has no mappings, so that zen5 organisation.pages=mixed finds" in told
     for which, pages in ((text, "2M"), (trace, "mixed")):
         assert mmulab("replay", which, *common, f"organisation.pages={pages}").errors == ""
 

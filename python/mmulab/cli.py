@@ -11,6 +11,7 @@ import shlex
 import stat
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -395,7 +396,7 @@ def replay(
     )
 
 
-def _without_large_pages(results: mmulab.ReplayResults) -> list[str]:
+def _without_large_pages(results: Iterable[mmulab.MachineResult]) -> list[str]:
     """Says of machines that look for anonymous memory that the trace does not tell what is."""
     notes = []
     for row in results:
@@ -496,7 +497,10 @@ def profile(
         data=result.to_dict(),
         table=lambda: table,
         view=lambda: views.profile(result, by, table),
-        notes=[f"Wrote {path}" for path, _ in written if path is not None],
+        notes=[
+            *_without_large_pages([result.outcome]),
+            *(f"Wrote {path}" for path, _ in written if path is not None),
+        ],
     )
 
 
