@@ -63,6 +63,20 @@ fn a_walk_cache_knows_where_the_next_table_is_in_the_host() {
 }
 
 #[test]
+fn an_entry_is_in_one_place_whether_a_walk_cache_knows_its_table_or_not() {
+    let with = common::machine("x86-64", &[]);
+    let Organisation::Radix(with) = with.organisation else { unreachable!() };
+    for host_pages in [HostPages::Small, HostPages::Large, HostPages::Huge] {
+        let mut machine = bare(Pages::Small, host_pages);
+        let Organisation::Radix(table) = &mut machine.organisation else { unreachable!() };
+        table.walk_cache_level_2 = with.walk_cache_level_2.clone();
+        let outcome = fetch(&machine, &[0x40_0000, 0x40_1000]);
+        // The last entries of both pages are in one line, which the first walk brought.
+        assert_eq!(outcome.cause("upte-L2").count, 1, "{host_pages:?}");
+    }
+}
+
+#[test]
 fn a_large_page_of_the_guest_takes_as_many_entries_as_the_host_has_pages_for_it() {
     let addresses: Vec<u64> = (0..8).map(|page| 0x40_0000 + page * 4096).collect();
     let walks = |host| fetch(&bare(Pages::Large, host), &addresses).cause("uhandler").count;

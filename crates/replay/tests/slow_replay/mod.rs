@@ -983,9 +983,11 @@ impl Slow {
             let mut entry =
                 base + address / covered(level) % (1 << table.index_bits) * table.pte_bytes;
             let is_from_walk_cache = level == start && start != table.levels;
-            if !is_from_walk_cache {
-                entry = self.host_address(entry);
-            }
+            entry = if is_from_walk_cache {
+                self.host_place(entry)
+            } else {
+                self.host_address(entry)
+            };
             let who = if level == leaf { Who::Upte } else { Who::Rpte };
             let at = (0xffff_8000_0000_0000 | entry, entry);
             let enters = match table.walk_starts_at {
@@ -1068,7 +1070,14 @@ impl Slow {
         Some(1 << table.host.as_ref()?.pages.shift()?)
     }
 
-    /// Where a guest-physical address is.
+    /// Where a guest-physical address is, for one that is known.
+    fn host_place(&mut self, address: u64) -> u64 {
+        let Some(size) = self.host_page_bytes() else { return address };
+        let page = address / size * size;
+        self.host_frames.physical_address(page, size.trailing_zeros()) + (address - page)
+    }
+
+    /// Where a guest-physical address is, as the walker finds it.
     fn host_address(&mut self, address: u64) -> u64 {
         let Some(size) = self.host_page_bytes() else { return address };
         let Organisation::Radix(table) = self.machine.organisation.clone() else { unreachable!() };
@@ -1111,11 +1120,11 @@ impl Slow {
             }
         }
         self.counts.add("host-walk", cycles);
-        let frame = self.host_frames.physical_address(page, size.trailing_zeros());
+        let place = self.host_place(address);
         if let Some(tlb) = &mut self.nested_tlb {
-            tlb.insert((page, size), frame, Partition::Normal);
+            tlb.insert((page, size), place - (address - page), Partition::Normal);
         }
-        frame + (address - page)
+        place
     }
 
     /// Forgets what was counted so far.

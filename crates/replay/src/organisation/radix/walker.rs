@@ -101,8 +101,12 @@ impl Walker {
         for level in (leaf..=top).rev() {
             let mut entry = table.entry_address(level, address, frames);
             let is_known = level == top && top < table.levels;
-            if let Some(host) = host.as_mut().filter(|_| !is_known) {
-                entry = host.translate(caches, entry, &mut host_walks, load);
+            if let Some(host) = host {
+                entry = if is_known {
+                    host.physical_address(entry)
+                } else {
+                    host.translate(caches, entry, &mut host_walks, load)
+                };
             }
             load(if level == leaf { Tier::User } else { Tier::Root }, entry);
             if level > leaf {
@@ -165,6 +169,12 @@ impl Host {
     }
 
     /// Where a guest-physical address is in the host's memory.
+    fn physical_address(&mut self, address: u64) -> u64 {
+        let offset = address & ((1 << self.page_shift) - 1);
+        self.frames.physical_address(address - offset, self.page_shift) | offset
+    }
+
+    /// Where a guest-physical address is in the host's memory, as the walker finds it: in the nested TLB or by a walk.
     fn translate(
         &mut self,
         caches: &mut WalkCaches,
@@ -172,34 +182,34 @@ impl Host {
         host_walks: &mut u64,
         load: &mut impl FnMut(Tier, u64),
     ) -> u64 {
-        let Self { table, frames, page_shift } = self;
+        let page_shift = self.page_shift;
         let WalkCaches { host: levels, nested_tlb, .. } = caches;
-        let offset = address & ((1 << *page_shift) - 1);
+        let offset = address & ((1 << page_shift) - 1);
         if let Some(tlb) = nested_tlb
             && let Some(slot) = tlb.lookup(address, 0)
         {
             return tlb.payload(slot) | offset;
         }
         *host_walks += 1;
-        let leaf = table.level_of(*page_shift);
+        let Self { table, frames, .. } = self;
+        let leaf = table.level_of(page_shift);
         for level in (leaf..=levels.first_level(table, address, leaf)).rev() {
             load(Tier::Host, table.entry_address(level, address, frames));
             if level > leaf {
                 levels.remember(level, address);
             }
         }
-        let frame = frames.physical_address(address - offset, *page_shift);
+        let physical = self.physical_address(address);
         if let Some(tlb) = nested_tlb {
-            let virtual_address = address - offset;
             let entry = TlbEntry {
-                virtual_address,
-                page_shift: *page_shift,
-                payload: frame,
+                virtual_address: address - offset,
+                page_shift,
+                payload: physical - offset,
                 ..TlbEntry::default()
             };
             tlb.insert(entry, Partition::Normal);
         }
-        frame | offset
+        physical
     }
 }
 
