@@ -93,7 +93,7 @@ impl AddressSpace {
         }
     }
 
-    /// Learns of a mapping event.
+    /// Learns of a mapping event. What a mapping replaces is unmapped first.
     pub fn note(&mut self, event: &Event) -> Change {
         let (start, length_bytes, name) = match event {
             Event::Map { address, length_bytes, name, .. } => (*address, *length_bytes, Some(name)),
@@ -106,6 +106,11 @@ impl AddressSpace {
         if start == end {
             return Change::default();
         }
+        let mut change = if name.is_some() && self.mappings.overlaps(&(start..end)) {
+            self.note(&Event::Unmap { address: start, length_bytes })
+        } else {
+            Change::default()
+        };
         self.mappings.remove(start..end);
         // A stack grows no farther than to what is mapped or gone below it.
         self.stacks.retain_mut(|room| {
@@ -115,11 +120,12 @@ impl AddressSpace {
             !room.is_empty()
         });
         let pages = self.pages_without_mapping(start..end);
-        let mut change = Change::default();
         if pages.start < pages.end {
             let bytes = pages.start << SMALL_SHIFT..pages.end.saturating_mul(1 << SMALL_SHIFT);
             let gone: Vec<u64> = self.touched.range(pages).copied().collect();
-            change.unmapped = (!gone.is_empty()).then_some(bytes);
+            if !gone.is_empty() {
+                change.unmapped = Some(bytes);
+            }
             for page in gone {
                 self.touched.remove(&page);
             }
@@ -135,7 +141,7 @@ impl AddressSpace {
             Some(name) => self.mappings.insert(start..end, name.clone()),
             None => {}
         }
-        change.resized = self.resize(blocks);
+        change.resized.extend(self.resize(blocks));
         change
     }
 
@@ -329,6 +335,25 @@ mod tests {
         assert_eq!(pages.note(&file).resized, [(4 * MIB, false)]);
         assert_eq!(pages.note(&map(3 * MIB, 4096, "")).resized, [(2 * MIB, true)]);
         assert!(pages.is_large(2 * MIB));
+    }
+
+    #[test]
+    fn what_a_mapping_replaces_is_unmapped_first() {
+        for (kind, resized) in [
+            (Pages::OnFault, vec![(8 * MIB, false)]),
+            (Pages::Mixed, vec![(8 * MIB, false), (8 * MIB, true)]),
+        ] {
+            let mut pages = AddressSpace::new(kind, 0, Random::stream(0, 0));
+            pages.note(&map(8 * MIB, 2 * MIB, ""));
+            assert_eq!(pages.page_shift(8 * MIB), LARGE_SHIFT);
+            pages.touch(8 * MIB, LARGE_SHIFT);
+            let change = pages.note(&map(9 * MIB, MIB / 2, ""));
+            assert_eq!(change.unmapped, Some(9 * MIB..9 * MIB + MIB / 2));
+            assert_eq!(change.resized, resized);
+            let shift = pages.page_shift(9 * MIB);
+            let fault = (kind == Pages::OnFault).then_some(Fault::Small);
+            assert_eq!(pages.touch(9 * MIB, shift), fault);
+        }
     }
 
     #[test]

@@ -418,9 +418,15 @@ impl Slow {
             }
             Event::Thread(_) | Event::Mark { .. } | Event::Core(_) => return Vec::new(),
         };
-        let Organisation::Radix(table) = &self.machine.organisation else { return Vec::new() };
-        let mut gone = Vec::new();
+        if !matches!(self.machine.organisation, Organisation::Radix(_)) {
+            return Vec::new();
+        }
         let pages = address / PAGE..(address + length) / PAGE;
+        let mut gone = Vec::new();
+        if name != "/nothing" && pages.clone().any(|page| self.mapped.contains_key(&page)) {
+            gone = self.note(&Event::Unmap { address, length_bytes: length });
+        }
+        let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
         for page in pages.clone() {
             self.mapped.remove(&page);
             for stack in &mut self.stacks {
