@@ -7,6 +7,7 @@ mod cachegrind;
 mod common;
 mod miss_curves;
 mod nested;
+mod prefetch;
 mod progress;
 mod reference;
 mod region;

@@ -516,6 +516,7 @@ impl RadixEngine {
                     self.resize(address >> LARGE_SHIFT << LARGE_SHIFT, true);
                     page_shift = LARGE_SHIFT;
                 }
+                self.touch(address, page_shift);
                 // The walk's entries come through the same caches.
                 self.core.caches.settle(&mut self.ledger);
                 let before = self.ledger.cycles();
@@ -526,7 +527,7 @@ impl RadixEngine {
                 };
                 self.core.second.insert(address, translation);
                 if self.table.prefetch_next_page == Some(true) {
-                    self.prefetch_page_after(address, page_shift);
+                    self.prefetch_page_after(address, page_shift, translation.shift);
                 }
                 cycles += self.ledger.cycles() - before;
                 translation
@@ -534,16 +535,6 @@ impl RadixEngine {
         };
         let page = Page { address: address & !((1 << page_shift) - 1), shift: page_shift };
         self.attribution.add(page, sought, cycles);
-        if sought != Sought::SecondLevelHit
-            && let Some(fault) = self.address_space.touch(address, page_shift)
-        {
-            let (cause, count) = match fault {
-                Fault::Small => (Cause::SmallPageFault, 1),
-                Fault::Large(count) => (Cause::LargePageFault, count),
-                Fault::File => (Cause::FilePageFault, 1),
-            };
-            self.charge_page_faults(cause, count);
-        }
         let FirstLevel { tlb, known, .. } = &mut self.core.sides[side as usize];
         let entry = tlb.insert(address, translation);
         if let (Some(known), Some(slot)) = (known, entry.slot) {
@@ -551,6 +542,17 @@ impl RadixEngine {
         }
         self.core.sides[side as usize].remember(address, entry);
         entry
+    }
+
+    /// The page of `1 << page_shift` bytes at `address` is touched, which is a page fault the first time.
+    fn touch(&mut self, address: u64, page_shift: u32) {
+        let (cause, count) = match self.address_space.touch(address, page_shift) {
+            None => return,
+            Some(Fault::Small) => (Cause::SmallPageFault, 1),
+            Some(Fault::Large(count)) => (Cause::LargePageFault, count),
+            Some(Fault::File) => (Cause::FilePageFault, 1),
+        };
+        self.charge_page_faults(cause, count);
     }
 
     /// Walks the tables, and the program waits.
@@ -578,10 +580,11 @@ impl RadixEngine {
         translation
     }
 
-    /// Walks for the page behind that of `address`, if it is one of the same size that has been touched and the second
-    /// level does not know, and puts it there. Nothing waits for it.
-    fn prefetch_page_after(&mut self, address: u64, page_shift: u32) {
-        let next = ((address >> page_shift) + 1) << page_shift;
+    /// Walks for what is behind the `1 << shift` bytes at `address` that a walk has translated, which are a page of
+    /// `1 << page_shift` bytes or as much of it as the host maps together, if a page of that size is there that a table maps
+    /// and the second level does not know it, and puts it there. Nothing waits for it.
+    fn prefetch_page_after(&mut self, address: u64, page_shift: u32, shift: u32) {
+        let next = ((address >> shift) + 1) << shift;
         if self.address_space.maps(next, page_shift) && !self.core.second.knows(next) {
             self.core.caches.set_followers_beside(true);
             let (translation, _) = self.load_entries(next, page_shift, false);

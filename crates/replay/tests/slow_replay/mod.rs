@@ -906,21 +906,7 @@ impl Slow {
             self.gone.push(Gone::Block(address >> 21));
         }
         let page = address / size * size;
-        let (translated, frame) = found.unwrap_or_else(|| {
-            let before = self.counts.causes.clone();
-            self.walk_radix(address, size);
-            self.counts.pages.entry((page, size)).or_default().0 += 1;
-            let frame = self.frames.physical_address(page, size.trailing_zeros());
-            let (mapped, frame) = self.map_by_host(address, (page, size), frame);
-            self.overlap(before);
-            Self::insert(&mut self.stlb, address, mapped, frame);
-            self.prefetch_behind((page, size));
-            (mapped, frame)
-        });
-        let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
-        Self::insert(side, address, translated, frame);
-        let cycles = self.counts.cycles() - before;
-        self.counts.pages.entry((page, size)).or_default().1 += cycles;
+        let before_faults = self.counts.cycles();
         if promotes {
             self.touch(address, PAGE);
             let cycles = self.machine.interrupts.promotion_cycles.unwrap_or(0);
@@ -929,6 +915,23 @@ impl Slow {
         } else if found.is_none() {
             self.touch(address, size);
         }
+        // Page faults are no part of what translation costs.
+        let before = before + self.counts.cycles() - before_faults;
+        let (translated, frame) = found.unwrap_or_else(|| {
+            let before = self.counts.causes.clone();
+            self.walk_radix(address, size);
+            self.counts.pages.entry((page, size)).or_default().0 += 1;
+            let frame = self.frames.physical_address(page, size.trailing_zeros());
+            let (mapped, frame) = self.map_by_host(address, (page, size), frame);
+            self.overlap(before);
+            Self::insert(&mut self.stlb, address, mapped, frame);
+            self.prefetch_behind(mapped, size);
+            (mapped, frame)
+        });
+        let side = if is_fetch { &mut self.itlb } else { &mut self.dtlb };
+        Self::insert(side, address, translated, frame);
+        let cycles = self.counts.cycles() - before;
+        self.counts.pages.entry((page, size)).or_default().1 += cycles;
         frame + (address - translated.0)
     }
 
@@ -989,11 +992,8 @@ impl Slow {
             let mut entry =
                 base + address / covered(level) % (1 << table.index_bits) * table.pte_bytes;
             let is_from_walk_cache = level == start && start != table.levels;
-            entry = if is_from_walk_cache {
-                self.host_place(entry)
-            } else {
-                self.host_address(entry)
-            };
+            entry =
+                if is_from_walk_cache { self.host_place(entry) } else { self.host_address(entry) };
             let who = if level == leaf { Who::Upte } else { Who::Rpte };
             let at = (0xffff_8000_0000_0000 | entry, entry);
             let enters = match table.walk_starts_at {
@@ -1033,10 +1033,11 @@ impl Slow {
         self.counts.add("overlapped-walk", waits);
     }
 
-    /// Puts the next page into the second-level TLB, if a table maps it.
-    fn prefetch_behind(&mut self, (page, size): Entry) {
+    /// Puts what is behind a piece of a page of `size` bytes into the second-level TLB, if a page of that size is there that a
+    /// table maps.
+    fn prefetch_behind(&mut self, piece: Entry, size: u64) {
         let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
-        let next = page + size;
+        let next = piece.0 + piece.1;
         let block_is_large = self.large.get(&(next >> 21)).is_some_and(|(is_large, _)| *is_large);
         let next_size = match table.pages {
             Pages::Small => PAGE,
@@ -1057,8 +1058,9 @@ impl Slow {
         }
         let before = std::mem::take(&mut self.counts.causes);
         self.walk_radix(next, size);
-        let frame = self.frames.physical_address(next, size.trailing_zeros());
-        let (mapped, frame) = self.map_by_host(next, (next, size), frame);
+        let page = next / size * size;
+        let frame = self.frames.physical_address(page, size.trailing_zeros());
+        let (mapped, frame) = self.map_by_host(next, (page, size), frame);
         Self::insert(&mut self.stlb, next, mapped, frame);
         self.counts.causes = before;
         self.counts.add("tlb-prefetch", 0);
