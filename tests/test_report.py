@@ -93,6 +93,21 @@ def test_lines_end_between_the_words_of_a_dotted_path(page):
     assert paths and len(longest) < 25, longest
 
 
+def test_the_headline_and_the_choice_of_a_machine_fit_a_phone_where_values_were_changed(
+    trace, tmp_path
+):
+    changes = {"interrupts.small_page_fault_cycles": 5400, "memory.fragmentation_percent": 50}
+    machines = [mmulab.Machine.load(name).with_changes(changes) for name in ("zen5", "x86-64")]
+    for several in (machines, machines[:1]):
+        results = mmulab.replay(trace, several, guesses=False)
+        (tmp_path / "replay.json").write_text(json.dumps(results.to_dicts()))
+        page = write_report(tmp_path).read_text()
+        headline = re.search(r'<p class="lead">(.*?)</p>', page)[1]
+        words = re.split(r"<wbr>| ", headline)
+        assert "5400" in words and max(map(len, words)) < 25, headline
+        assert re.search(r"^select \{ max-width: 100%;", page, re.MULTILINE)
+
+
 def test_the_page_says_what_was_found(page, trace):
     results = mmulab.replay(trace, ["ultrix"])
     assert f"{results['ultrix'].vmcpi:.4f}" in page

@@ -246,7 +246,7 @@ def _part(source: dict[str, Any]) -> str:
 
 
 def _headline(results: ReplayResults) -> str:
-    """The result in a sentence or two, with the range that guessed values give it."""
+    """The result in a sentence or two, with the range that guessed values give it, as HTML."""
     translating = [row for row in results if row.group_cycles("translation")]
     if not translating:
         if any(_translates(row) for row in results):
@@ -259,11 +259,15 @@ def _headline(results: ReplayResults) -> str:
     at = f"{costs.pop()} cycles" if len(costs) == 1 else "the first cost of each machine"
     if best is worst:
         interrupts = f", with interrupts at {at}" if best.interrupt_count else ""
-        return f"Address translation takes {_share(best)} of {time} on {best.machine}{interrupts}."
-    return (
-        f"Address translation takes {_share(best)} of {time} on {best.machine} and "
-        f"{_share(worst)} on {worst.machine}, the cheapest and the most expensive of {len(translating)} "
-        f"machines that translate, with interrupts at {at}."
+        return Markup("Address translation takes {} of {} on {}{}.").format(
+            _share(best), time, _breakable(best.machine), interrupts
+        )
+    return Markup(
+        "Address translation takes {} of {} on {} and {} on {}, the cheapest and the most expensive of {} "
+        "machines that translate, with interrupts at {}."
+    ).format(
+        *(_share(best), time, _breakable(best.machine), _share(worst), _breakable(worst.machine)),
+        *(len(translating), at),
     )
 
 
