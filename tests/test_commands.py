@@ -180,7 +180,7 @@ def test_the_table_of_miss_curves_ends_where_all_have_ended(tmp_path):
 
 
 def test_addresses_are_hexadecimal_in_labels(trace):
-    setting = "organisation.hash_table.base_address=0x80200000"
+    setting = "organisation.hash_table.base_address=0x90000000"
     done = mmulab("replay", trace, "-m", "inverted-hw", "--no-guesses", "--set", setting)
     assert json.loads(done.output)[0]["machine"] == f"inverted-hw {setting}"
 
