@@ -88,6 +88,8 @@ impl SlowCores {
 #[derive(Clone)]
 struct SlowProgram {
     place: usize,
+    /// Events that have happened.
+    noted: usize,
     /// By thread.
     homes: BTreeMap<u32, usize>,
     home: usize,
@@ -116,7 +118,7 @@ fn slowly(
     for number in 0..programs.len() {
         let home = give();
         queues[queue_of(home)].push_back(number);
-        states.push(SlowProgram { place: 0, homes: BTreeMap::new(), home });
+        states.push(SlowProgram { place: 0, noted: 0, homes: BTreeMap::new(), home });
     }
     // Of each core: the program that runs, and instructions left of its slice.
     let mut runs: Vec<Option<(usize, i64)>> = vec![None; cores.count];
@@ -145,31 +147,45 @@ fn slowly(
             runs[core] = None;
             continue;
         }
-        let due = program.events.iter().filter(|(at, _)| *at == state.place);
+        let due = |noted: usize| {
+            program.events[noted..]
+                .iter()
+                .take_while(|(at, _)| *at <= state.place)
+                .map(|(_, event)| event)
+        };
+        let mut events: Vec<Event> = due(state.noted).cloned().collect();
         if !cores.one_queue {
-            // A thread that executes nothing needs no core.
-            let mut last = due.clone().filter_map(|(_, event)| match event {
-                Event::Thread(thread) => Some(*thread),
-                _ => None,
-            });
-            if let Some(thread) = last.next_back() {
+            let is_thread = |event: &Event| matches!(event, Event::Thread(_));
+            // A thread that does nothing needs no core; one that only unmaps does.
+            let names = events.iter().take_while(|event| is_thread(event)).count();
+            if let Some(Event::Thread(thread)) = events[..names].last() {
                 if state.homes.is_empty() {
-                    state.homes.insert(thread, state.home);
+                    state.homes.insert(*thread, state.home);
                 }
-                state.home = *state.homes.entry(thread).or_insert_with(&mut give);
+                state.home = *state.homes.entry(*thread).or_insert_with(&mut give);
             }
             if state.home != core {
                 queues[state.home].push_back(number);
                 runs[core] = None;
                 continue;
             }
+            if let Some(more) = events[names..].iter().position(is_thread) {
+                events.truncate(names + more);
+            }
         }
+        let is_before_another_thread = events.len() < due(state.noted).count();
+        state.noted += events.len();
         slow.switch_to(core);
         let counts = &slow.running.counts;
         let (cycles, walks) = (counts.cycles(), counts.walks());
         slow.note(machine, &Event::AddressSpace(number as u32), number as u32);
-        for (_, event) in due {
+        for event in &events {
             slow.note(machine, &placed_event(event, number), number as u32);
+        }
+        if is_before_another_thread {
+            shares[number].walks += slow.running.counts.walks() - walks;
+            shares[number].cycles += slow.running.counts.cycles() - cycles;
+            continue;
         }
         let (block, addresses) = &program.executed[state.place];
         let mut block = program.blocks[*block].clone();
@@ -373,6 +389,18 @@ fn what_one_thread_unmaps_is_gone_from_the_core_of_another() {
     assert_eq!(shootdowns(Shootdown::Interrupt, &[program], 1000)[..2], [0, 0]);
 }
 
+/// Of three threads the second one unmaps before the third one goes on: one other core has run the program.
+#[test]
+fn what_a_thread_unmaps_last_is_unmapped_on_its_core() {
+    let unmap = Event::Unmap { address: 0x1000_1000, length_bytes: 4096 };
+    let [first, second, again] = [1, 2, 1].map(Event::Thread);
+    let alone = loads(&[1, 0], &[(0, first.clone()), (1, unmap.clone()), (1, second.clone())]);
+    assert_eq!(shootdowns(Shootdown::Interrupt, &[alone], 1000)[..2], [0, 0]);
+    // The second thread executes nothing, and unmaps all the same.
+    let events = [(0, first), (1, second), (1, unmap), (1, again)];
+    assert_eq!(shootdowns(Shootdown::Interrupt, &[loads(&[1, 0], &events)], 1000)[..2], [1, 1]);
+}
+
 #[test]
 fn a_block_of_2_mib_that_is_unmapped_is_shot_down_once() {
     let (address, length_bytes) = (0x1000_0000, 2 << 20);
@@ -403,7 +431,7 @@ fn a_block_that_is_promoted_behind_a_fault_is_shot_down() {
     let unmap = Event::Unmap { address: heap, length_bytes: quarter };
     let [first, second, again] = [1, 2, 1].map(Event::Thread);
     let before = [(0, Event::Unmap { address: heap, length_bytes: 1 << 16 }), (0, map(0, 3))];
-    let covered = [(1, unmap), (1, map(0, 1)), (1, map(3, 1)), (1, second), (2, again)];
+    let covered = [(1, second), (1, unmap), (1, map(0, 1)), (1, map(3, 1)), (2, again)];
     let events = [&before[..], &[(0, first)], &covered].concat();
     // The unmapped page is shot down in any case.
     for (pages, touched, expected) in [

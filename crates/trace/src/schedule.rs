@@ -178,11 +178,33 @@ fn give_core(cores: &mut [Core]) -> usize {
 }
 
 impl Program {
+    /// Whether all of `inner` has been delivered.
+    fn is_through(&self) -> bool {
+        self.done.blocks == self.inner.blocks.len() && self.done.events == self.inner.events.len()
+    }
+
+    /// How many of the events that are due only say which thread goes on.
+    fn due_threads(&self) -> usize {
+        let due = self.inner.events[self.done.events..].iter();
+        due.take_while(|(at, event)| *at <= self.done.blocks && thread_of(event).is_some()).count()
+    }
+
+    /// The event, by its place in `inner`, by which the thread that goes on gives way to one that still does something here.
+    fn change_of_thread(&self) -> Option<usize> {
+        let events = &self.inner.events;
+        let from = self.done.events + self.due_threads();
+        let change =
+            from + events[from..].iter().position(|(_, event)| thread_of(event).is_some())?;
+        let is_something = |(at, event): &(usize, Event)| {
+            *at < self.inner.blocks.len() || thread_of(event).is_none()
+        };
+        events[change..].iter().any(is_something).then_some(change)
+    }
+
     /// Learns which thread goes on, and which core it has.
     fn find_home(&mut self, cores: &mut [Core]) {
-        let events = &self.inner.events[self.done.events..];
-        let due = events.iter().take_while(|(at, _)| *at <= self.done.blocks);
-        let threads = due.filter_map(|(_, event)| thread_of(event));
+        let due = &self.inner.events[self.done.events..][..self.due_threads()];
+        let threads = due.iter().filter_map(|(_, event)| thread_of(event));
         if let Some(thread) = threads.last().or(self.thread) {
             // The first thread has the core that the program was given.
             let home = if self.homes.is_empty() { Some(self.home) } else { None };
@@ -201,12 +223,9 @@ impl Program {
         instructions: u64,
         batch: &mut Batch,
     ) -> u64 {
+        let change = if threads_have_cores { self.change_of_thread() } else { None };
         let Self { source, numbers, inner, done, thread, .. } = self;
-        let next_thread = inner.events[done.events..]
-            .iter()
-            .find(|(at, event)| *at > done.blocks && thread_of(event).is_some())
-            .filter(|_| threads_have_cores)
-            .map_or(usize::MAX, |(at, _)| *at);
+        let next_thread = change.map_or(usize::MAX, |place| inner.events[place].0);
         let blocks = source.table().blocks();
         numbers.resize(blocks.len(), NONE);
         let here = |address: u64| RoundRobin::own_address(address) | space;
@@ -228,10 +247,12 @@ impl Program {
             end.blocks += 1;
             end.addresses += block.accesses.len();
         }
-        // An event before a block belongs to it, and what follows the last block to that.
-        let is_last = end.blocks == inner.blocks.len();
+        // An event before a block belongs to it, and what follows the last block to that; but what stands before another
+        // thread's turn is still done by the thread before it.
+        let is_last = end.blocks == inner.blocks.len() || next_thread <= done.blocks;
         let belongs = |(at, _): &(usize, Event)| is_last || *at < end.blocks;
         end.events += inner.events[done.events..].partition_point(belongs);
+        end.events = end.events.min(change.unwrap_or(usize::MAX));
         let crosses = |one: &LineCrossing| (one.access as usize) < end.addresses;
         end.crossings += inner.crossings[done.crossings..].partition_point(crosses);
         let addresses = &inner.addresses[done.addresses..end.addresses];
@@ -273,7 +294,7 @@ impl Source for RoundRobin {
             let number = running.program;
             self.cores[self.core].running = None;
             let program = &mut self.programs[number];
-            if program.done.blocks == program.inner.blocks.len() {
+            if program.is_through() {
                 program.done = Done::default();
                 if !program.source.next_batch(&mut program.inner)? {
                     continue;
