@@ -6,7 +6,7 @@ use mmulab_hardware::{Account, Cause as _, Ledger};
 use mmulab_machine::ReplayMachine;
 use serde::Serialize;
 
-use crate::attribution::{Attribution, Numbered, Region, Regions};
+use crate::attribution::{Attribution, Numbered, PageWalks, Region, Regions};
 use crate::caches::CacheCounters;
 use crate::cause::Cause;
 use crate::engine::{EngineResult, hits_at_end};
@@ -204,10 +204,18 @@ fn attribute<P: Numbered>(
     regions: &Regions,
     locate: impl Fn(&P) -> Option<PageInProgram>,
 ) -> (Vec<RegionCost>, Vec<PageCost>) {
-    let mut pages = Vec::new();
-    let mut by_region: BTreeMap<Region, RegionCost> = BTreeMap::new();
+    // Where an access reaches behind a slab that was remapped, a page of the program has two pages of the user space.
+    let mut by_page: BTreeMap<(u64, u64), PageWalks> = BTreeMap::new();
     for (page, walks) in attribution.pages() {
         let Some(PageInProgram { address, size_bytes }) = locate(&page) else { continue };
+        let sum = by_page.entry((address, size_bytes)).or_default();
+        sum.fetch_walks += walks.fetch_walks;
+        sum.data_walks += walks.data_walks;
+        sum.cycles += walks.cycles;
+    }
+    let mut pages = Vec::new();
+    let mut by_region: BTreeMap<Region, RegionCost> = BTreeMap::new();
+    for ((address, size_bytes), walks) in by_page {
         let region = regions.of_page(address, size_bytes);
         pages.push(PageCost {
             address,

@@ -334,3 +334,22 @@ fn radix() {
     );
     assert_eq!(outcome.mean_free_path, Some(2.0));
 }
+
+/// Slab 0xd01 of the program comes first and has place 0x501, slab 0x500 its own, and 0xd00 the next one that is free,
+/// 0x502. An access that reaches behind it touches the first page of place 0x503, which is nobody's: it counts as the
+/// page that follows in the program, and that has been walked for at its own place already.
+#[test]
+fn a_page_behind_a_slab_is_listed_once() {
+    let access = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![access] };
+    let executed = [0xd010_0000, 0x5000_0000, 0xd00f_fffe].map(|address| (0, vec![address]));
+    let mut source = VecSource::new(&[block], &executed, &[], 100);
+    let outcome = replay(&mut source, &[machine("intel", &[])], Options::default()).unwrap();
+    let mut walks: Vec<_> =
+        outcome[0].pages.iter().map(|page| (page.address, page.data_walks)).collect();
+    walks.sort_unstable();
+    let expected = [(0x40_0000, 0), (0x5000_0000, 1), (0xd00f_f000, 1), (0xd010_0000, 2)];
+    assert_eq!(walks, expected);
+    assert_eq!(outcome[0].regions[0].pages, 4);
+}
