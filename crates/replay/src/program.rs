@@ -69,7 +69,14 @@ impl<A> Default for Program<A> {
 }
 
 impl Program<u32> {
-    /// Learns what `batch` brings before it is run: mappings, and the blocks that are new in `table`.
+    /// The blocks of `table` that have to be known to run `batch`, and are not: a trace may define others long before
+    /// it executes them.
+    fn new_blocks<'a>(&self, table: &'a [Block], batch: &Batch) -> &'a [Block] {
+        let needed = batch.blocks.iter().max().map_or(0, |&last| last as usize + 1);
+        table.get(self.blocks.len()..needed).unwrap_or(&[])
+    }
+
+    /// Learns what `batch` brings before it is run: mappings, and the blocks of `table` that are new in it.
     ///
     /// # Errors
     /// The user space has no room left.
@@ -80,12 +87,25 @@ impl Program<u32> {
         remapping: &SharedRemapping,
     ) -> Result<(), DoesNotFit> {
         let mut remapping = remapping.lock();
-        for (_, event) in &batch.events {
-            if let Event::Map { address, length_bytes, .. } = event {
-                remapping.map(*address, *length_bytes);
+        let new = self.new_blocks(table, batch);
+        if remapping.would_learn(batch, new) {
+            for (_, event) in &batch.events {
+                if let Event::Map { address, length_bytes, .. } = event {
+                    remapping.map(*address, *length_bytes);
+                }
+            }
+            // Code and data have their places in the order in which the program comes to them.
+            let mut addresses = batch.addresses.iter();
+            for &id in &batch.blocks {
+                let Block { address, accesses, .. } = &table[id as usize];
+                for &address in
+                    std::iter::once(address).chain(addresses.by_ref().take(accesses.len()))
+                {
+                    remapping.remap(address)?;
+                }
             }
         }
-        for block in &table[self.blocks.len()..] {
+        for block in new {
             let first = remapping.remap(block.address)?;
             self.push(block, first, |bytes| first.wrapping_add(bytes as u32));
         }
@@ -105,7 +125,7 @@ impl Program<u32> {
     ) -> Result<(), DoesNotFit> {
         let mut placed = 0;
         for (place, (batch, known)) in stretch.batches().enumerate() {
-            let new = &table[self.blocks.len()..known];
+            let new = self.new_blocks(&table[..known], batch);
             if place > placed && remapping.lock().would_learn(batch, new) {
                 for (earlier, _) in stretch.batches().take(place).skip(placed) {
                     remapping.lock().touch(&earlier.addresses)?;
@@ -356,6 +376,28 @@ mod tests {
             program.copy_stores(block, &mut copied);
             assert_eq!(copied[..expected.len()], expected);
             assert_eq!(program.stores(block), expected);
+        }
+    }
+
+    /// Data that is touched and code that is executed behind it, defined before, want one slab of a user space of 2 GiB.
+    #[test]
+    fn code_has_its_place_when_it_is_executed() {
+        let (code, data) = (0x1_2340_0000, 0x2_2340_0000);
+        let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
+        let block =
+            |address, accesses| Block { address, instruction_sizes_bytes: vec![4], accesses };
+        let table = [block(0x40_0000, vec![load]), block(code, vec![])];
+        let one = Batch { blocks: vec![0, 1], addresses: vec![data], ..Batch::default() };
+        let early = Batch { blocks: vec![0], addresses: vec![data], ..Batch::default() };
+        let late = Batch { blocks: vec![1], ..Batch::default() };
+        for batches in [vec![one], vec![early, late]] {
+            let remapping = SharedRemapping::new(1 << 31);
+            let mut program = Program::<u32>::default();
+            for batch in &batches {
+                assert_eq!(program.learn_remapped(&table, batch, &remapping), Ok(()));
+                assert_eq!(remapping.lock().remap(data), Ok(0x2340_0000));
+            }
+            assert_ne!(program.blocks[1].first, 0x2340_0000);
         }
     }
 
