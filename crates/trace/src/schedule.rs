@@ -204,8 +204,8 @@ impl Program {
     /// Learns which thread goes on, and which core it has.
     fn find_home(&mut self, cores: &mut [Core]) {
         let due = &self.inner.events[self.done.events..][..self.due_threads()];
-        let threads = due.iter().filter_map(|(_, event)| thread_of(event));
-        if let Some(thread) = threads.last().or(self.thread) {
+        let next = due.last().and_then(|(_, event)| thread_of(event));
+        if let Some(thread) = next.or(self.thread) {
             // The first thread has the core that the program was given.
             let home = if self.homes.is_empty() { Some(self.home) } else { None };
             let given = self.homes.entry(thread);
