@@ -95,53 +95,60 @@ impl AddressSpace {
 
     /// Learns of a mapping event. What a mapping replaces is unmapped first.
     pub fn note(&mut self, event: &Event) -> Change {
-        let (start, length_bytes, name) = match event {
-            Event::Map { address, length_bytes, name, .. } => (*address, *length_bytes, Some(name)),
-            Event::Unmap { address, length_bytes } => (*address, *length_bytes, None),
-            Event::Thread(_) | Event::Mark { .. } | Event::AddressSpace(_) | Event::Core(_) => {
-                return Change::default();
-            }
+        let (Event::Map { address, length_bytes, .. } | Event::Unmap { address, length_bytes }) =
+            event
+        else {
+            return Change::default();
         };
-        let end = start.saturating_add(length_bytes);
-        if start == end {
+        let range = *address..address.saturating_add(*length_bytes);
+        if range.is_empty() {
             return Change::default();
         }
-        let mut change = if name.is_some() && self.mappings.overlaps(&(start..end)) {
-            self.note(&Event::Unmap { address: start, length_bytes })
+        let mut change = self.unmap(range.clone());
+        if let Event::Map { name, .. } = event {
+            change.resized.extend(self.map(range, name));
+        }
+        change
+    }
+
+    /// Blocks that are resized as `range`, of which nothing is mapped, becomes `name`.
+    fn map(&mut self, range: Range<u64>, name: &str) -> Vec<(u64, bool)> {
+        let blocks = blocks_of(&range);
+        if name == STACK {
+            self.stacks.push(range);
         } else {
-            Change::default()
-        };
-        self.mappings.remove(start..end);
+            self.mappings.insert(range, name.to_owned());
+        }
+        self.resize(blocks)
+    }
+
+    /// What `range` held is gone, and its pages with it.
+    fn unmap(&mut self, range: Range<u64>) -> Change {
+        self.mappings.remove(range.clone());
         // A stack grows no farther than to what is mapped or gone below it.
         self.stacks.retain_mut(|room| {
-            if start < room.end && room.start < end {
-                room.start = end.min(room.end);
+            if range.start < room.end && room.start < range.end {
+                room.start = range.end.min(room.end);
             }
             !room.is_empty()
         });
-        let pages = self.pages_without_mapping(start..end);
+        let blocks = blocks_of(&range);
+        let pages = self.pages_without_mapping(range);
+        let mut change = Change::default();
         if pages.start < pages.end {
             let bytes = pages.start << SMALL_SHIFT..pages.end.saturating_mul(1 << SMALL_SHIFT);
             let gone: Vec<u64> = self.touched.range(pages).copied().collect();
-            if !gone.is_empty() {
-                change.unmapped = Some(bytes);
-            }
+            change.unmapped = (!gone.is_empty()).then_some(bytes);
             for page in gone {
                 self.touched.remove(&page);
             }
         }
-        let blocks = start >> LARGE_SHIFT..=(end - 1) >> LARGE_SHIFT;
         let known = self.blocks.range(blocks.clone()).map(|(&number, _)| number);
         let empty: Vec<u64> = known.filter(|&number| self.is_empty(number)).collect();
         for number in empty {
             self.blocks.remove(&number);
         }
-        match name {
-            Some(name) if name == STACK => self.stacks.push(start..end),
-            Some(name) => self.mappings.insert(start..end, name.clone()),
-            None => {}
-        }
-        change.resized.extend(self.resize(blocks));
+        change.resized = self.resize(blocks);
         change
     }
 
@@ -177,7 +184,7 @@ impl AddressSpace {
         let grown = room.start.max(address >> SMALL_SHIFT << SMALL_SHIFT)..room.end;
         room.end = grown.start;
         self.mappings.insert(grown.clone(), STACK.to_owned());
-        let resized = self.resize(grown.start >> LARGE_SHIFT..=(grown.end - 1) >> LARGE_SHIFT);
+        let resized = self.resize(blocks_of(&grown));
         resized.into_iter().map(|(block, _)| block).collect()
     }
 
@@ -279,6 +286,11 @@ impl AddressSpace {
 
 fn is_anonymous(name: &str) -> bool {
     name.is_empty() || name.starts_with('[')
+}
+
+/// Numbers of the blocks that have something of a range.
+fn blocks_of(range: &Range<u64>) -> RangeInclusive<u64> {
+    range.start >> LARGE_SHIFT..=(range.end - 1) >> LARGE_SHIFT
 }
 
 /// Numbers of the small pages of a block.

@@ -72,8 +72,12 @@ impl Program<u32> {
     /// The blocks of `table` that have to be known to run `batch`, and are not: a trace may define others long before
     /// it executes them.
     fn new_blocks<'a>(&self, table: &'a [Block], batch: &Batch) -> &'a [Block] {
+        let known = self.blocks.len();
+        if known == table.len() {
+            return &[];
+        }
         let needed = batch.blocks.iter().max().map_or(0, |&last| last as usize + 1);
-        table.get(self.blocks.len()..needed).unwrap_or(&[])
+        &table[known..needed.max(known)]
     }
 
     /// Learns what `batch` brings before it is run: mappings, and the blocks of `table` that are new in it.
@@ -95,15 +99,13 @@ impl Program<u32> {
                 }
             }
             // Code and data have their places in the order in which the program comes to them.
-            let mut addresses = batch.addresses.iter();
-            for &id in &batch.blocks {
-                let Block { address, accesses, .. } = &table[id as usize];
-                for &address in
-                    std::iter::once(address).chain(addresses.by_ref().take(accesses.len()))
-                {
-                    remapping.remap(address)?;
-                }
-            }
+            let mut data = &batch.addresses[..];
+            remapping.touch(batch.blocks.iter().flat_map(|&id| {
+                let block = &table[id as usize];
+                let (own, others) = data.split_at(block.accesses.len());
+                data = others;
+                std::iter::once(&block.address).chain(own)
+            }))?;
         }
         for block in new {
             let first = remapping.remap(block.address)?;
@@ -379,43 +381,43 @@ mod tests {
         }
     }
 
-    /// Data that is touched and code that is executed behind it, defined before, want one slab of a user space of 2 GiB.
-    #[test]
-    fn code_has_its_place_when_it_is_executed() {
-        let (code, data) = (0x1_2340_0000, 0x2_2340_0000);
+    /// Want one slab of a user space of 2 GiB.
+    const CODE: u64 = 0x1_2340_0000;
+    const DATA: u64 = 0x2_2340_0000;
+
+    /// A block that loads, and one at [`CODE`]; batches in which data is touched by the first, then the second is executed.
+    fn data_before_code() -> ([Block; 2], [Batch; 2]) {
         let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
         let block =
             |address, accesses| Block { address, instruction_sizes_bytes: vec![4], accesses };
-        let table = [block(0x40_0000, vec![load]), block(code, vec![])];
-        let one = Batch { blocks: vec![0, 1], addresses: vec![data], ..Batch::default() };
-        let early = Batch { blocks: vec![0], addresses: vec![data], ..Batch::default() };
-        let late = Batch { blocks: vec![1], ..Batch::default() };
-        for batches in [vec![one], vec![early, late]] {
+        let data = Batch { blocks: vec![0], addresses: vec![DATA], ..Batch::default() };
+        let code = Batch { blocks: vec![1], ..Batch::default() };
+        ([block(0x40_0000, vec![load]), block(CODE, vec![])], [data, code])
+    }
+
+    #[test]
+    fn code_has_its_place_when_it_is_executed() {
+        let (table, one_by_one) = data_before_code();
+        let together = Batch { blocks: vec![0, 1], addresses: vec![DATA], ..Batch::default() };
+        for batches in [vec![together], one_by_one.into()] {
             let remapping = SharedRemapping::new(1 << 31);
             let mut program = Program::<u32>::default();
             for batch in &batches {
                 assert_eq!(program.learn_remapped(&table, batch, &remapping), Ok(()));
-                assert_eq!(remapping.lock().remap(data), Ok(0x2340_0000));
+                assert_eq!(remapping.lock().remap(DATA), Ok(0x2340_0000));
             }
             assert_ne!(program.blocks[1].first, 0x2340_0000);
         }
     }
 
-    /// Data of the first batch and code that is new in the second want one slab of a user space of 2 GiB.
     #[test]
     fn a_stretch_is_learned_of_as_if_its_batches_ran_one_by_one() {
-        let (code, data) = (0x1_2340_0000, 0x2_2340_0000);
-        let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
-        let block =
-            |address, accesses| Block { address, instruction_sizes_bytes: vec![4], accesses };
-        let table = [block(0x40_0000, vec![load]), block(code, vec![])];
-        let first = Batch { blocks: vec![0], addresses: vec![data], ..Batch::default() };
-        let second = Batch { blocks: vec![1], ..Batch::default() };
+        let (table, [first, second]) = data_before_code();
         let stretch = Stretch::of_batches(vec![(first, 1), (second, 2)]);
         let remapping = SharedRemapping::new(1 << 31);
         let mut program = Program::<u32>::default();
         assert_eq!(program.learn_stretch(&table, &stretch, &remapping), Ok(()));
-        assert_eq!(remapping.lock().remap(data), Ok(0x2340_0000));
+        assert_eq!(remapping.lock().remap(DATA), Ok(0x2340_0000));
         assert_ne!(program.blocks[1].first, 0x2340_0000);
     }
 }

@@ -93,7 +93,10 @@ impl Remapping {
     ///
     /// # Errors
     /// There is no room left.
-    pub(crate) fn touch(&mut self, addresses: &[u64]) -> Result<(), DoesNotFit> {
+    pub(crate) fn touch<'a>(
+        &mut self,
+        addresses: impl IntoIterator<Item = &'a u64>,
+    ) -> Result<(), DoesNotFit> {
         // Slabs that were met, by their low bits: most accesses are to one of them.
         let mut met = [u64::MAX; 64];
         for &address in addresses {
