@@ -95,7 +95,7 @@ impl Calls {
     /// Learns of an event.
     pub fn note(&mut self, event: &Event) {
         match event {
-            Event::Thread(number) => {
+            Event::Thread(number) if *number != self.current_number => {
                 let next = self.threads.remove(number).unwrap_or_default();
                 let before = std::mem::replace(&mut self.current, next);
                 self.threads.insert(self.current_number, before);

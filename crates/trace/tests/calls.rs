@@ -107,6 +107,8 @@ fn each_thread_has_its_own_calls_and_another_program_none() {
     assert_eq!(run.step(0x5000, End::Call(0x4000)), NONE);
     assert_eq!(run.step(0x6000, End::Plain), [0x5008]);
     run.calls.note(&Event::Thread(1));
+    // Said again of the thread that runs.
+    run.calls.note(&Event::Thread(1));
     assert_eq!(run.step(0x3000, End::Plain), [0x1008, 0x2008]);
     run.calls.note(&Event::Unmap { address: 0, length_bytes: u64::MAX });
     assert_eq!(run.step(0x3000, End::Plain), NONE);
