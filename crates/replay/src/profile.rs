@@ -129,6 +129,7 @@ impl Executed<'_> {
             if self.counts {
                 code.execute(path, *number);
             }
+            code.reach(path, block.first_instruction + block.instructions.saturating_sub(1));
             if before.is_empty() && !spans_lines && engine.is_known(block, own) {
                 let blocks = std::slice::from_ref(number);
                 let slice = BatchSlice { blocks, addresses: own, crossings: &[], ..whole };
@@ -170,6 +171,12 @@ impl Executed<'_> {
                 events.iter().map(|(_, event)| (0, event.clone())).collect();
             let slice = BatchSlice { blocks: &[], addresses: &[], crossings: &[], ..whole };
             engine.run(BatchSlice { events: &rest, ..slice }).map_err(refused)?;
+            // A promotion, behind what the program asked for memory with.
+            if self.counts
+                && let Some(cost) = spent.since(&**engine)
+            {
+                code.spend_last(cost);
+            }
         }
         Ok(())
     }

@@ -142,6 +142,30 @@ macro_rules! tests {
 
 for_each_organisation!(tests);
 
+/// A promotion behind the last block belongs to what executed that.
+#[test]
+fn a_promotion_at_the_end_has_its_owner() {
+    let access = Access { instruction: 0, size_bytes: 8, kind: AccessKind::Load };
+    let block =
+        Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![access] };
+    let heap = |address, length_bytes| Event::Map {
+        address,
+        length_bytes,
+        executable: false,
+        name: "[heap]".to_owned(),
+    };
+    let begins = [(0, heap(0x80_0000, 0x1000))];
+    let mut source = VecSource::new(&[block], &[(0, vec![0x80_0000])], &begins, BATCH_BLOCKS)
+        .and_then(heap(0x80_1000, 0x1f_f000));
+    let changes = [("organisation.pages", "mixed"), ("interrupts.promotion_cycles", "1000")]
+        .map(|(path, value)| (path.to_owned(), value.to_owned()));
+    let machine = common::machine("x86-64", &changes);
+    let (outcome, paid) = profile(&mut source, &machine, Options::default()).unwrap();
+    assert_eq!(outcome.cause("promotion").count, 1);
+    assert_eq!(paid.lines.iter().map(|line| line.cost.page_fault_cycles).sum::<u64>(), 1000);
+    assert_eq!(paid.paths.iter().map(|path| path.cost.page_fault_cycles).sum::<u64>(), 1000);
+}
+
 #[test]
 fn a_region_that_never_comes_is_an_error() {
     let block = Block { address: 0x40_0000, instruction_sizes_bytes: vec![4], accesses: vec![] };

@@ -102,6 +102,8 @@ pub(crate) struct Code {
     executions: HashMap<(u32, u32), u64>,
     /// Costs by path and instruction, numbered through all blocks.
     costs: HashMap<(u32, u32), CodeCost>,
+    /// Path and instruction that the program is at.
+    last: (u32, u32),
 }
 
 impl Code {
@@ -112,6 +114,18 @@ impl Code {
 
     pub(crate) fn spend(&mut self, path: u32, instruction: u32, cost: CodeCost) {
         *self.costs.entry((path, instruction)).or_default() += cost;
+    }
+
+    /// The program executes up to an instruction.
+    #[inline]
+    pub(crate) fn reach(&mut self, path: u32, instruction: u32) {
+        self.last = (path, instruction);
+    }
+
+    /// What is spent behind the instruction that was executed last.
+    pub(crate) fn spend_last(&mut self, cost: CodeCost) {
+        let (path, instruction) = self.last;
+        self.spend(path, instruction, cost);
     }
 
     /// Everything with names; `blocks` are those of the trace.

@@ -56,6 +56,13 @@ impl VecSource {
         batches.reverse();
         Self { table: BlockTable::default(), batches }
     }
+
+    /// With an event behind the last block.
+    pub fn and_then(mut self, event: Event) -> Self {
+        let (_, last) = &mut self.batches[0];
+        last.events.push((last.blocks.len(), event));
+        self
+    }
 }
 
 impl Source for VecSource {
