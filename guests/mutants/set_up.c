@@ -64,6 +64,6 @@ void set_up(void)
     tlb_all();
     word control;
     __asm__ volatile("mrc p15, 0, %0, c1, c0, 0" : "=r"(control));
-    WRITE_CP15(control | 0x100d, c1, c0, 0);    /* MMU, D-cache, write buffer, I-cache */
+    WRITE_CP15(control | 0x180d, c1, c0, 0);    /* MMU, D-cache, write buffer, branch prediction, I-cache */
     pipeline_nops();
 }

@@ -50,6 +50,8 @@ pub mod control {
     pub const ROM: u32 = 1 << 9;
     /// Instruction cache on.
     pub const INSTRUCTION_CACHE: u32 = 1 << 12;
+    /// Branch prediction on (XScale).
+    pub const BRANCH_PREDICTION: u32 = 1 << 11;
     /// Exception vectors at 0xffff0000.
     pub const HIGH_VECTORS: u32 = 1 << 13;
     /// Round-robin cache replacement, where the core offers the choice.

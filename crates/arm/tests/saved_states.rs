@@ -290,7 +290,7 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
         (registers.ttbr, registers.dacr) =
             ((base + TABLE) | if v7 { 0x4a } else { 0 }, 0x5555_5555);
         // The XScale's branch target buffer, too.
-        registers.sctlr |= 0x1805;
+        registers.sctlr |= 0x180d;
         cpu.memory.renew_pages();
     }
     if checked {

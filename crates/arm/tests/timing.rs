@@ -124,3 +124,20 @@ fn the_strongarm_flushes_as_the_paper_measured() {
     );
     assert!((16_000..19_000).contains(&dirty), "a dirty flush: {dirty}");
 }
+
+/// 80200 manual 273411, 5.2.1: the branch target buffer is off until software turns it on by Z.
+#[test]
+fn branches_are_predicted_only_while_software_asks_for_it() {
+    let loop_cycles = |set: u32, clear: u32| {
+        let toggle = |code: &mut Code| {
+            code.read_system(10, 1, 0, 0).set(11, set).asm("orr r10, r10, r11");
+            code.set(11, clear).asm("bic r10, r10, r11").system(10, 1, 0, 0);
+        };
+        cycles_of("ixp425", toggle, |code| {
+            code.set(12, 100);
+            code.asm("subs r12, r12, #1; bne . - 4");
+        })
+    };
+    let predicted = loop_cycles(0x800, 0);
+    assert_eq!(loop_cycles(0, 0x800) - predicted, 4 * (99 - 2), "but the first and the last");
+}

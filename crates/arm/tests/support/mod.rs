@@ -114,12 +114,12 @@ impl Code {
         self.set(10, LAB).store(rd, 10, 0x1c).asm("b .")
     }
 
-    /// Turns the MMU and both caches on, with all domains as clients; spoils R10 and R11. The tables
-    /// are at 0x4000, whose entries the program has written.
+    /// Turns the MMU, both caches, write buffer and branch prediction on, with all domains as clients; spoils
+    /// R10 and R11. The tables are at 0x4000, whose entries the program has written.
     pub fn enable(&mut self) -> &mut Code {
         self.set(10, 0x4000).system(10, 2, 0, 0);
         self.set(10, 0x5555_5555).system(10, 3, 0, 0);
-        self.read_system(10, 1, 0, 0).set(11, 0x1005).asm("orr r10, r10, r11").system(10, 1, 0, 0)
+        self.read_system(10, 1, 0, 0).set(11, 0x180d).asm("orr r10, r10, r11").system(10, 1, 0, 0)
     }
 
     /// Writes a first-level descriptor.

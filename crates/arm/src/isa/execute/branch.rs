@@ -3,6 +3,7 @@
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, THUMB};
 use crate::isa::op::{PackedOperands, modifier};
+use crate::mmu::control;
 use mmulab_system::Cause;
 use mmulab_system::core::Flow;
 
@@ -11,13 +12,14 @@ impl<K: CacheKind> Cpu<K> {
     #[inline(always)]
     pub(super) fn taken_branch(&mut self) {
         match &mut self.branch_buffer {
-            None => {
-                self.memory.charge(Cause::Branch, self.timing.taken_branch_cycles);
-            }
-            Some(buffer) => {
+            // Off after reset (273411, 5.2.1).
+            Some(buffer) if self.memory.mmu.has(control::BRANCH_PREDICTION) => {
                 if !buffer.taken(self.memory.pc) {
                     self.memory.charge(Cause::Branch, self.timing.branch_mispredicted_cycles);
                 }
+            }
+            _ => {
+                self.memory.charge(Cause::Branch, self.timing.taken_branch_cycles);
             }
         }
     }
@@ -26,6 +28,7 @@ impl<K: CacheKind> Cpu<K> {
     #[inline(always)]
     pub fn skipped(&mut self, op: PackedOperands) {
         if let Some(buffer) = &mut self.branch_buffer
+            && self.memory.mmu.has(control::BRANCH_PREDICTION)
             && op.is(modifier::PREDICTED)
             && !buffer.not_taken(self.memory.pc)
         {
