@@ -628,6 +628,7 @@ impl<K: CacheKind> Cpu<K> {
         self.registers().sctlr = new;
         let translating = control::MMU
             | control::DATA_CACHE
+            | control::WRITE_BUFFER
             | control::INSTRUCTION_CACHE
             | control::SYSTEM
             | control::ROM

@@ -44,14 +44,16 @@ pub mod control {
     pub const ALIGNMENT: u32 = 1 << 1;
     /// Data cache on.
     pub const DATA_CACHE: u32 = 1 << 2;
+    /// Write buffer on, where it can be off (SA-1100).
+    pub const WRITE_BUFFER: u32 = 1 << 3;
     /// System protection.
     pub const SYSTEM: u32 = 1 << 8;
     /// ROM protection.
     pub const ROM: u32 = 1 << 9;
-    /// Instruction cache on.
-    pub const INSTRUCTION_CACHE: u32 = 1 << 12;
     /// Branch prediction on (XScale).
     pub const BRANCH_PREDICTION: u32 = 1 << 11;
+    /// Instruction cache on.
+    pub const INSTRUCTION_CACHE: u32 = 1 << 12;
     /// Exception vectors at 0xffff0000.
     pub const HIGH_VECTORS: u32 = 1 << 13;
     /// Round-robin cache replacement, where the core offers the choice.
@@ -277,10 +279,12 @@ impl Mmu for ArmMmu {
                 };
                 page.filling((self.core.instruction_fills)(&self.registers))
             }
-            Side::Data if self.has(control::DATA_CACHE) => {
+            Side::Instruction => page.with_caches_off(),
+            Side::Data => {
+                let caches_on = self.has(control::DATA_CACHE);
+                let page = if caches_on { page } else { page.with_caches_off() };
                 (self.core.adjusted_type)(page, &self.registers)
             }
-            _ => page.with_caches_off(),
         }
     }
 
@@ -293,7 +297,11 @@ impl Mmu for ArmMmu {
             return self.permission_state_v7();
         }
         let control = self.registers.sctlr
-            & (control::MMU | control::DATA_CACHE | control::SYSTEM | control::ROM);
+            & (control::MMU
+                | control::DATA_CACHE
+                | control::WRITE_BUFFER
+                | control::SYSTEM
+                | control::ROM);
         u64::from(self.registers.dacr) << 32 | u64::from(control)
     }
 

@@ -125,6 +125,19 @@ fn the_strongarm_flushes_as_the_paper_measured() {
     assert!((16_000..19_000).contains(&dirty), "a dirty flush: {dirty}");
 }
 
+/// Without W in the SA-1100's control register a store waits for the memory (278088-004, 5.2.2).
+#[test]
+fn the_strongarm_has_a_write_buffer_only_while_software_asks_for_it() {
+    let store = |clear: u32| {
+        let toggle = |code: &mut Code| {
+            code.read_system(10, 1, 0, 0).set(11, clear).asm("bic r10, r10, r11");
+            code.system(10, 1, 0, 0).asm("str r3, [r1, #64]").system(0, 7, 10, 4);
+        };
+        cycles_of("sa1100", toggle, |code| _ = code.asm("str r3, [r1]"))
+    };
+    assert_eq!(store(8), store(0) + 28);
+}
+
 /// 80200 manual 273411, 5.2.1: the branch target buffer is off until software turns it on by Z.
 #[test]
 fn branches_are_predicted_only_while_software_asks_for_it() {

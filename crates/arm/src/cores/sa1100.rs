@@ -4,7 +4,7 @@ use mmulab_system::core::{MaintenanceNames, MemoryType};
 
 use super::CoreDescription;
 use crate::cp15::{ANY, Encoding, Operation::*, Row, UP_TO, rows};
-use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits, TableFormat};
+use crate::mmu::{BUFFERABLE, CACHEABLE, CacheTraits, Registers, TableFormat, control};
 
 const ROWS: &[Row] = &[
     // 5.2.1: no cache type register; the row reads as the ID.
@@ -45,7 +45,7 @@ pub static CORE: CoreDescription = CoreDescription {
     table_format: TableFormat::V5,
     memory_type,
     cached_type: |_| MemoryType::STRONGLY_ORDERED,
-    adjusted_type: |page, _| page,
+    adjusted_type,
     instruction_fills: |_| true,
     maintenance: MaintenanceNames {
         invalidate_data_translation: "invalidate the data TLB entry (c8, c6, 1) or TLB (c8, c6, 0)",
@@ -71,4 +71,9 @@ fn memory_type(attributes: u8, caches: CacheTraits) -> MemoryType {
         .in_mini(caches.has_mini && !bufferable)
         .buffered(bufferable)
         .buffered_when_uncached(bufferable)
+}
+
+/// Without W in the control register no store waits in the write buffer (5.2.2).
+fn adjusted_type(page: MemoryType, registers: &Registers) -> MemoryType {
+    if registers.sctlr & control::WRITE_BUFFER != 0 { page } else { page.buffered(false) }
 }
