@@ -125,6 +125,14 @@ fn the_strongarm_flushes_as_the_paper_measured() {
     assert!((16_000..19_000).contains(&dirty), "a dirty flush: {dirty}");
 }
 
+/// The two words of STRD are a burst, as those of STM (ARM DDI 0198D, 6.3).
+#[test]
+fn a_double_store_is_one_entry_of_the_write_buffer() {
+    let drained =
+        |body: &str| cycles_of("arm926ej-s", |_| {}, |code| _ = code.asm(body).system(0, 7, 10, 4));
+    assert_eq!(drained("strd r2, [r1]"), drained("stmia r1, {r2, r3}"));
+}
+
 /// Without W in the SA-1100's control register a store waits for the memory (278088-004, 5.2.2).
 #[test]
 fn the_strongarm_has_a_write_buffer_only_while_software_asks_for_it() {

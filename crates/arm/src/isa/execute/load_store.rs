@@ -220,8 +220,7 @@ fn extra_at<K: CacheKind, const KIND: u8>(
             check_double(memory, address).map_err(Fault::of_store)?;
             let low = cpu.registers[usize::from(op.rd() & 15)];
             let high = cpu.registers[usize::from(op.rs() & 15)];
-            memory.store_word(bus, address, low)?;
-            memory.store_word(bus, address.wrapping_add(4), high)
+            memory.store_block(bus, address, &[low, high])
         }
     }
 }
