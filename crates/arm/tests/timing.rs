@@ -125,6 +125,17 @@ fn the_strongarm_flushes_as_the_paper_measured() {
     assert!((16_000..19_000).contains(&dirty), "a dirty flush: {dirty}");
 }
 
+#[test]
+fn multiplies_that_set_flags_or_add_to_a_long_sum() {
+    // MULS stalls nothing behind it: ARM DDI 0214B, 9.9.1, of a core with a like multiplier; IXP45X manual
+    // 306262-004, 3.10.5.3. SMLALxy issues in two cycles: IXP42X manual 252480-006, 3.9.4.4.
+    for (name, flags, sum) in [("arm926ej-s", 4, 2), ("ixp425", 3, 2)] {
+        assert_eq!(cost(name, "muls r4, r1, r3; add r4, r4, r4"), flags + 1, "{name}");
+        assert_eq!(cost(name, "umulls r4, r10, r3, r2; add r4, r4, r4"), flags + 2, "{name}");
+        assert_eq!(cost(name, "smlalbb r3, r4, r1, r2"), sum, "{name}");
+    }
+}
+
 /// The two words of STRD are a burst, as those of STM (ARM DDI 0198D, 6.3).
 #[test]
 fn a_double_store_is_one_entry_of_the_write_buffer() {

@@ -213,12 +213,12 @@ pub struct ArmTiming {
     pub multiply_cycles: u8,
     /// Added when the multiply sets flags.
     pub multiply_flags_cycles: u8,
-    /// Added when the product is long.
+    /// Added when the product is long, or a 16-bit one is added to a long sum.
     pub multiply_long_cycles: u8,
     /// Multiplier bits taken a cycle, with early termination (added cycles: one less than the groups
     /// of bits that are significant); 0 where the time is fixed.
     pub multiply_bits_a_cycle: u8,
-    /// Stall after a multiply or saturating instruction.
+    /// Stall after a multiply or saturating instruction, less `multiply_flags_cycles` where that is added.
     pub multiply_use_cycles: u8,
     /// The 16-bit multiplies and the saturating instructions, in all.
     pub dsp_cycles: u8,

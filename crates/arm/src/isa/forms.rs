@@ -209,6 +209,11 @@ fn factors<K: CacheKind>(handler: Handler<K>, registers: Factors) -> Decoded<K> 
     decoded.reads(&[rm, rs])
 }
 
+/// How late a product is: not while the instruction itself waits for the flags.
+fn use_cycles(timing: &ArmTiming, flags_cycles: u8) -> u8 {
+    timing.multiply_use_cycles.saturating_sub(flags_cycles)
+}
+
 /// MUL and MLA.
 pub fn multiply<K: CacheKind>(
     timing: &ArmTiming,
@@ -222,9 +227,10 @@ pub fn multiply<K: CacheKind>(
         (true, false) => multiply::multiply::<K, true, false>,
         (true, true) => multiply::multiply::<K, true, true>,
     };
+    let flags_cycles = if flags { timing.multiply_flags_cycles } else { 0 };
     let decoded = factors(handler, registers)
-        .takes(timing.multiply_cycles + if flags { timing.multiply_flags_cycles } else { 0 })
-        .delivers(registers.rd, timing.multiply_use_cycles);
+        .takes(timing.multiply_cycles + flags_cycles)
+        .delivers(registers.rd, use_cycles(timing, flags_cycles));
     if accumulate { decoded.reads(&[registers.rn]) } else { decoded }
 }
 
@@ -245,7 +251,7 @@ pub fn multiply_long<K: CacheKind>(
     let flags_cycles = if flags { timing.multiply_flags_cycles } else { 0 };
     let mut decoded = factors(handler, registers)
         .takes(timing.multiply_cycles + timing.multiply_long_cycles + flags_cycles)
-        .delivers_two(registers.rd, registers.rn, timing.multiply_use_cycles);
+        .delivers_two(registers.rd, registers.rn, use_cycles(timing, flags_cycles));
     decoded.operands.modifiers = modifiers(&[(flags, modifier::FLAGS)]);
     if accumulate { decoded.reads(&[registers.rn]).reads_later(&[registers.rd]) } else { decoded }
 }
@@ -268,8 +274,10 @@ pub fn multiply_half<K: CacheKind>(
     addend: Addend,
     registers: Factors,
 ) -> Decoded<K> {
+    // SMLALxy takes two (IXP42X manual 252480-006, 3.9.4.4); its lower half is there in time.
+    let long_cycles = if addend == Addend::Long { timing.multiply_long_cycles } else { 0 };
     let decoded = factors(handler, registers)
-        .takes(timing.dsp_cycles)
+        .takes(timing.dsp_cycles + long_cycles)
         .delivers(registers.rd, timing.multiply_use_cycles);
     match addend {
         Addend::None => decoded,
