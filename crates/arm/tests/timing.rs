@@ -136,6 +136,19 @@ fn multiplies_that_set_flags_or_add_to_a_long_sum() {
     }
 }
 
+/// IXP45X manual 306262-004, table 82: LDM of n registers with R15 takes 10 + max(0, n - 3); STM 2 + n.
+#[test]
+fn the_xscale_loads_the_pc_among_others() {
+    let [two, three, four] = [
+        "add r4, pc, #4; stmia r1, {r3, r4}; ldmia r1, {r3, pc}",
+        "add r4, pc, #4; stmia r1, {r2, r3, r4}; ldmia r1, {r2, r3, pc}",
+        "add r4, pc, #4; stmia r1, {r0, r2, r3, r4}; ldmia r1, {r0, r2, r3, pc}",
+    ];
+    for (body, expected) in [(two, 1 + 4 + 10), (three, 1 + 5 + 10), (four, 1 + 6 + 11)] {
+        assert_eq!(cost("ixp425", body), expected, "{body}");
+    }
+}
+
 /// The two words of STRD are a burst, as those of STM (ARM DDI 0198D, 6.3).
 #[test]
 fn a_double_store_is_one_entry_of_the_write_buffer() {

@@ -201,7 +201,7 @@ pub struct ArmTiming {
     pub load_use_cycles: u8,
     /// Stall after a load of a byte or half-word.
     pub load_narrow_use_cycles: u8,
-    /// LDM and STM: this and one a word, together at least `block_minimum_cycles`.
+    /// LDM and STM: this and one a word, together at least `block_minimum_cycles`; not where R15 is loaded.
     pub block_base_cycles: u8,
     /// Least cycles of LDM and STM.
     pub block_minimum_cycles: u8,

@@ -529,7 +529,11 @@ fn block<K: CacheKind>(
 
 /// LDM; the mode is of [`modifier`]: `UP`, `BEFORE`, `WRITE_BACK`, `USER`.
 pub fn load_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
-    let decoded = block(timing, load_store::load_multiple, rn, mode, list);
+    let mut decoded = block(timing, load_store::load_multiple, rn, mode, list);
+    if list >> 15 & 1 != 0 {
+        // XScale: 10 + max(0, n - 3) (IXP45X manual 306262-004, table 82), with `load_pc_cycles` for the base.
+        decoded = decoded.takes(timing.block_minimum_cycles.max(list.count_ones() as u8));
+    }
     // The last register arrives like that of a single load.
     match list {
         0 => decoded,
