@@ -144,3 +144,27 @@ fn the_arm920_locks_translations_and_counts_its_victim() {
     let plain = run(&machine("at91rm9200", &[]), &locked_translation(lock(0), |_| {}));
     assert_eq!((plain.register(0), plain.register(3)), (0x44, 1 << 20));
 }
+
+/// The XScale's lock operation puts the translation into the lowest entry that is not locked, and nowhere else.
+#[test]
+fn locking_a_translation_of_the_xscale_takes_one_entry() {
+    // Of four entries megabyte 7 has the first when 5 is locked there.
+    let misses = |touched: &[u32]| {
+        let mut code = Code::new();
+        code.section(0, cached(0)).section(0x101, uncached(0x101));
+        for megabyte in 2..8 {
+            code.section(megabyte, uncached(1));
+        }
+        code.enable();
+        for megabyte in [2, 3, 4, 6, 7] {
+            code.set(1, megabyte << 20).load(2, 1, 0);
+        }
+        code.set(1, 5 << 20).system(1, 10, 8, 0);
+        for &megabyte in touched {
+            code.set(1, megabyte << 20).load(2, 1, 0);
+        }
+        code.set(0, 0).exit_with(0);
+        run(&machine("ixp425", &[("dtlb.entries", "4")]), &code).outcome.events.dtlb_misses
+    };
+    assert_eq!(misses(&[3, 4, 6]), misses(&[]));
+}

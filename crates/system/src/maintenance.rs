@@ -215,7 +215,10 @@ impl<C: Core> CoreMemory<C> {
         address: u32,
         side: Side,
     ) -> Result<(), GeometryError> {
-        let Ok(translation) = self.translation(bus, address, side) else { return Ok(()) };
+        // Not `translation`, which would enter it in an ordinary place, too.
+        let found = self.walk_tables(bus, address, side);
+        self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
+        let Ok(translation) = found.result else { return Ok(()) };
         self.begin_tlb_maintenance();
         let asid = self.mmu.asid();
         let tlb = self.tlb_mut(side);

@@ -66,7 +66,7 @@ impl<C: Core> CoreMemory<C> {
 
     /// Reads the tables in memory as the walking hardware does: it sees neither the data cache, unless
     /// it reads through it, nor the write buffer.
-    fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
+    pub(crate) fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
         let now = self.now();
         self.write_buffer.retire(now, &mut bus.ram);
         let wait = self.write_buffer.transfer_ends_at(now);
