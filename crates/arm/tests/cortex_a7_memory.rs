@@ -957,3 +957,19 @@ fn who_looks_at_memory_sees_what_waits_in_the_buffers() {
         assert_eq!(memory.load_word(bus, past), Ok(0x11));
     });
 }
+
+/// A store to a descriptor waits for its line and no longer, also where the time slice goes on.
+#[test]
+fn a_walk_reads_what_was_stored_as_soon_as_its_line_is_here() {
+    for (passed, found) in [(100_u64, false), (200, true)] {
+        let mut system = system(false);
+        system.bus.load(TABLE + (0x401 << 2), &(TABLE | 0x1c0e).to_le_bytes());
+        system.with_core(0, |core, bus| {
+            let memory = &mut core.memory;
+            memory.load_word(bus, TABLE).unwrap(); // the TLB entry
+            memory.store_word(bus, TABLE + (0xb01 << 2), 0x4400_1c0e).unwrap();
+            memory.charge(Cause::Idle, passed);
+            assert_eq!(memory.load_word(bus, 0xb010_0000).is_ok(), found, "{passed} cycles later");
+        });
+    }
+}

@@ -112,3 +112,14 @@ fn without_places_for_fills_a_miss_blocks() {
     let changes = [("buffers.outstanding_misses", "1")];
     assert_eq!(cycles(&changes, false, both), 1 + 2 * MISS + 1);
 }
+
+#[test]
+fn a_line_leaves_with_the_stores_whose_time_has_come() {
+    // Eight lines, direct-mapped. The line that is stored to has long been here when another takes its slot.
+    let changes =
+        [("dcache.size_bytes", "512"), ("dcache.ways", "1"), ("prefetcher.outstanding", "0")];
+    let body = "str r1, [r8]; ldr r2, [r9]; add r0, r2, r2; ldr r3, [r8, #512]; add r0, r3, r3";
+    for checked in [false, true] {
+        assert_eq!(cycles(&changes, checked, body), 3 + MISS + 1 + 2 + MISS + 1);
+    }
+}

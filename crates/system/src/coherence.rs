@@ -222,6 +222,7 @@ impl<C: Core> CoreMemory<C> {
         cause: Cause,
     ) -> usize {
         let line = C::DataLine::base(physical);
+        self.perform_due_stores(bus);
         let (slot, leaving) = self.dcache.allocate(false, line, line);
         if let Some(leaving) = leaving {
             self.leave(bus, &leaving);

@@ -190,12 +190,33 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
+    /// Performs the stores whose lines are here by now as the only copies, which takes no time: a line that leaves
+    /// the cache takes its stores along, and a walk reads them.
+    #[inline(always)]
+    pub(crate) fn perform_due_stores(&mut self, bus: &mut Bus<C>) {
+        if !self.store_buffer.is_empty() {
+            while let Some(place) = self.due_stores() {
+                self.perform_stores_to(bus, place);
+            }
+        }
+    }
+
+    /// The place of a line that is here by now as the only copy.
+    fn due_stores(&self) -> Option<usize> {
+        let now = self.now();
+        self.store_buffer.lines.iter().position(|awaited| {
+            let slot = self.dcache.peek(awaited.line, awaited.line);
+            awaited.ready_at <= now && slot.is_some_and(|slot| !self.dcache.is_shared(slot))
+        })
+    }
+
     /// Performs the stores to an awaited line, whose time has come.
     #[inline(never)]
     fn perform_stores_to(&mut self, bus: &mut Bus<C>, place: usize) {
         let line = self.store_buffer.lines.remove(place).line;
-        // Another core may have taken the line meanwhile, or a copy of it: then it is asked for again, and the core
-        // waits. It is not asked for a third time, so that two cores cannot keep each other from storing.
+        // Another core may have taken the line meanwhile, or a copy of it, or another line its slot before it was
+        // here: then it is asked for again, and the core waits. It is not asked for a third time, so that two cores
+        // cannot keep each other from storing.
         let slot = match self.dcache.peek(line, line) {
             Some(slot) => slot,
             None => self.fill_coherent(bus, line, Request::Unique, Cause::WriteAllocate),

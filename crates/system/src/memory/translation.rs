@@ -68,6 +68,7 @@ impl<C: Core> CoreMemory<C> {
     /// it reads through it, nor the write buffer.
     pub(crate) fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
         let now = self.now();
+        self.perform_due_stores(bus);
         self.write_buffer.retire(now, &mut bus.ram);
         let wait = self.write_buffer.transfer_ends_at(now);
         self.clock.charge_until(Cause::WriteBuffer, wait);
