@@ -973,3 +973,27 @@ fn a_walk_reads_what_was_stored_as_soon_as_its_line_is_here() {
         });
     }
 }
+
+/// A fill that finds memory busy with a store past the caches looks into the second level meanwhile, whether the core
+/// waits for it or goes on; and two fills that it does not wait for both go ahead of the store behind.
+#[test]
+fn fills_wait_for_the_transfer_that_memory_is_busy_with_and_for_no_other() {
+    for (registers, all) in [(0, 100 + 146 + 100 + 146), (1 << 3 | 1 << 4, 100 + 146)] {
+        let mut system = system(false);
+        // Normal memory, not cacheable.
+        system.bus.load(TABLE + (0xb00 << 2), &0x4400_1c02_u32.to_le_bytes());
+        let (past, through) = (0xb000_0000, 0xa000_2000);
+        system.with_core(0, |core, bus| {
+            let memory = &mut core.memory;
+            memory.load_word(bus, past).unwrap(); // the TLB entries
+            memory.load_word(bus, through + 0x100).unwrap();
+            let before = memory.now();
+            memory.store_word(bus, past, 1).unwrap();
+            memory.store_word(bus, past + 0x40, 2).unwrap();
+            memory.load_word_for(bus, through, registers & 1 << 3).unwrap();
+            memory.load_word_for(bus, through + 0x400, registers & 1 << 4).unwrap();
+            memory.await_registers(registers);
+            assert_eq!(memory.now() - before, all, "registers: {registers:#x}");
+        });
+    }
+}

@@ -88,9 +88,14 @@ impl Clock {
         self.ledger.charge(cause, cycles);
     }
 
+    /// The time of what is charged next, which may happen beside execution.
+    pub(crate) fn time_beside(&self) -> u64 {
+        self.now() + self.beside.unwrap_or(0)
+    }
+
     /// Waits until `time` on account of `cause`, if it is not past.
     pub fn charge_until(&mut self, cause: Cause, time: u64) {
-        let now = self.now();
+        let now = self.time_beside();
         if time > now {
             self.charge(cause, time - now);
         }

@@ -256,18 +256,28 @@ impl<L: Line> WriteBuffer<L> {
             .map_or(now, |entry| entry.ready_at.max(now))
     }
 
+    /// When the transfer of an entry begins.
+    fn begins_at(&self, entry: &Entry<L>) -> u64 {
+        let next = u64::from(entry.words - 1) * self.write_next_cycles;
+        entry.ready_at - self.write_first_cycles - next
+    }
+
     /// When the transfer that memory is busy with ends: a read waits for it and goes ahead of the
     /// others.
     pub fn transfer_ends_at(&self, now: u64) -> u64 {
-        self.queue.front().map_or(now, |entry| entry.ready_at.max(now))
+        let next = self.queue.iter().find(|entry| entry.ready_at > now);
+        next.filter(|entry| self.begins_at(entry) <= now).map_or(now, |entry| entry.ready_at)
     }
 
-    /// A read has taken memory for `cycles`: what waits, waits longer.
-    pub fn delay(&mut self, cycles: u64) {
-        for entry in &mut self.queue {
-            entry.ready_at += cycles;
+    /// A read has memory from `start` to `end`: what memory does not have by then begins later.
+    pub fn give_way(&mut self, start: u64, end: u64) {
+        let next = self.queue.iter().find(|entry| entry.ready_at > start);
+        let begins_at = next.map_or(self.memory_free_at, |entry| self.begins_at(entry));
+        let delay = end.saturating_sub(begins_at);
+        for entry in self.queue.iter_mut().filter(|entry| entry.ready_at > start) {
+            entry.ready_at += delay;
         }
-        self.memory_free_at += cycles;
+        self.memory_free_at += delay;
     }
 
     /// Puts everything into `ram`, whatever the time: for the debugger and the end of a run.

@@ -127,15 +127,14 @@ impl<C: Core> CoreMemory<C> {
         cause: Cause,
     ) {
         if !self.write_buffer.is_empty() {
-            let now = self.now();
-            self.write_buffer.retire(now, &mut bus.ram);
             // A read of what is still in the buffer waits for it: the buffers are coherent with the
             // core's own reads.
-            let conflict = self.write_buffer.line_ready_at(now, physical);
-            let wait = conflict.max(self.write_buffer.transfer_ends_at(now));
+            let stored_at = self.write_buffer.line_ready_at(self.now(), physical);
+            let free_at = self.write_buffer.transfer_ends_at(self.clock.time_beside());
+            let wait = stored_at.max(free_at);
             self.clock.charge_until(Cause::WriteBuffer, wait);
-            self.write_buffer.retire(wait, &mut bus.ram);
-            self.write_buffer.delay(u64::from(cycles));
+            self.write_buffer.retire(stored_at.max(self.now()), &mut bus.ram);
+            self.write_buffer.give_way(wait, wait + u64::from(cycles));
         }
         self.clock.charge_until(cause, self.read_buffer.memory_free_at);
         self.charge(cause, cycles);

@@ -251,9 +251,10 @@ impl<C: Core> CoreMemory<C> {
         let now = self.now();
         self.write_buffer.retire(now, &mut bus.ram);
         let free_at = self.read_buffer.memory_free_at.max(self.write_buffer.transfer_ends_at(now));
-        self.write_buffer.delay(cycles);
         let words = bus.ram.line(physical);
-        let ready_at = free_at.max(now) + cycles;
+        let starts_at = free_at.max(now);
+        let ready_at = starts_at + cycles;
+        self.write_buffer.give_way(starts_at, ready_at);
         self.read_buffer.fill(entry, &Fetched { address, count, words, ready_at });
     }
 }

@@ -88,7 +88,7 @@ impl<C: Core> CoreMemory<C> {
         }
         let reads = found.descriptors_read().len() as u64;
         let cycles = reads * u64::from(self.timing.walk_read_cycles);
-        self.write_buffer.delay(cycles);
+        self.write_buffer.give_way(wait, wait + cycles);
         self.charge(cause, cycles);
         found
     }
