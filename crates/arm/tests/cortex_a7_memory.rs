@@ -732,6 +732,22 @@ fn address_translation_tells_place_attributes_and_refusals() {
     });
 }
 
+/// As GCC has it: a product comes a cycle after its instruction, a quotient when the division ends.
+#[test]
+fn a_product_is_waited_for_and_a_quotient_is_not() {
+    // MUL R1, R2, R3 and UDIV R1, R2, R3; ADD R0, R1, R1.
+    for (first, cycles) in [(0xe001_0392_u32, 1 + 1 + 1), (0xe731_f312, 5 + 1)] {
+        let machine = support::machine("cortex-a7", &[("cores", "1")]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        let start = 0x4001_0000;
+        let bytes = [first, 0xe081_0001].iter().flat_map(|word| word.to_le_bytes()).collect();
+        system.load(&Loaded { segments: vec![(start, bytes)], entry: start, ..Loaded::default() });
+        system.run(&mut Transcript::default(), 2);
+        let fetched = 2 * u64::from(machine.memory.word_read_cycles);
+        assert_eq!(system.core(0).memory.now() - fetched, cycles, "{first:#x}");
+    }
+}
+
 #[test]
 fn cps_in_thumb_state_masks_and_unmasks() {
     // ARM DDI 0406C, B9.3.1: CPSID I; MRS R0, CPSR; CPSIE I; MRS R1, CPSR; CPSIE F; MRS R2, CPSR.

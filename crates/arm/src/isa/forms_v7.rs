@@ -58,9 +58,7 @@ pub fn divide<K: CacheKind>(
     handler: Handler<K>,
     (rd, rn, rm): (u8, u8, u8),
 ) -> Decoded<K> {
-    binary(handler, rd, rn, rm)
-        .takes(timing.divide_cycles.unwrap_or(1))
-        .delivers(rd, timing.multiply_use_cycles)
+    binary(handler, rd, rn, rm).takes(timing.divide_cycles.unwrap_or(1))
 }
 
 /// Extends a rotated byte, half-word or pair of bytes, and adds it to Rn unless that is R15.
