@@ -191,6 +191,13 @@ def test_machines_lists_what_is_shipped():
     assert {row["kind"] for row in rows} <= {"replay", "system"}
 
 
+def test_machines_are_listed_by_the_name_that_finds_them(trace, tmp_path):
+    (tmp_path / "mine.toml").write_text((ROOT / "machines" / "ultrix.toml").read_text())
+    folder = {"MMULAB_MACHINES": str(tmp_path)}
+    assert [row["name"] for row in json.loads(mmulab("machines", **folder).output)] == ["mine"]
+    assert mmulab("replay", trace, "-m", "mine", **folder).status == 0
+
+
 def test_a_folder_without_machines_is_told(trace, tmp_path):
     for words in (["machines"], ["replay", trace], ["replay", trace, "-m", "ultrix"]):
         finished = mmulab(*words, MMULAB_MACHINES=str(tmp_path / "none"))

@@ -738,9 +738,9 @@ def machines(
     if name is None:
         if set_:
             raise InputError("--set: of which machine? Name one")
+        named = [(name, Machine.load(name)) for name in machine_names()]
         rows = [
-            {"name": machine.name, "kind": machine.kind, "title": machine.title}
-            for machine in map(Machine.load, machine_names())
+            {"name": name, "kind": machine.kind, "title": machine.title} for name, machine in named
         ]
         return Result(
             data=rows,
