@@ -8,8 +8,8 @@ use mmulab_trace::{Access, AccessKind, Block, Cores, Event, RoundRobin, Source};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::common;
 use crate::common::random::{Random, program, small};
+use crate::common::{self, VecSource};
 use crate::slow_replay::{Counts, Gone, Slow, counts_of};
 
 /// The address that a program's address has in a schedule.
@@ -218,8 +218,17 @@ fn run(
     seed: u64,
     cores: Cores,
 ) -> Outcome {
-    let sources =
-        programs.iter().map(|program| Box::new(program.source()) as Box<dyn Source>).collect();
+    run_sources(machine, programs.iter().map(Random::source).collect(), slice, seed, cores)
+}
+
+fn run_sources(
+    machine: &ReplayMachine,
+    sources: Vec<VecSource>,
+    slice: u64,
+    seed: u64,
+    cores: Cores,
+) -> Outcome {
+    let sources = sources.into_iter().map(|it| Box::new(it) as Box<dyn Source>).collect();
     let mut schedule = RoundRobin::new(sources, slice, cores);
     let options = Options { seed, ..Options::default() };
     replay(&mut schedule, std::slice::from_ref(machine), options).unwrap().remove(0)
@@ -325,6 +334,25 @@ fn one_program_in_turns_is_that_program() {
     assert_eq!(outcome.programs.len(), 1);
     outcome.programs.clear();
     assert_eq!(outcome, alone[0]);
+}
+
+/// What stands behind the last block of a chunk happens in the next turn, as it does before the first one of another.
+#[test]
+fn where_a_batch_ends_changes_nothing() {
+    let machine = with_spaces(common::machine("x86-64", &[]), 2);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for turn in 0..40 {
+        let programs: Vec<Random> =
+            (0..3).map(|_| threaded().new_tree(&mut runner).unwrap().current()).collect();
+        let sources = |is_early: bool| {
+            let source = |it: &Random| VecSource::new(&it.blocks, &it.executed, &it.events, 3);
+            let source = |it| if is_early { source(it).early() } else { source(it) };
+            programs.iter().map(source).collect()
+        };
+        let cores = Cores { count: 1 + turn % 2, one_queue: turn % 4 == 3, turn_instructions: 20 };
+        let early = run_sources(&machine, sources(true), 5, 0, cores);
+        assert_eq!(early, run_sources(&machine, sources(false), 5, 0, cores), "{turn}");
+    }
 }
 
 /// With an identifier for each nothing is dropped, and without them each switch costs walks.

@@ -178,9 +178,17 @@ fn give_core(cores: &mut [Core]) -> usize {
 }
 
 impl Program {
-    /// Whether all of `inner` has been delivered.
-    fn is_through(&self) -> bool {
-        self.done.blocks == self.inner.blocks.len() && self.done.events == self.inner.events.len()
+    /// Reads on where all blocks have been delivered; whether there is more. What stands behind the last block belongs to the
+    /// next one: where a batch ends must change nothing.
+    fn read_on(&mut self) -> Result<bool, TraceError> {
+        if self.done.blocks < self.inner.blocks.len() {
+            return Ok(true);
+        }
+        let behind = self.inner.events.split_off(self.done.events);
+        self.done = Done::default();
+        let is_more = self.source.next_batch(&mut self.inner)? || !behind.is_empty();
+        self.inner.events.splice(0..0, behind.into_iter().map(|(_, event)| (0, event)));
+        Ok(is_more)
     }
 
     /// How many of the events that are due only say which thread goes on.
@@ -247,9 +255,9 @@ impl Program {
             end.blocks += 1;
             end.addresses += block.accesses.len();
         }
-        // An event before a block belongs to it, and what follows the last block to that; but what stands before another
-        // thread's turn is still done by the thread before it.
-        let is_last = end.blocks == inner.blocks.len() || next_thread <= done.blocks;
+        // An event before a block belongs to it; but what stands before another thread's turn is still done by the thread
+        // before it. Where there are no blocks the program has ended.
+        let is_last = inner.blocks.is_empty() || next_thread <= done.blocks;
         let belongs = |(at, _): &(usize, Event)| is_last || *at < end.blocks;
         end.events += inner.events[done.events..].partition_point(belongs);
         end.events = end.events.min(change.unwrap_or(usize::MAX));
@@ -294,11 +302,8 @@ impl Source for RoundRobin {
             let number = running.program;
             self.cores[self.core].running = None;
             let program = &mut self.programs[number];
-            if program.is_through() {
-                program.done = Done::default();
-                if !program.source.next_batch(&mut program.inner)? {
-                    continue;
-                }
+            if !program.read_on()? {
+                continue;
             }
             if threads_have_cores {
                 program.find_home(&mut self.cores);

@@ -57,6 +57,19 @@ impl VecSource {
         Self { table: BlockTable::default(), batches }
     }
 
+    /// With what happens between two batches behind the first one, not before the second.
+    pub fn early(mut self) -> Self {
+        for next in (0..self.batches.len().saturating_sub(1)).rev() {
+            let (_, batch) = &mut self.batches[next];
+            let here = batch.events.partition_point(|(at, _)| *at == 0);
+            let between: Vec<_> = batch.events.drain(..here).collect();
+            let (_, before) = &mut self.batches[next + 1];
+            let end = before.blocks.len();
+            before.events.extend(between.into_iter().map(|(_, event)| (end, event)));
+        }
+        self
+    }
+
     /// With an event behind the last block.
     pub fn and_then(mut self, event: Event) -> Self {
         let (_, last) = &mut self.batches[0];
