@@ -1,6 +1,6 @@
 //! How fast miss curves are counted, decode included. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay --bench miss_curves -- TRACE.mmt` prints the rate of three runs on two
+//! `cargo bench -p mmulab-replay --bench miss_curves -- $PWD/TRACE.mmt` prints the rate of three runs on two
 //! threads, and of three that count what was read before.
 
 mod processor;
@@ -51,7 +51,9 @@ fn load(trace: &Path, most_blocks: usize) -> (BlockTable, Vec<Batch>) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let [trace] = &arguments[..] else {
-        println!("give a trace: cargo bench -p mmulab-replay --bench miss_curves -- TRACE.mmt");
+        println!(
+            "give a trace: cargo bench -p mmulab-replay --bench miss_curves -- $PWD/TRACE.mmt"
+        );
         return;
     };
     let trace = Path::new(trace);

@@ -1,8 +1,8 @@
 //! How fast traces are replayed, decode included. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay -- TRACE.mmt [MACHINE...]` replays the trace on each machine alone
-//! and on all of them together, on one thread and on all, and prints millions of instructions a
-//! second. Machines are those of the folder `machines`; without any, all are taken.
+//! `cargo bench -p mmulab-replay --bench replay -- $PWD/TRACE.mmt [MACHINE...]` replays the trace on
+//! each machine alone and on all of them together, on one thread and on all, and prints millions of
+//! instructions a second. Machines are those of the folder `machines`; without any, all are taken.
 
 mod processor;
 
@@ -33,7 +33,9 @@ fn run(trace: &Path, machines: &[ReplayMachine], threads: Option<usize>) -> (f64
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let Some((trace, names)) = arguments.split_first() else {
-        println!("give a trace: cargo bench -p mmulab-replay -- TRACE.mmt [MACHINE...]");
+        println!(
+            "give a trace: cargo bench -p mmulab-replay --bench replay -- $PWD/TRACE.mmt [MACHINE...]"
+        );
         return;
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
@@ -48,6 +50,10 @@ fn main() {
         .filter_map(|path| load(path))
         .filter(|machine| names.is_empty() || names.contains(&machine.name))
         .collect();
+    for name in names {
+        let is_found = machines.iter().any(|machine| machine.name == *name);
+        assert!(is_found, "{name}: there is no machine for recordings of that name");
+    }
     let trace = Path::new(trace);
     let rate = |seconds: f64, outcomes: &[Outcome]| {
         let instructions: u64 = outcomes.iter().map(|outcome| outcome.instructions).sum();

@@ -1,6 +1,6 @@
 //! How long the cross product of the 1998 study's table 1 takes. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay --bench sweep -- TRACE.mmt [ORGANISATION...]` runs its units one
+//! `cargo bench -p mmulab-replay --bench sweep -- $PWD/TRACE.mmt [ORGANISATION...]` runs its units one
 //! after the other on one thread, and prints the time of each, on the clock and on the processor: on
 //! a busy computer the second is the one to compare.
 
@@ -46,7 +46,7 @@ fn cross_product(organisation: &str) -> Vec<ReplayMachine> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let Some((trace, names)) = arguments.split_first() else {
-        println!("give a trace: cargo bench -p mmulab-replay --bench sweep -- TRACE.mmt");
+        println!("give a trace: cargo bench -p mmulab-replay --bench sweep -- $PWD/TRACE.mmt");
         return;
     };
     let chosen = ORGANISATIONS
