@@ -29,7 +29,7 @@ fn code() -> Vec<(u64, u64, String)> {
         let is_code = words.next()?.contains('x');
         let start = u64::from_str_radix(start, 16).ok()?;
         let end = u64::from_str_radix(end, 16).ok()?;
-        Some((start, end - start, words.nth(3)?.to_owned())).filter(|_| is_code)
+        is_code.then_some((start, end - start, words.nth(3)?.to_owned()))
     };
     maps.lines().filter_map(parse).collect()
 }

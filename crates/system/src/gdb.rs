@@ -71,10 +71,7 @@ impl Registers for RegisterValues {
     }
 
     fn gdb_deserialize(&mut self, bytes: &[u8]) -> Result<(), ()> {
-        let words = bytes.chunks_exact(4);
-        self.values = words
-            .map(|word| word.try_into().map(u32::from_le_bytes).map_err(|_| ()))
-            .collect::<Result<_, ()>>()?;
+        self.values = bytes.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
         Ok(())
     }
 }

@@ -463,8 +463,8 @@ impl Decoder {
         fresh_blocks(layout, &mut self.blocks, &mut self.other_successors);
         // One more than there are if their number is odd, so that they go in pairs.
         self.accesses.resize(2 * self.streams.bases.len(), AccessState::new(0));
-        for (states, pair) in self.accesses.chunks_exact_mut(2).zip(&self.streams.bases) {
-            states.copy_from_slice(&[AccessState::new(pair & 15), AccessState::new(pair >> 4)]);
+        for (states, pair) in self.accesses.as_chunks_mut().0.iter_mut().zip(&self.streams.bases) {
+            *states = [AccessState::new(pair & 15), AccessState::new(pair >> 4)];
         }
         self.payload_end = self.streams.payload.len();
         self.streams.payload.resize(self.payload_end + PAYLOAD_PADDING_BYTES, 0);

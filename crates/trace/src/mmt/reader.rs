@@ -177,8 +177,8 @@ impl MmtReader {
         if let Some(command) = conclusion.command {
             self.information.metadata.command = command;
         }
-        for mut entry in entries.chunks_exact(INDEX_ENTRY_BYTES).map(Fields) {
-            self.chunk_offsets.push(entry.u64().unwrap_or(u64::MAX));
+        for entry in entries.as_chunks::<INDEX_ENTRY_BYTES>().0 {
+            self.chunk_offsets.push(Fields(entry).u64().unwrap_or(u64::MAX));
         }
         Ok(())
     }

@@ -193,11 +193,8 @@ impl RunStream {
             }
             let addresses = body.bytes.get(..8 * run.accesses).ok_or("a run is cut off")?;
             self.position += 4 + addresses.len();
-            let addresses = addresses.chunks_exact(8).map(|bytes| {
-                let mut address = [0; 8];
-                address.copy_from_slice(bytes);
-                u64::from_le_bytes(address)
-            });
+            let addresses =
+                addresses.as_chunks().0.iter().map(|&address| u64::from_le_bytes(address));
             self.instructions += u64::from(run.instructions);
             let (continues, mut block) = (run.continues, run.block);
             if run.guarded.is_empty() {
@@ -325,7 +322,7 @@ impl RunStream {
         let (sizes, accesses_bytes) = body.bytes.split_at_checked(instructions as usize)?;
         let mut guarded = Vec::new();
         let mut list = Vec::new();
-        for bytes in accesses_bytes.chunks_exact(6) {
+        for bytes in accesses_bytes.as_chunks::<6>().0 {
             let kind = match bytes[4] {
                 0 => AccessKind::Load,
                 1 => AccessKind::Store,
