@@ -315,6 +315,15 @@ def test_idle_time_passes_by_the_clock_where_the_console_has_one(sleeper):
     assert paced.data["causes"]["idle"]["cycles"] == pytest.approx(0.3 * 266e6, rel=0.01)
 
 
+def test_several_cores_that_sleep_at_once_wait_once_and_not_at_each_turn(sleeper):
+    machine = mmulab.Machine.load("arm926ej-s").with_changes({"cores": "2"})
+    clock = Clock()
+    paced = mmulab.boot(sleeper, machine, console=clock)
+    assert sum(clock.waited) == pytest.approx(0.3, rel=0.01)
+    assert len(clock.waited) <= 300
+    assert paced.cycles == mmulab.boot(sleeper, machine).cycles
+
+
 def test_what_is_typed_cuts_the_wait_short_and_the_rest_is_waited_later(sleeper):
     clock = Clock(b"x")
     paced = mmulab.boot(sleeper, "arm926ej-s", console=clock)

@@ -23,6 +23,8 @@ use crate::timeline::Timeline;
 
 /// Cycles between two looks at the host.
 const HOST_CYCLES: u64 = 1 << 21;
+/// What several cores sleep through is waited for in steps of at least this.
+const SHORTEST_WAIT_SECONDS: f64 = 1e-3;
 
 /// The phase in which a run begins, which the ledger does not name.
 const FIRST_PHASE: &str = "0";
@@ -158,10 +160,13 @@ pub struct System<C: Core> {
     /// theirs is still to be made.
     fresh: u64,
     host_at: u64,
+    /// Up to when several cores have slept, and how much of that the host has not waited for yet.
+    paced_to: u64,
+    owed_cycles: u64,
 }
 
 mmulab_state::state!(
-    [C: Core] System<C> { bus, host_at } built { platform, debugging, symbols, timeline, save_point, end_at_cycles, fresh }
+    [C: Core] System<C> { bus, host_at } built { platform, debugging, symbols, timeline, save_point, end_at_cycles, fresh, paced_to, owed_cycles }
 );
 
 /// The second level of a machine.
@@ -200,6 +205,8 @@ impl<C: Core> System<C> {
             timeline: None,
             fresh: u64::MAX,
             host_at: 0,
+            paced_to: 0,
+            owed_cycles: 0,
         })
     }
 
@@ -564,10 +571,22 @@ impl<C: Core> System<C> {
         if !self.bus.board.output.is_empty() {
             self.poll_host(host);
         }
-        let length = Duration::from_secs_f64(left as f64 / clock_hz);
+        // Of several cores each sleeps through the same time, in steps of a turn: too short to wait for one by one.
+        let from = if several { self.paced_to.max(now) } else { now };
+        self.owed_cycles += (now + left).saturating_sub(from);
+        self.paced_to = from.max(now + left);
+        if several && (self.owed_cycles as f64) < clock_hz * SHORTEST_WAIT_SECONDS {
+            core.memory_mut().charge(Cause::Idle, left);
+            return Wait::NextCore;
+        }
+        let owed = std::mem::take(&mut self.owed_cycles);
+        let length = Duration::from_secs_f64(owed as f64 / clock_hz);
         let passed = host.idle(length);
-        if passed < length {
+        let is_cut_short = passed < length;
+        if is_cut_short {
             self.host_at = now;
+        }
+        if is_cut_short && !several {
             let cycles = (passed.as_secs_f64() * clock_hz) as u64;
             core.memory_mut().charge(Cause::Idle, cycles.clamp(1, left));
         } else {
