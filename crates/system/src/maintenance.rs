@@ -216,9 +216,7 @@ impl<C: Core> CoreMemory<C> {
         side: Side,
     ) -> Result<(), GeometryError> {
         // Not `translation`, which would enter it in an ordinary place, too.
-        let found = self.walk_tables(bus, address, side);
-        self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
-        let Ok(translation) = found.result else { return Ok(()) };
+        let Ok(translation) = self.walk_tables(bus, address, side).result else { return Ok(()) };
         self.begin_tlb_maintenance();
         let asid = self.mmu.asid();
         let tlb = self.tlb_mut(side);

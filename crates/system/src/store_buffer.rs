@@ -181,33 +181,38 @@ impl<C: Core> CoreMemory<C> {
     #[inline(always)]
     pub(crate) fn perform_ready_stores(&mut self, bus: &mut Bus<C>) {
         self.write_buffer.retire(self.now(), &mut bus.ram);
-        if !self.store_buffer.is_empty() {
-            let now = self.now();
-            let is_ready = |awaited: &AwaitedLine| awaited.ready_at <= now;
-            while let Some(place) = self.store_buffer.lines.iter().position(is_ready) {
-                self.perform_stores_to(bus, place);
-            }
-        }
+        self.perform_stores_here(bus, |_, _| true);
     }
 
     /// Performs the stores whose lines are here by now as the only copies, which takes no time: a line that leaves
     /// the cache takes its stores along, and a walk reads them.
     #[inline(always)]
     pub(crate) fn perform_due_stores(&mut self, bus: &mut Bus<C>) {
-        if !self.store_buffer.is_empty() {
-            while let Some(place) = self.due_stores() {
-                self.perform_stores_to(bus, place);
-            }
-        }
+        self.perform_stores_here(bus, |memory, line| {
+            let slot = memory.dcache.peek(line, line);
+            slot.is_some_and(|slot| !memory.dcache.is_shared(slot))
+        });
     }
 
-    /// The place of a line that is here by now as the only copy.
-    fn due_stores(&self) -> Option<usize> {
+    /// Performs the stores to the lines that are here by now, of those that `is_meant` says.
+    #[inline(always)]
+    fn perform_stores_here(
+        &mut self,
+        bus: &mut Bus<C>,
+        is_meant: impl Fn(&CoreMemory<C>, u32) -> bool,
+    ) {
+        if self.store_buffer.is_empty() {
+            return;
+        }
         let now = self.now();
-        self.store_buffer.lines.iter().position(|awaited| {
-            let slot = self.dcache.peek(awaited.line, awaited.line);
-            awaited.ready_at <= now && slot.is_some_and(|slot| !self.dcache.is_shared(slot))
-        })
+        while let Some(place) = self
+            .store_buffer
+            .lines
+            .iter()
+            .position(|awaited| awaited.ready_at <= now && is_meant(self, awaited.line))
+        {
+            self.perform_stores_to(bus, place);
+        }
     }
 
     /// Performs the stores to an awaited line, whose time has come.

@@ -55,7 +55,7 @@ pub struct CoreDescription {
     /// What the inner cacheability of normal memory means, of tables of ARMv7: 0 uncached, 1 write-back
     /// that allocates on stores, 2 write-through, 3 write-back.
     pub cached_type: fn(u32) -> MemoryType,
-    /// A page's type as debug and auxiliary control registers leave it for data.
+    /// A page's type as control, debug and auxiliary control registers leave it for data.
     pub adjusted_type: fn(MemoryType, &Registers) -> MemoryType,
     /// Whether the instruction cache takes new lines.
     pub instruction_fills: fn(&Registers) -> bool,

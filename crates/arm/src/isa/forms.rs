@@ -518,22 +518,21 @@ fn block<K: CacheKind>(
     rn: u8,
     mode: u8,
     list: u32,
+    base_cycles: u8,
 ) -> Decoded<K> {
     let mut decoded = Decoded::new(handler);
     let count = list.count_ones() as u8;
     (decoded.operands.rn, decoded.operands.modifiers) = (rn, mode);
     (decoded.operands.immediate, decoded.operands.rs) = (list, count);
-    let cycles = (timing.block_base_cycles + count).max(timing.block_minimum_cycles);
+    let cycles = (base_cycles + count).max(timing.block_minimum_cycles);
     decoded.reads(&[rn]).takes(cycles)
 }
 
 /// LDM; the mode is of [`modifier`]: `UP`, `BEFORE`, `WRITE_BACK`, `USER`.
 pub fn load_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
-    let mut decoded = block(timing, load_store::load_multiple, rn, mode, list);
-    if list >> 15 & 1 != 0 {
-        // XScale: 10 + max(0, n - 3) (IXP45X manual 306262-004, table 82), with `load_pc_cycles` for the base.
-        decoded = decoded.takes(timing.block_minimum_cycles.max(list.count_ones() as u8));
-    }
+    // XScale: 10 + max(0, n - 3) with R15 (IXP45X manual 306262-004, table 82); `load_pc_cycles` has the base.
+    let base_cycles = if list >> 15 & 1 != 0 { 0 } else { timing.block_base_cycles };
+    let decoded = block(timing, load_store::load_multiple, rn, mode, list, base_cycles);
     // The last register arrives like that of a single load.
     match list {
         0 => decoded,
@@ -543,7 +542,8 @@ pub fn load_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u
 
 /// STM, likewise.
 pub fn store_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
-    let mut decoded = block(timing, load_store::store_multiple, rn, mode, list);
+    let base_cycles = timing.block_base_cycles;
+    let mut decoded = block(timing, load_store::store_multiple, rn, mode, list, base_cycles);
     decoded.later_sources = list as u16;
     decoded
 }

@@ -84,12 +84,13 @@ impl<C: Core> CoreMemory<C> {
             for &(at, _) in found.descriptors_read() {
                 self.read_descriptor(bus, at, cause);
             }
-            return found;
+        } else {
+            let reads = found.descriptors_read().len() as u64;
+            let cycles = reads * u64::from(self.timing.walk_read_cycles);
+            self.write_buffer.give_way(wait, wait + cycles);
+            self.charge(cause, cycles);
         }
-        let reads = found.descriptors_read().len() as u64;
-        let cycles = reads * u64::from(self.timing.walk_read_cycles);
-        self.write_buffer.give_way(wait, wait + cycles);
-        self.charge(cause, cycles);
+        self.observe(bus, |observer, core, bus| observer.walked(core, bus, &found, address));
         found
     }
 
@@ -137,11 +138,8 @@ impl<C: Core> CoreMemory<C> {
         let translation = match self.tlb_mut(side).lookup(address, asid) {
             Some(entry) => entry.payload,
             None => {
-                let found = self.walk_tables(bus, address, side);
-                self.observe(bus, |observer, core, bus| {
-                    observer.walked(core, bus, &found, address);
-                });
-                let translation = found.result.map_err(|status| Fault::new(address, status))?;
+                let found = self.walk_tables(bus, address, side).result;
+                let translation = found.map_err(|status| Fault::new(address, status))?;
                 self.enter(address, asid, translation, side);
                 translation
             }
