@@ -764,6 +764,50 @@ fn cps_in_thumb_state_masks_and_unmasks() {
 }
 
 #[test]
+fn what_is_delivered_late_is_waited_for_wherever_lines_end() {
+    // SCTLR.I to what R0 says, so that code is cached or not; both halves of a line, then the next one.
+    let begin = [0xee01, 0x0f10];
+    let makes_late = [
+        (0, vec![0xf8d2, 0x0000]), // LDR.W R0, [R2]
+        (0, vec![0x6810]),         // LDR R0, [R2]
+        (3, vec![0xfb05, 0xf306]), // MUL.W R3, R5, R6
+        (3, vec![0x436b]),         // MULS R3, R5, R3
+    ];
+    let cycles = |cached: bool, nops: usize, late: &[u16], uses: &[u16]| {
+        let machine = support::machine("cortex-a7", &[("cores", "1")]);
+        let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
+        let start = 0x4001_0000;
+        let nop = vec![0xbf00; nops];
+        let halves = [&begin, &nop[..], late, uses, &[0xe7fe]].concat();
+        let bytes = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
+        let segments = vec![(start, bytes)];
+        system.load(&Loaded { segments, entry: start | 1, ..Loaded::default() });
+        let registers = &mut system.core_mut(0).registers;
+        (registers[0], registers[2]) = (0xc5_0078 | u32::from(cached) << 12, 0x4002_0000);
+        system.run(&mut Transcript::default(), nops as u64 + 3);
+        system.core(0).memory.now()
+    };
+    // Where the first of the two is one of the last four half-words of a line.
+    for (cached, places) in [(false, 0..2), (true, 26..30)] {
+        for nops in places {
+            for (register, late) in &makes_late {
+                // ADD.W R4, R5, Rm; ADD.W R4, Rn, R5; ADDS R4, Rn, #1.
+                let uses = [
+                    |register: u16| vec![0xeb05, 0x0400 | register],
+                    |register: u16| vec![0xeb00 | register, 0x0405],
+                    |register: u16| vec![0x1c44 | register << 3],
+                ];
+                for (number, add) in uses.iter().enumerate() {
+                    let [used, unused] =
+                        [*register, 6].map(|r| cycles(cached, nops, late, &add(r)));
+                    assert_eq!(used, unused + 1, "{cached} {nops} {late:x?} {number}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn walks_are_cacheable_as_their_own_table_base_says() {
     // ARM DDI 0406C, B4.1.155: table base 0 is cleared and unused, base 1 has its attributes.
     for (attributes, reports) in [(0x4a, 0), (0, 1)] {

@@ -457,6 +457,15 @@ pub trait Mmu: Clone + Value + 'static {
     fn maintenance(&self) -> &MaintenanceNames;
 }
 
+/// What a line has of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub enum Following {
+    /// An instruction of one word.
+    Word(u32),
+    /// A half-word of narrow code, and the next one if it is in the line.
+    Halves(u16, Option<u16>),
+}
+
 /// Turns the words of instruction lines into what the core executes.
 pub trait Decode {
     /// A decoded instruction.
@@ -478,9 +487,9 @@ pub trait Decode {
     /// ones, as far as they are in the line.
     fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Self::Op;
 
-    /// The stall of an instruction for what the one before delivers late, which ended the line before.
-    /// A narrow word is a half-word, and the next one above it where that is in the line.
-    fn stall(&mut self, late: Self::Late, word: u32, narrow: bool) -> u8;
+    /// The stall of an instruction for what the one before delivers late; none if it ends in the next line, so that
+    /// what it reads is not known.
+    fn stall(&mut self, late: Self::Late, next: Following) -> Option<u8>;
 
     /// What an instruction delivers late, if the next one was not known when it was decoded.
     fn late(op: &Self::Op) -> Option<Self::Late>;

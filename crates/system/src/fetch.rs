@@ -11,7 +11,7 @@ use mmulab_state::{Damaged, Restorer, Saver, State, Value};
 
 use crate::bus::{Bus, Region};
 use crate::cause::Cause;
-use crate::core::{CacheAddress, Core, Decode, Fault, MemoryType, Mmu, Side};
+use crate::core::{CacheAddress, Core, Decode, Fault, Following, MemoryType, Mmu, Side};
 use crate::memory::CoreMemory;
 use crate::observer::{Access, Observer};
 
@@ -57,7 +57,7 @@ pub struct InstructionSide<C: Core> {
     page: u32,
     page_physical: u32,
     page_type: MemoryType,
-    /// What the last instruction of the line that execution just left at its end delivers late.
+    /// What the last instruction delivers late, if the line did not say what comes next.
     pub late: Option<<C::Decoder as Decode>::Late>,
     /// Where words from uncached memory are decoded: one more slot.
     scratch: usize,
@@ -365,14 +365,26 @@ impl<C: Core> InstructionSide<C> {
         self.cache.invalidate_all();
     }
 
-    /// The stall of the instruction at `pc`, in `slot`, for the last one of the line before, whose
-    /// result decoding that line could not see used.
+    /// The stall of the instruction at `pc`, in `slot`, for what the one before it delivers late. Of one that ends
+    /// in the next line it is not known yet, and `late` stays.
     #[inline(never)]
     pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, narrow: bool) -> u8 {
-        let Some(late) = self.late.take() else { return 0 };
-        let word = self.lines[slot][C::FetchLine::word(pc)];
-        let word = if narrow { word >> (8 * (pc & 2)) } else { word };
-        self.decoder.stall(late, word, narrow)
+        let Some(late) = self.late else { return 0 };
+        let line = &self.lines[slot];
+        let word = line[C::FetchLine::word(pc)];
+        let next = if !narrow {
+            Following::Word(word)
+        } else {
+            let half = |pc: u32| (line[C::FetchLine::word(pc)] >> (8 * (pc & 2))) as u16;
+            let second = pc.wrapping_add(2);
+            let ends_line = slot == self.scratch || C::FetchLine::base(second) == second;
+            Following::Halves(half(pc), (!ends_line).then(|| half(second)))
+        };
+        let stall = self.decoder.stall(late, next);
+        if stall.is_some() {
+            self.late = None;
+        }
+        stall.unwrap_or(0)
     }
 }
 

@@ -175,11 +175,14 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
         index += length as usize >> shift;
         // A long instruction of narrow code may end behind the line.
         let left = if NARROW { pc.wrapping_sub(end) <= unit } else { pc == end };
-        if left {
+        let late = C::Decoder::late(&op);
+        // In narrow code the next one may be that which ends behind the line.
+        if left || NARROW && late.is_some() {
             let memory = core.memory_mut();
             memory.pc = pc;
-            if flow == Flow::Next {
-                memory.fetch.late = C::Decoder::late(&op);
+            // An instruction that ends behind the line says so itself.
+            if flow == Flow::Next && late.is_some() {
+                memory.fetch.late = late;
             }
             return;
         }

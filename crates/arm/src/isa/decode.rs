@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use mmulab_machine::ArmTiming;
 use mmulab_system::clock::Cost;
-use mmulab_system::core::{Core, Decode, Flow};
+use mmulab_system::core::{Core, Decode, Flow, Following};
 
 use crate::cpu::{Architecture, Bus, Cpu};
 
@@ -141,45 +141,34 @@ impl<K: CacheKind> Decode for Decoder<K> {
     }
 
     fn word(&mut self, word: u32, following: Option<u32>) -> Op<K> {
-        self.with_stall(word, following, State::Arm)
+        self.with_stall(word, following.map(Following::Word), State::Arm)
     }
 
     fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Op<K> {
-        let [second, third, fourth] = following.map(|half| half.map(u32::from));
-        let half = u32::from(half);
-        let joined = |low: Option<u32>, high: Option<u32>| {
-            low.map(|low| low | high.unwrap_or_default() << 16)
-        };
+        let [second, third, fourth] = following;
+        let halves = |first: Option<u16>, second| first.map(|half| Following::Halves(half, second));
         if !self.is_wide(half) {
-            return self.with_stall(half, joined(second, third), State::Narrow);
+            return self.with_stall(half.into(), halves(second, third), State::Narrow);
         }
         match second {
             Some(second) => {
-                self.with_stall(half << 16 | second, joined(third, fourth), State::Wide)
+                self.with_stall(joined(half, second), halves(third, fourth), State::Wide)
             }
             None => {
                 let mut op = Op { cost: Cost::NONE, ..Op::new(execute_split) };
-                op.operands.immediate = half;
+                op.operands.immediate = half.into();
                 op
             }
         }
     }
 
-    /// The stall of an instruction for what the one before it delivers late.
-    fn stall(&mut self, late: Late, word: u32, thumb: bool) -> u8 {
-        let (word, state) = match thumb {
-            false => (word, State::Arm),
-            true if self.is_wide(word & 0xffff) => (word.rotate_left(16), State::Wide),
-            true => (word & 0xffff, State::Narrow),
+    fn stall(&mut self, late: Late, next: Following) -> Option<u8> {
+        let (word, state) = match next {
+            Following::Word(word) => (word, State::Arm),
+            Following::Halves(half, _) if !self.is_wide(half) => (half.into(), State::Narrow),
+            Following::Halves(half, second) => (joined(half, second?), State::Wide),
         };
-        let index = hash(word) % REMEMBERED;
-        let known = self.sources[index];
-        if (known.word, known.state) == (word, state) {
-            return late.stall(known.registers);
-        }
-        let registers = self.decode(word, state).sources;
-        self.sources[index] = Sources { word, state, registers };
-        late.stall(registers)
+        Some(late.stall(self.sources(word, state)))
     }
 
     #[inline(always)]
@@ -213,20 +202,30 @@ impl<K: CacheKind> Decode for Decoder<K> {
     }
 }
 
+/// An instruction of 32 bits in Thumb state.
+fn joined(first: u16, second: u16) -> u32 {
+    u32::from(first) << 16 | u32::from(second)
+}
+
 fn hash(word: u32) -> usize {
     (word.wrapping_mul(0x9e37_79b9) >> 16) as usize
 }
 
 /// Executes an instruction of 32 bits whose second half is in the next line: `op` has the first half.
 fn execute_split<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOperands) -> Flow {
+    let late = cpu.memory.fetch.late.take();
     let second = match cpu.memory.fetch_half(bus, cpu.memory.pc.wrapping_add(2)) {
-        Ok(second) => u32::from(second),
+        Ok(second) => second,
         Err(fault) => {
             cpu.abort_fetch(fault);
             return Flow::Jump;
         }
     };
-    let inner = cpu.memory.fetch.decoder_mut().split(op.immediate << 16 | second);
+    let word = joined(op.immediate as u16, second);
+    let decoder = cpu.memory.fetch.decoder_mut();
+    let inner = decoder.split(word);
+    let stall = late.map_or(0, |late| late.stall(decoder.sources(word, State::Wide)));
+    cpu.memory.clock.issue(Cost::stall(stall));
     cpu.memory.await_registers(inner.sources);
     if inner.passes >> cpu.flags & 1 == 0 {
         cpu.memory.clock.issue(Cost::issue(1));
@@ -234,7 +233,11 @@ fn execute_split<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOpe
         return Flow::Skipped;
     }
     cpu.memory.clock.issue(inner.cost);
-    (inner.handler)(cpu, bus, inner.operands)
+    let flow = (inner.handler)(cpu, bus, inner.operands);
+    if flow == Flow::Next {
+        cpu.memory.fetch.late = Decoder::late(&inner);
+    }
+    flow
 }
 
 impl<K: CacheKind> Decoder<K> {
@@ -250,7 +253,7 @@ impl<K: CacheKind> Decoder<K> {
 
     /// Whether a half-word is the first of two.
     #[inline]
-    fn is_wide(&self, half: u32) -> bool {
+    fn is_wide(&self, half: u16) -> bool {
         half >= 0xe800 && self.architecture >= Architecture::V7A
     }
 
@@ -263,6 +266,18 @@ impl<K: CacheKind> Decoder<K> {
         self.split[place].1
     }
 
+    /// The registers that an instruction reads in its first cycle; bit n is register n.
+    fn sources(&mut self, word: u32, state: State) -> u16 {
+        let index = hash(word) % REMEMBERED;
+        let known = self.sources[index];
+        if (known.word, known.state) == (word, state) {
+            return known.registers;
+        }
+        let registers = self.decode(word, state).sources;
+        self.sources[index] = Sources { word, state, registers };
+        registers
+    }
+
     fn tables(&self) -> &'static Tables<K> {
         if self.architecture >= Architecture::V7A {
             &K::tables().from_v7
@@ -273,15 +288,15 @@ impl<K: CacheKind> Decoder<K> {
 
     /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
     /// pay.
-    fn with_stall(&mut self, word: u32, following: Option<u32>, state: State) -> Op<K> {
+    fn with_stall(&mut self, word: u32, following: Option<Following>, state: State) -> Op<K> {
         let Decoded { mut op, operands, sources, later_sources } = self.decode(word, state);
         op.operands = operands.into();
         op.sources = sources | later_sources;
         op.length = if state == State::Narrow { 2 } else { 4 };
-        if let Some(following) = following
-            && op.late.is_some()
+        if op.late.is_some()
+            && let Some(stall) = following.and_then(|following| self.stall(op.late, following))
         {
-            op.cost = op.cost.and_stall(self.stall(op.late, following, state != State::Arm));
+            op.cost = op.cost.and_stall(stall);
             op.late = Late::NONE;
         }
         op

@@ -13,8 +13,8 @@ use mmulab_system::bus::Bus;
 use mmulab_system::clock::Cost;
 use mmulab_system::coherence::Point;
 use mmulab_system::core::{
-    CacheAddress, Core, Decode, Fault, Flow, InterruptLines, MaintenanceNames, MemoryType, Mmu,
-    Requests, Side, Space, SpaceFormat, Translation, Walk,
+    CacheAddress, Core, Decode, Fault, Flow, Following, InterruptLines, MaintenanceNames,
+    MemoryType, Mmu, Requests, Side, Space, SpaceFormat, Translation, Walk,
 };
 use mmulab_system::maintenance::LineOperation;
 use mmulab_system::memory::CoreMemory;
@@ -215,8 +215,8 @@ impl Decode for ToyDecoder {
         None
     }
 
-    fn stall(&mut self, (): (), _: u32, _: bool) -> u8 {
-        0
+    fn stall(&mut self, (): (), _: Following) -> Option<u8> {
+        Some(0)
     }
 
     fn lacking(&self, _: u32, _: bool) -> Option<String> {
