@@ -140,7 +140,7 @@ impl RadixEngine {
             Event::Core(number) => {
                 self.core.caches.settle(&mut self.ledger);
                 if let Some(others) = &mut self.other_cores {
-                    others.switch_to(*number as usize, &mut self.core);
+                    others.switch_to(*number as usize, &mut self.core, self.instructions);
                 }
                 return;
             }

@@ -218,7 +218,7 @@ pub struct Slow {
     /// Pages of 4 KiB that no longer fault.
     touched: HashSet<u64>,
     instructions: u64,
-    /// Instructions executed, the warm-up's too.
+    /// Instructions that this core executed, the warm-up's too.
     executed: u64,
     /// Where walks overlap: the instruction whose walk began a window, and how long the walks in it take.
     window: (u64, Vec<u64>),
@@ -371,7 +371,6 @@ impl Slow {
         std::mem::swap(&mut self.fragmentation, &mut other.fragmentation);
         std::mem::swap(&mut self.touched, &mut other.touched);
         std::mem::swap(&mut self.instructions, &mut other.instructions);
-        std::mem::swap(&mut self.executed, &mut other.executed);
         other
     }
 

@@ -205,9 +205,15 @@ impl OtherCores {
         self.cores.iter().flatten()
     }
 
-    /// Core `number` goes on in place of the one that `runs`.
-    pub(super) fn switch_to(&mut self, number: usize, runs: &mut Core) {
+    /// Core `number` goes on in place of the one that `runs`, with the instruction of this number.
+    pub(super) fn switch_to(&mut self, number: usize, runs: &mut Core, instruction: u64) {
         let Some(mut next) = self.cores[number].take() else { return };
+        if let Some(walkers) = &mut runs.walkers {
+            walkers.leave(instruction);
+        }
+        if let Some(walkers) = &mut next.walkers {
+            walkers.go_on(instruction);
+        }
         next.caches.take_shared(self.own_caches, &mut runs.caches);
         self.cores[self.running] = Some(std::mem::replace(runs, next));
         self.running = number;

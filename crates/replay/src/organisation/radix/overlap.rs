@@ -12,6 +12,8 @@ pub(super) struct Walkers {
     first: Option<u64>,
     /// When each walker is free, in cycles since that walk began.
     free: Box<[u64]>,
+    /// Number of the next instruction when another core went on.
+    left_at: u64,
 }
 
 impl Walkers {
@@ -21,6 +23,19 @@ impl Walkers {
             window_instructions: u64::from(window_instructions),
             first: None,
             free: vec![0; count as usize].into(),
+            left_at: 0,
+        }
+    }
+
+    /// Another core goes on with the instruction of this number.
+    pub(super) fn leave(&mut self, instruction: u64) {
+        self.left_at = instruction;
+    }
+
+    /// This core goes on with the instruction of this number; those since it was left are no part of its window.
+    pub(super) fn go_on(&mut self, instruction: u64) {
+        if let Some(first) = &mut self.first {
+            *first += instruction - self.left_at;
         }
     }
 
