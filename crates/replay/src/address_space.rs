@@ -114,7 +114,8 @@ impl AddressSpace {
     /// Blocks that are resized as `range`, of which nothing is mapped, becomes `name`.
     fn map(&mut self, range: Range<u64>, name: &str) -> Vec<(u64, bool)> {
         let blocks = blocks_of(&range);
-        if name == STACK {
+        // Growth is seen where a TLB misses, and a page of 2 MiB or more that holds something else need not miss.
+        if name == STACK && self.pages.shift(|| false) == SMALL_SHIFT {
             self.stacks.push(range);
         } else {
             self.mappings.insert(range, name.to_owned());
@@ -522,6 +523,17 @@ mod tests {
             assert_eq!(pages.note(&unmap).unmapped, Some(2 * size..3 * size));
             assert!(pages.touch(2 * size, shift).is_some());
         }
+    }
+
+    #[test]
+    fn a_page_of_a_bound_stays_with_its_part_of_a_stack_touched_or_not() {
+        let mut pages = AddressSpace::new(Pages::Large, 0, Random::stream(0, 0));
+        pages.note(&map(3 * MIB, 3 * MIB, "[stack]"));
+        pages.note(&map(2 * MIB, MIB, ""));
+        assert_eq!(pages.touch(2 * MIB, LARGE_SHIFT), Some(Fault::Large(1)));
+        let unmap = |address| Event::Unmap { address, length_bytes: MIB };
+        assert_eq!(pages.note(&unmap(2 * MIB)).unmapped, None);
+        assert_eq!(pages.note(&unmap(3 * MIB)).unmapped, Some(2 * MIB..4 * MIB));
     }
 
     #[test]

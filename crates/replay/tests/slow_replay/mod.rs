@@ -460,7 +460,7 @@ impl Slow {
         }
         match name {
             "/nothing" => {}
-            "[stack]" => self.stacks.push(pages),
+            "[stack]" if size == 1 => self.stacks.push(pages),
             _ => self.mapped.extend(pages.map(|page| (page, name.to_owned()))),
         }
         gone.extend(self.resize_blocks());
