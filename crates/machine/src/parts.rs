@@ -246,13 +246,13 @@ impl JsonSchema for Ways {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Any, by a seeded generator.
+    /// An empty one, else any, by a seeded generator.
     Random,
     /// The next in turn, used or not; empty entries are not looked for.
     RoundRobin,
     /// The one unused for longest.
     Lru,
-    /// A binary tree of bits that points away from what was used.
+    /// An empty one, else that to which a binary tree of bits leads, which point away from what was used.
     Plru,
 }
 
