@@ -86,8 +86,8 @@ impl Progress {
     fn invalidated(&mut self, writer: usize, by: Origin, reach: u32) {
         if self.ordered_on & (1 << writer | 1 << by.core) != 0 {
             self.ordered_reach |= reach;
-        } else {
-            note_underway(&mut self.not_ordered, by, reach);
+        } else if reach & !self.ordered_reach != 0 {
+            note_underway(&mut self.not_ordered, by, reach & !self.ordered_reach);
         }
         for invalidation in &mut self.not_ordered {
             // Where one before was not ordered, this one counts.
@@ -213,6 +213,15 @@ impl Change {
         }
     }
 
+    /// An invalidation that covers it.
+    fn invalidated(&mut self, scope: Scope, by: Origin, reach: u32) {
+        self.progress.invalidated(self.origin.core, by, reach);
+        if scope == Scope::All {
+            // A core whose whole TLB is invalidated counts no more.
+            self.walkers &= !reach;
+        }
+    }
+
     /// The page that it was.
     fn page(&self) -> Option<Translation> {
         match self.old {
@@ -246,6 +255,11 @@ impl Change {
     /// Whether no TLB of a core that has walked it has the old entry any more.
     pub(super) fn is_complete(&self) -> bool {
         self.progress.is_complete
+    }
+
+    /// The cores whose walks have read it, and of which no invalidation is complete.
+    fn holders(&self) -> u32 {
+        self.walkers & !self.progress.complete
     }
 
     /// Whether a core has no old entry any more.
@@ -352,7 +366,7 @@ impl Changes {
         let progress = Progress::default();
         // Who still has what it was before that has it all the more.
         let before = self.of(descriptor).filter(|before| !before.is_complete());
-        let walkers = walkers | before.map_or(0, |before| before.walkers);
+        let walkers = walkers | before.map_or(0, Change::holders);
         let change = Change {
             old,
             origin,
@@ -374,8 +388,9 @@ impl Changes {
     /// The descriptor is what it was again: there is nothing old.
     pub(super) fn discard(&mut self, descriptor: u32) -> u32 {
         let Some(change) = self.changes.remove(&descriptor) else { return 0 };
+        let holders = change.holders();
         self.ended.push(change.old);
-        change.walkers & !change.progress.complete
+        holders
     }
 
     /// The page is mapped again, with other permissions.
@@ -526,7 +541,7 @@ impl Changes {
                 for change in
                     self.changes.values_mut().filter(|change| change.is_covered(tables, scope))
                 {
-                    change.progress.invalidated(change.origin.core, by, reach(everywhere));
+                    change.invalidated(scope, by, reach(everywhere));
                     begun = true;
                 }
             }
@@ -741,6 +756,16 @@ mod tests {
         assert_eq!([0, 1, 2].map(|core| unordered_on(&mut progress, core)), [None; 3]);
     }
 
+    #[test]
+    fn one_that_is_not_ordered_takes_back_no_complete_one() {
+        let mut progress = Progress::default();
+        progress.completed(2);
+        progress.invalidated(0, Origin { pc: 8, core: 2 }, !0);
+        progress.completed(2);
+        progress.invalidated(0, Origin { pc: 4, core: 1 }, !0);
+        assert_eq!(progress.judge(1, 0, |_| true), None);
+    }
+
     const DESCRIPTOR: u32 = 0x4010_8000;
     const ADDRESS: u32 = 0x8000_0000;
 
@@ -760,6 +785,44 @@ mod tests {
     fn unmap(changes: &mut Changes, old: Translation) {
         let place = Place { address: ADDRESS, shift: 12, asid: 1, table: 0x4010_0000, walkers: 1 };
         changes.note(DESCRIPTOR, Descriptor::Page(old), Origin { pc: 4, core: 0 }, false, place);
+    }
+
+    /// The state of a change that core 0 has made, after the DSBs of the cores of a mask.
+    fn with_barriers(changes: &mut Changes, cores: u32) {
+        let change = changes.changes.get_mut(&DESCRIPTOR).unwrap();
+        (0..2).filter(|core| cores >> core & 1 != 0).for_each(|core| {
+            change.progress.completed(core);
+        });
+    }
+
+    fn invalidate(changes: &mut Changes, core: usize, scope: Scope) {
+        let change = changes.changes.get_mut(&DESCRIPTOR).unwrap();
+        change.invalidated(scope, Origin { pc: 8, core }, 1 << core);
+    }
+
+    #[test]
+    fn a_page_that_is_mapped_as_it_was_is_in_no_tlb_that_was_invalidated_whole() {
+        for (scope, holders) in [(Scope::All, 0), (Scope::Address(ADDRESS, None), 1)] {
+            let mut changes = Changes::default();
+            unmap(&mut changes, page(0x4020_0000, false));
+            with_barriers(&mut changes, 1);
+            invalidate(&mut changes, 0, scope);
+            assert_eq!(changes.discard(DESCRIPTOR), holders, "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn a_core_without_the_entry_does_not_have_it_by_a_later_change_of_another_core() {
+        let mut changes = Changes::default();
+        let place =
+            |walkers| Place { address: ADDRESS, shift: 12, asid: 1, table: 0x4010_0000, walkers };
+        let old = Descriptor::Page(page(0x4020_0000, false));
+        changes.note(DESCRIPTOR, old, Origin { pc: 4, core: 0 }, true, place(0b11));
+        with_barriers(&mut changes, 0b01);
+        invalidate(&mut changes, 0, Scope::Address(ADDRESS, None));
+        with_barriers(&mut changes, 0b01);
+        changes.note(DESCRIPTOR, old, Origin { pc: 12, core: 1 }, false, place(0b10));
+        assert_eq!(changes.of(DESCRIPTOR).unwrap().walkers, 0b10);
     }
 
     #[test]
