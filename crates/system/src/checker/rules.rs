@@ -371,10 +371,13 @@ impl Checker {
         let level = usize::from(flags & FIRST == 0);
         let shifts = [0, level].map(|level| core.mmu.level_shift(level));
         let [Some(first_shift), Some(shift)] = shifts else { return };
-        if flags & TABLE == 0 || old == new {
+        if flags & (TABLE | UNLINKED) == 0 || old == new {
             return;
         }
         let walkers = self.tables.take_walkers(physical);
+        if flags & TABLE == 0 {
+            return;
+        }
         let live = self.is_live(core, bus, physical, level, shift);
         // What no walk has read is in no TLB.
         let was = match walkers != 0 && live {
@@ -584,6 +587,9 @@ impl Checker {
                 }
                 Descriptor::Table(table) => {
                     self.tables.set_flags(table, Tables::BLOCK_BYTES, UNLINKED, false);
+                    if self.tables.flags(table) & TABLE == 0 {
+                        self.tables.forget_table(table);
+                    }
                 }
                 _ => {}
             }

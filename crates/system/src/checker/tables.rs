@@ -213,6 +213,18 @@ impl Tables {
         }
     }
 
+    /// A table is none any more, nor in a TLB: what it becomes is new.
+    pub(super) fn forget_table(&mut self, table: u32) {
+        let first = table.wrapping_sub(self.base) as usize >> 7;
+        for walked in &mut self.walked {
+            walked
+                .iter_mut()
+                .skip(first)
+                .take(DESCRIPTORS as usize / 32)
+                .for_each(|bits| *bits = 0);
+        }
+    }
+
     /// The address that a descriptor translates, its level being `1 << shift` bytes a descriptor.
     pub(super) fn address_of(&self, descriptor: u32, shift: u32) -> u32 {
         let index = descriptor >> 2 & (DESCRIPTORS - 1);
@@ -292,6 +304,16 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_table_held_that_is_none_any_more_was_not_walked() {
+        let (mut tables, [table, next]) = (Tables::new(0, 0x200, 2), [0x400, 0x800]);
+        for (core, descriptor) in [(0, table), (1, table + 0x3fc), (1, table - 4)] {
+            tables.give_walkers(descriptor, 1 << core);
+        }
+        tables.forget_table(table);
+        assert_eq!([table, next - 4, table - 4].map(|at| tables.take_walkers(at)), [0, 0, 2]);
+    }
 
     /// The identifiers of two spaces, tables 1 and 2, after what one core writes: an identifier, or a table.
     fn identifiers(writes: &[(u16, u32)]) -> [Option<u16>; 2] {
