@@ -173,8 +173,9 @@ pub(super) struct Change {
     shift: u32,
     asid: u16,
     table: u32,
-    /// The cores whose walks have read it.
+    /// The cores whose walks have read it, and those whose whole TLB was invalidated since, complete or not.
     walkers: u32,
+    emptied: u32,
     progress: Progress,
     /// Who wrote to the old page since, by another address or in another space.
     pub(super) rewritten: Option<Origin>,
@@ -190,6 +191,7 @@ mmulab_state::value!(Change {
     asid,
     table,
     walkers,
+    emptied,
     progress,
     rewritten,
 });
@@ -217,8 +219,7 @@ impl Change {
     fn invalidated(&mut self, scope: Scope, by: Origin, reach: u32) {
         self.progress.invalidated(self.origin.core, by, reach);
         if scope == Scope::All {
-            // A core whose whole TLB is invalidated counts no more.
-            self.walkers &= !reach;
+            self.emptied |= reach;
         }
     }
 
@@ -377,6 +378,7 @@ impl Changes {
             asid,
             table,
             walkers,
+            emptied: 0,
             progress,
             rewritten: None,
         };
@@ -388,9 +390,10 @@ impl Changes {
     /// The descriptor is what it was again: there is nothing old.
     pub(super) fn discard(&mut self, descriptor: u32) -> u32 {
         let Some(change) = self.changes.remove(&descriptor) else { return 0 };
-        let holders = change.holders();
+        // A core whose whole TLB is invalidated has read nothing.
+        let walkers = change.holders() & !change.emptied;
         self.ended.push(change.old);
-        holders
+        walkers
     }
 
     /// The page is mapped again, with other permissions.
