@@ -815,6 +815,18 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_tlb_that_is_invalidated_has_the_entry_until_the_dsb_of_who_did_it() {
+        let mut changes = Changes::default();
+        unmap(&mut changes, page(0x4020_0000, false));
+        with_barriers(&mut changes, 1);
+        invalidate(&mut changes, 0, Scope::All);
+        for (core, holders) in [(1, 1), (0, 0)] {
+            with_barriers(&mut changes, 1 << core);
+            assert_eq!(changes.of(DESCRIPTOR).unwrap().holders(), holders);
+        }
+    }
+
+    #[test]
     fn a_core_without_the_entry_does_not_have_it_by_a_later_change_of_another_core() {
         let mut changes = Changes::default();
         let place =
