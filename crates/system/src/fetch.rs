@@ -201,6 +201,12 @@ impl<C: Core> InstructionSide<C> {
         self.pages[(address >> 12) as usize % PAGES] = EMPTY_PAGE;
     }
 
+    /// As above, for the page at this place.
+    pub(crate) fn invalidate_page_at(&mut self, place: usize) {
+        self.page = 0;
+        self.pages[place] = EMPTY_PAGE;
+    }
+
     /// Where the decoded instructions of a slot begin. It stays while execution does not leave the line.
     #[inline(always)]
     pub(crate) fn decoded_line(&self, slot: usize) -> usize {
@@ -230,20 +236,23 @@ impl<C: Core> InstructionSide<C> {
         (word >> (16 * (index & 1))) as u16
     }
 
-    /// As above, for the page at this place.
-    pub(crate) fn invalidate_page_at(&mut self, place: usize) {
-        self.page = 0;
-        self.pages[place] = EMPTY_PAGE;
+    /// The half-word that is so many behind this one, if it is in the line; the scratch slot has one alone.
+    fn half_ahead(&self, index: usize, distance: usize) -> Option<u16> {
+        let is_alone = index / Self::HALVES == self.scratch;
+        let is_in_line = !is_alone && index % Self::HALVES + distance < Self::HALVES;
+        is_in_line.then(|| self.half(index + distance))
+    }
+
+    /// The index of the half-word at an address, in the line of a slot.
+    fn half_index(slot: usize, address: u32) -> usize {
+        slot * Self::HALVES + (address >> 1) as usize % Self::HALVES
     }
 
     /// Decodes the instruction that has this index.
     pub fn decode(&mut self, index: u32) {
         if index & NARROW_INDEX != 0 {
             let index = (index & !NARROW_INDEX) as usize;
-            let slot = index / Self::HALVES;
-            let left = Self::HALVES - 1 - index % Self::HALVES;
-            let left = if slot == self.scratch { 0 } else { left };
-            let following = [1, 2, 3].map(|next| (next <= left).then(|| self.half(index + next)));
+            let following = [1, 2, 3].map(|distance| self.half_ahead(index, distance));
             self.narrow[index] = self.decoder.half(self.half(index), following);
         } else {
             let index = index as usize;
@@ -370,21 +379,15 @@ impl<C: Core> InstructionSide<C> {
     #[inline(never)]
     pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, narrow: bool) -> u8 {
         let Some(late) = self.late else { return 0 };
-        let line = &self.lines[slot];
-        let word = line[C::FetchLine::word(pc)];
-        let next = if !narrow {
-            Following::Word(word)
+        let next = if narrow {
+            let index = Self::half_index(slot, pc);
+            Following::Halves(self.half(index), self.half_ahead(index, 1))
         } else {
-            let half = |pc: u32| (line[C::FetchLine::word(pc)] >> (8 * (pc & 2))) as u16;
-            let second = pc.wrapping_add(2);
-            let ends_line = slot == self.scratch || C::FetchLine::base(second) == second;
-            Following::Halves(half(pc), (!ends_line).then(|| half(second)))
+            Following::Word(self.lines[slot][C::FetchLine::word(pc)])
         };
-        let stall = self.decoder.stall(late, next);
-        if stall.is_some() {
-            self.late = None;
-        }
-        stall.unwrap_or(0)
+        let Some(stall) = self.decoder.stall(late, next) else { return 0 };
+        self.late = None;
+        stall
     }
 }
 
@@ -396,9 +399,8 @@ impl<C: Core> CoreMemory<C> {
     /// The MMU refuses the fetch.
     pub fn fetch_half(&mut self, bus: &mut Bus<C>, address: u32) -> Result<u16, Fault> {
         let slot = self.fetch_slot(bus, address)?;
-        let first = slot * InstructionSide::<C>::HALVES;
         self.observe_fetch_at(bus, address, slot);
-        Ok(self.fetch.half(first + (address >> 1) as usize % InstructionSide::<C>::HALVES))
+        Ok(self.fetch.half(InstructionSide::<C>::half_index(slot, address)))
     }
 
     /// The slot that holds the instruction at `pc`.
