@@ -69,7 +69,7 @@ GOOD = {
 }
 
 BAD_NUMBERS = ["-1", "1.5", "x", "", "18446744073709551616", "9" * 40, "1e3", "nan", "0x10"]
-BAD_FILES = ["/no/such/file", "docs", "", "a\nb"]
+BAD_FILES = ["/no/such/file", "docs", "", "a\nb", "a\x1b[31mb"]
 BAD = {
     int: BAD_NUMBERS,
     Format: ["xml", "", "JSON5"],
@@ -92,6 +92,7 @@ BAD = {
         "dtlb.entries=-1",
         "no.such=1",
         "dtlb.entries=1=2",
+        "a\x85b\x1b[31m=1",
     ],
     "--max-seconds": ["0", "-1", "nan", "inf", "x", ""],
     "--on": ["", "dask://", "slurm://x", "dask://no-such-host-anywhere:1", "dask://localhost:1"],
@@ -130,7 +131,8 @@ def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
     status = status_of(app, list(arguments))
     output, errors = capfd.readouterr()
     assert status == 2, errors
-    assert len(errors.splitlines()) == 1 and errors.startswith("mmulab: "), errors
+    assert errors.startswith("mmulab: ") and errors.endswith("\n"), errors
+    assert errors[:-1].isprintable(), errors
     assert output == "" and "os error" not in errors
     assert set(os.listdir(ROOT)) == before
 

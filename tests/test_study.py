@@ -21,7 +21,7 @@ import pytest
 from conftest import MMULAB, ROOT
 from conftest import mmulab as command
 from distributed import LocalCluster
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mmulab
@@ -448,6 +448,7 @@ seed = 3
         max_size=4,
     )
 )
+@example(edits=[(77, 0, "\x85")])
 def test_any_text_is_a_study_or_refused_in_one_line(edits):
     text = GOOD_STUDY
     for start, removed, inserted in edits:
@@ -459,7 +460,7 @@ def test_any_text_is_a_study_or_refused_in_one_line(edits):
             study = mmulab.Study.load(path)
             study.configurations()
         except mmulab.MmulabError as error:
-            assert len(str(error).splitlines()) == 1, str(error)
+            assert str(error).isprintable(), str(error)
 
 
 def test_an_error_of_the_command_line_is_not_put_on_the_study(study):

@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 import mmulab_start
 from mmulab import arrow as pa
 from mmulab import files, output
-from mmulab.errors import InputError, Interrupted, MachineError, MmulabError
+from mmulab.errors import InputError, Interrupted, MachineError, MmulabError, printable
 from mmulab.limits import MAX_COUNT, MAX_THREADS
 from mmulab.machine import Machine, machine_names
 from mmulab.output import Format
@@ -521,8 +521,8 @@ def _ended(job: Callable[[], object], name: str) -> int:
 
 def _fail(message: str, status: int, name: str = "mmulab") -> int:
     """One line on stderr, without the number that Rust adds to what the system says."""
-    words = re.sub(r" \(os error \d+\)", "", message).split()
-    output.tell(f"{name}: {' '.join(words)}")
+    line = printable(re.sub(r" \(os error \d+\)", "", message))
+    output.tell(f"{name}: {line}")
     return status
 
 

@@ -4,10 +4,21 @@ The engine raises these too; its errors are mapped once, in the binding crate.
 """
 
 
+def printable(text: str) -> str:
+    """The text on one line: names and values of a user's files may contain line ends and a terminal's
+    control sequences, which are written as in a string of Python."""
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )
+
+
 class MmulabError(Exception):
     """Anything that mmulab refuses or fails to do; the commands end with its `exit_status`."""
 
     exit_status = 1
+
+    def __init__(self, message: str):
+        super().__init__(printable(message))
 
 
 class InputError(MmulabError, ValueError):
