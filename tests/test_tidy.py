@@ -61,6 +61,19 @@ def test_files_end_with_a_newline_and_have_no_trailing_blanks():
             assert not re.search(r"[ \t]$", text, re.MULTILINE), path
 
 
+def test_prose_is_wrapped():
+    """Lines of paragraphs in documents have 100 columns, but for a last word that is longer: code
+    and links are one word each."""
+    for path, text in sources():
+        if path.suffix != ".md":
+            continue
+        prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+        for line in prose.splitlines():
+            if not line.startswith(("|", "#", "![", "    ")):
+                words = re.findall(r"(?:`[^`]*`|\[[^\]]*\]\([^)]*\)|\S)+", line)
+                assert len(line) <= 100 or line.rindex(words[-1]) < 100, (path, line)
+
+
 def test_no_large_file_is_in_the_repository():
     for path in tracked():
         assert path.stat().st_size < 4 << 20, path
