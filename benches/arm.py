@@ -2,12 +2,12 @@
 
     arm.py --quick
 
-Prints a Markdown table: seconds to the same point, the end of the command, and the instructions that
-each executed on its own way there. These differ: a guest that waits for its timer executes as many as
-fit into the wait, and QEMU's time passes in another way than ours. Seconds are processor time, since the
-clock says more about what else the computer did. QEMU's instructions are counted by a plugin
-(`qemu_count.c`), in a run that is not timed. Needs `make linux` and a C compiler. With `--quick` each is timed
-once, without it three times, of which the fastest counts.
+Prints a Markdown table: seconds to the same point, the end of the command, and the instructions
+that each executed on its own way there. These differ: a guest that waits for its timer executes as
+many as fit into the wait, and QEMU's time passes in another way than ours. Seconds are processor
+time, since the clock says more about what else the computer did. QEMU's instructions are counted by
+a plugin (`qemu_count.c`), in a run that is not timed. Needs `make linux` and a C compiler. With
+`--quick` each is timed once, without it three times, of which the fastest counts.
 """
 
 import re

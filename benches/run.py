@@ -1,4 +1,5 @@
-"""Measures recording, replay, miss curves and sweep beside their peers, and prints a table in Markdown.
+"""Measures recording, replay, miss curves and sweep beside their peers, and prints a table in
+Markdown.
 
 Every number is the median of several runs that take turns with their peers', so that a busy moment
 meets all alike. Rates are per second of processor time, decode included, because other work on the
@@ -238,7 +239,8 @@ def main() -> None:
         program = [compiler, "-quiet", "-O2", str(source(folder)), "-o", "/dev/null"]
         whole, trace = folder / "whole.mmt", folder / "trace.mmt"
         limit = ["--max-instructions", str(instructions)]
-        # Each with the seconds that it takes on the slowest computer of README.md, for the time left.
+        # Each with the seconds that it takes on the slowest computer of README.md, for the time
+        # left.
         parts: list[tuple[float, Callable[[TellDone], object]]] = [
             (100 * times, lambda tell: recording(report, whole, program, times, tell)),
             (10 * scale, lambda tell: run([MMULAB, "record", *limit, "-o", trace, "--", *program])),

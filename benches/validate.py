@@ -3,13 +3,16 @@
     make validate
     .venv/bin/python benches/validate.py [--dir DIR] [--machine FILE] [--runs N] [PROGRAM...]
 
-Each program runs with pages of 4 KB and with huge pages, by turns, and is recorded once; the recording is replayed with
-`organisation.pages` at "4K" and at "on-fault". What huge pages save is compared in seconds of processor time, and printed as a
-table in Markdown; DIR keeps it as data, with the traces. The machine is the one that `mmulab calibrate` measures, unless it is named.
-What an interrupted comparison has measured and recorded is there, and the next one in DIR goes on with it.
+Each program runs with pages of 4 KB and with huge pages, by turns, and is recorded once; the
+recording is replayed with `organisation.pages` at "4K" and at "on-fault". What huge pages save is
+compared in seconds of processor time, and printed as a table in Markdown; DIR keeps it as data,
+with the traces. The machine is the one that `mmulab calibrate` measures, unless it is named. What
+an interrupted comparison has measured and recorded is there, and the next one in DIR goes on with
+it.
 
-An out-of-order core works on while it waits, so the prediction has two ends. *Exposed*: each TLB miss costs all its cycles. *Hidden*: a hit of
-the second level costs nothing, and all of the core's walkers are at work. Page faults and zeroing are exposed in both.
+An out-of-order core works on while it waits, so the prediction has two ends. *Exposed*: each TLB
+miss costs all its cycles. *Hidden*: a hit of the second level costs nothing, and all of the core's
+walkers are at work. Page faults and zeroing are exposed in both.
 """
 
 from __future__ import annotations
@@ -36,8 +39,9 @@ POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
 PRCTL = ctypes.CDLL(None).prctl
 TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864"
-"""Huge pages for `malloc`. The heap grows in pieces of 64 MB, since Valgrind's grows by `brk` to 8 MB only and by
-`mmap` from there on, where smaller pieces would cut blocks of 2 MB in other places than natively."""
+"""Huge pages for `malloc`. The heap grows in pieces of 64 MB, since Valgrind's grows by `brk` to 8
+MB only and by `mmap` from there on, where smaller pieces would cut blocks of 2 MB in other places
+than natively."""
 TOUCHED_BYTES = 1 << 30
 """More than any of the programs takes."""
 COUNTERS = [
@@ -83,13 +87,14 @@ class Program:
 
     command: list[str]
     tunable: bool = False
-    """From the C library, which asks for them (`madvise`) if its tunable says so: programs whose memory is
-    `malloc`'s, in small pieces. Others get them wherever they fit."""
+    """From the C library, which asks for them (`madvise`) if its tunable says so: programs whose
+    memory is `malloc`'s, in small pieces. Others get them wherever they fit."""
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def policy(self) -> str:
-        """In POLICY while it runs and is recorded: the C library reads it, and does nothing at `always`."""
+        """In POLICY while it runs and is recorded: the C library reads it, and does nothing at
+        `always`."""
         return "madvise" if self.tunable else "always"
 
     def variables(self) -> dict[str, str]:
@@ -105,7 +110,8 @@ DICTIONARIES = [
     "print(sum(d.get(k, 0) for k in range(0, 13_000_027, 5)))",
 ]
 # Chosen for what they do to memory: tables, trees, heaps and arrays of 30 to 400 MB that are
-# accessed at random; the same in order (sort, arrow); 4 to 14 MB at random (bzip2); next to nothing (gzip).
+# accessed at random; the same in order (sort, arrow); 4 to 14 MB at random (bzip2); next to nothing
+# (gzip).
 PROGRAMS = {
     "sort": Program(["sort", "-S", "1G", "--parallel=1", "numbers.txt"]),
     "shuf": Program(["shuf", "-i", "1-4000000", "-o", "/dev/null"]),
@@ -248,8 +254,8 @@ class Compared:
 
 
 def small_pages(only: bool) -> Callable[[], None]:
-    """Before a program starts: whether it and its children get small pages only. Called for both kinds of runs, since
-    what a child does before the program counts as its time."""
+    """Before a program starts: whether it and its children get small pages only. Called for both
+    kinds of runs, since what a child does before the program counts as its time."""
 
     def choose() -> None:
         if PRCTL(PR_SET_THP_DISABLE, int(only), 0, 0, 0):
@@ -259,9 +265,10 @@ def small_pages(only: bool) -> Callable[[], None]:
 
 
 def touch_memory() -> None:
-    """Takes memory in large pages and gives it back, so that the program that comes next gets memory that exists. A
-    hypervisor takes back what its guest leaves free (free page reporting), and whoever touches it first waits for the host: ten
-    times as long as for the guest's kernel, in huge pages above all, since whole free blocks are what it takes."""
+    """Takes memory in large pages and gives it back, so that the program that comes next gets
+    memory that exists. A hypervisor takes back what its guest leaves free (free page reporting),
+    and whoever touches it first waits for the host: ten times as long as for the guest's kernel, in
+    huge pages above all, since whole free blocks are what it takes."""
     with mmap.mmap(-1, TOUCHED_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         for place in range(0, TOUCHED_BYTES, 2 << 20):
@@ -316,8 +323,8 @@ def one_processor() -> Iterator[None]:
 
 
 def prepare(folder: Path, programs: list[str]) -> None:
-    """Inputs, and programs that are not installed. Each program runs once, lest one that cannot run here is met
-    after the others were measured."""
+    """Inputs, and programs that are not installed. Each program runs once, lest one that cannot run
+    here is met after the others were measured."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, source in INPUTS.items():
         if not (folder / name).exists():
@@ -350,8 +357,8 @@ def measured(program: Program, folder: Path, runs: int) -> Measured:
 
 
 def all_measured(programs: list[str], folder: Path, runs: int) -> dict[str, Measured]:
-    """How each program ran. It is kept after each, so that a comparison that was interrupted goes on with it where the
-    computer and the number of runs are the same."""
+    """How each program ran. It is kept after each, so that a comparison that was interrupted goes
+    on with it where the computer and the number of runs are the same."""
     kept = folder / MEASURED
     described = Path("/proc/cpuinfo").read_text().partition("model name")[2].partition("\n")[0]
     conditions = {"runs": runs, "computer": [*os.uname(), described]}
@@ -391,7 +398,8 @@ def by_turns(program: Program, folder: Path, runs: int) -> tuple[list[float], li
 
 
 def counted(program: Program, folder: Path) -> dict[str, int] | None:
-    """Walks for data and the cycles that they took, by this computer's counters, with 4 KB pages; nothing where it has none."""
+    """Walks for data and the cycles that they took, by this computer's counters, with 4 KB pages;
+    nothing where it has none."""
     perf: list[str | Path] = [
         "perf",
         "stat",
@@ -464,8 +472,9 @@ def walkers() -> int:
     described = Path("/proc/cpuinfo").read_text()
     if "AuthenticAMD" in described:
         return 6  # a guess: what is said of its cores since Zen 3, not looked up in its guides
-    # Intel's top-down metrics divide the walks under way by this (Linux, tools/perf/pmu-events/arch/x86,
-    # tma_info_memory_tlb_page_walks_utilization): by 4 since Alder Lake and Sapphire Rapids, the first with SERIALIZE, by 2 before.
+    # Intel's top-down metrics divide the walks under way by this (Linux,
+    # tools/perf/pmu-events/arch/x86, tma_info_memory_tlb_page_walks_utilization): by 4 since Alder
+    # Lake and Sapphire Rapids, the first with SERIALIZE, by 2 before.
     return 4 if " serialize " in described else 2
 
 

@@ -8,9 +8,9 @@ BASELINE and BUILD are checkouts in which `make setup` has run; BUILD is this on
 Each program is built once, here, and booted by the Python of either checkout with that checkout's
 machine files. Instruction counts, cycles by cause, phase, mode and space, events, notes, checker
 reports and the console must be equal; only the host's seconds may differ. Linux is compared where
-`make linux` has built it. A machine that the baseline does not know is left out. What a build gave is
-kept in build/compare under the digest of its engine, its machines and the guests, so that the baseline
-runs once. Exit status 1 if anything differs.
+`make linux` has built it. A machine that the baseline does not know is left out. What a build gave
+is kept in build/compare under the digest of its engine, its machines and the guests, so that the
+baseline runs once. Exit status 1 if anything differs.
 """
 
 import argparse

@@ -71,8 +71,8 @@ class Run:
 
 
 def finished(command, timeout_seconds, guest):
-    """Runs QEMU until its guest has ended; gives what it printed as bytes. Ends with what QEMU said where it
-    failed itself, and with the guest that has not ended in time."""
+    """Runs QEMU until its guest has ended; gives what it printed as bytes. Ends with what QEMU said
+    where it failed itself, and with the guest that has not ended in time."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_seconds

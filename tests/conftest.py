@@ -78,8 +78,8 @@ def mmulab(
 
 
 def start_interruptible(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
-    """Starts a process with pipes for stdout and stderr that Ctrl-C ends as at a terminal: what a shell
-    starts in the background inherits that it is ignored. `options` are those of `Popen`."""
+    """Starts a process with pipes for stdout and stderr that Ctrl-C ends as at a terminal: what a
+    shell starts in the background inherits that it is ignored. `options` are those of `Popen`."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
         words,

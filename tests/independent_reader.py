@@ -1,4 +1,5 @@
-"""A reader of `.mmt` written from docs/trace-format.md alone: slow, obvious, and not ours to optimise.
+"""A reader of `.mmt` written from docs/trace-format.md alone: slow, obvious, and not ours to
+optimise.
 
 It shares nothing with the engine, so that the document and the engine check each other.
 """

@@ -36,7 +36,8 @@ class Level:
     miss_cycles: float
 
     def misses(self, numbers: Sequence[int]) -> float:
-        """The share that misses if LRU sets are visited round and round: all lines of a full set."""
+        """The share that misses if LRU sets are visited round and round: all lines of a full
+        set."""
         if isinstance(numbers, range):
             # Side by side: every set holds as many, or one more.
             each, more = divmod(len(numbers), self.sets)
@@ -58,7 +59,8 @@ def miss_cycles(levels: list[Level], numbers: Sequence[int]) -> float:
 
 @dataclass
 class Model:
-    """Answers as `_engine.Computer` does, from first principles, with noise as of a busy computer."""
+    """Answers as `_engine.Computer` does, from first principles, with noise as of a busy
+    computer."""
 
     caches: list[Level]
     tlbs: dict[str, list[Level]]

@@ -1,4 +1,5 @@
-"""The checker only looks: with it a guest takes the same instructions and cycles to the same end."""
+"""The checker only looks: with it a guest takes the same instructions and cycles to the same
+end."""
 
 from __future__ import annotations
 

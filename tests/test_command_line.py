@@ -298,7 +298,8 @@ def test_help_has_an_example_and_every_option_has_help(path):
 
 
 def test_commands_start_without_the_library_of_tables():
-    """It takes as long to import as all else, also where no table is made: for --help, completion, an error."""
+    """It takes as long to import as all else, also where no table is made: for --help, completion,
+    an error."""
     code = "import sys, mmulab.cli; print({'pyarrow', 'numpy', 'altair'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "set()\n"
@@ -310,7 +311,8 @@ def test_the_format_of_a_recording_is_not_said_to_go_by_suffix():
 
 
 def test_help_fills_the_lines():
-    """A paragraph is filled whatever the width is: no line ends before the next word would not fit."""
+    """A paragraph is filled whatever the width is: no line ends before the next word would not
+    fit."""
     for columns in (60, 80, 120):
         shown = mmulab("record", "--help", COLUMNS=str(columns)).output
         lines = [line.strip() for line in shown.split("╭")[0].splitlines()]
@@ -522,7 +524,8 @@ def test_a_dump_tells_how_far_it_is(trace):
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_python_imports_is_one_line(tmp_path, sent):
-    """As it comes while the entry point imports the commands: the first of them to be imported sends it."""
+    """As it comes while the entry point imports the commands: the first of them to be imported
+    sends it."""
     (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(sent)})\n")
     with start_interruptible(
         MMULAB, "replay", SMALL, env={**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -640,7 +643,8 @@ def test_the_programs_status_is_passed_on(command, script, status, tmp_path):
 
 @needs_recorder
 def test_no_signal_is_ignored_that_the_recorder_did_not_inherit(tmp_path):
-    """Python ignores SIGXFSZ; a program that writes past its limit is to end by it, which a shell calls 153."""
+    """Python ignores SIGXFSZ; a program that writes past its limit is to end by it, which a shell
+    calls 153."""
     script = "ulimit -f 1; head -c 100000 /dev/zero > out"
     finished = mmulab("record", "-o", "t.mmt", "--", "sh", "-c", script, cwd=tmp_path)
     assert finished.status == 128 + signal.SIGXFSZ, finished.errors

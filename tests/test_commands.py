@@ -369,7 +369,8 @@ def test_a_name_that_promises_other_contents_is_refused(tmp_path):
 
 
 def test_no_result_takes_the_place_of_what_the_command_reads(trace, tmp_path):
-    """Whatever names it: another name, a link, a machine's file, the program that is to be recorded."""
+    """Whatever names it: another name, a link, a machine's file, the program that is to be
+    recorded."""
     for name in ("trace.mmt", "machine.toml", "study.toml", "program"):
         (tmp_path / name).write_bytes(name.encode())
     (tmp_path / "link").symlink_to("trace.mmt")

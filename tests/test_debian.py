@@ -23,7 +23,8 @@ def test_the_console_is_that_of_qemu() -> None:
 
 @fetched
 def test_programs_have_the_modes_of_their_packages_whoever_unpacked_them() -> None:
-    # The cpio format newc: a header of 13 numbers in hexadecimal, the name, the file, both padded to words.
+    # The cpio format newc: a header of 13 numbers in hexadecimal, the name, the file, both padded
+    # to words.
     modes = {}
     with (debian.BUILT / "debian.cpio").open("rb") as archive:
         while (header := archive.read(110))[:6] == b"070701":

@@ -136,7 +136,8 @@ def test_links_between_documents_lead_somewhere():
 
 
 def anchors(document: Path) -> set[str]:
-    """What a link may name in a document: its headings, in the form that renderers of Markdown give them."""
+    """What a link may name in a document: its headings, in the form that renderers of Markdown give
+    them."""
     text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
     return {
         re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -159,7 +160,8 @@ def test_the_examples_run(document, tmp_path):
         if language == "python":
             run([sys.executable, "-c", text], tmp_path)
             continue
-        # What installs, needs what not everybody has, or measures this computer, is tested elsewhere.
+        # What installs, needs what not everybody has, or measures this computer, is tested
+        # elsewhere.
         lines = text.replace("\\\n", " ").splitlines()
         here = [line for line in lines if line.startswith(("mmulab ", "mkdir ", "cp ", "gzip "))]
         here = [line for line in here if not re.search("mmulab calibrate|this-computer", line)]
@@ -180,7 +182,8 @@ def run(command: list[str], folder: Path) -> None:
 
 
 def said_by(notebook: nbformat.NotebookNode) -> list[str]:
-    """The texts that a notebook's cells show. Plots are not among them: they follow the plotting library's version."""
+    """The texts that a notebook's cells show. Plots are not among them: they follow the plotting
+    library's version."""
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
     return [
         out["text"] if out["output_type"] == "stream" else out["data"]["text/plain"]

@@ -37,7 +37,8 @@ def test_an_installed_package_builds_its_guests_into_the_users_cache(installed):
 
 
 def test_no_guest_names_a_temporary_file(installed):
-    """What is built twice has the same bytes, and a state that was saved of one can be restored into the other."""
+    """What is built twice has the same bytes, and a state that was saved of one can be restored
+    into the other."""
     elves = list(guests.image("microkernel-armv5te").parent.glob("*.elf"))
     assert len(elves) > 5
     for elf in elves:

@@ -87,7 +87,8 @@ def test_nobody_is_reached_where_domains_change_hands(scheme):
     [("fcse-guaranteed", 95), ("fcse-best-effort", 95), ("fass", 64), ("fass-shared", 64)],
 )
 def test_identifiers_leave_room_for_what_is_mapped_high(scheme, identifiers):
-    """With FASS what is mapped above 2 GB is in no slot of an identifier: 64 of them reach so far."""
+    """With FASS what is mapped above 2 GB is in no slot of an identifier: 64 of them reach so
+    far."""
     need("arm926ej-s")
     console = linux.ours("arm926ej-s", spaces=scheme).console
     assert f"Address spaces: {scheme} with {identifiers} process identifiers" in console
@@ -127,7 +128,8 @@ def test_what_is_shared_misses_the_tlb_less():
 
 
 def test_what_processes_map_alike_is_at_one_address_where_it_is_shared():
-    """Files of tmpfs and segments too, whose mappings do not say where they go whether they may be written."""
+    """Files of tmpfs and segments too, whose mappings do not say where they go whether they may be
+    written."""
     need("arm926ej-s")
     initrd = linux.built("initrd-spaces.cpio")
     places = {
@@ -195,7 +197,8 @@ def test_guaranteed_fcse_refuses_the_96th_process_and_the_33rd_megabyte():
 
 
 def test_guaranteed_fcse_refuses_a_program_that_is_linked_above_32_megabytes():
-    """As Linux does with any program whose segments cannot be where they are to be: exec has no way back."""
+    """As Linux does with any program whose segments cannot be where they are to be: exec has no way
+    back."""
     need("arm926ej-s")
     command = "lat-text-high null; echo status $?"
     status = {}

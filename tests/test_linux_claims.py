@@ -1,4 +1,5 @@
-"""The claims on Linux of both papers, judged on made-up measurements: the paper right, or wrong in one."""
+"""The claims on Linux of both papers, judged on made-up measurements: the paper right, or wrong in
+one."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def test_a_gain_is_of_user_mode_and_of_what_comes_before_it(gains):
         spaces,
         [("supervisor", 140, 9), ("user", 200, 100), ("supervisor", 50, 9), ("user", 300, 20_000)],
     )
-    # Without its entries it begins 30 cycles earlier, and is 100 and 7 slower; the system call between is not its.
+    # Without its entries it begins 30 cycles earlier, and is 100 and 7 slower; the system call
+    # between is not its.
     without = core(
         gains,
         spaces,
@@ -65,6 +66,7 @@ def test_a_gain_is_of_user_mode_and_of_what_comes_before_it(gains):
 def test_where_an_interrupt_comes_elsewhere_the_mean_rate_tells(gains):
     with_it = [(0, 10), (1000, 2010), (1100, 9000)]
     without = [(0, 0), (900, 2000), (1200, 9000)]
-    # At 900 instructions: 2010 less 100 of two cycles each. Later places are further from each other.
+    # At 900 instructions: 2010 less 100 of two cycles each. Later places are further from each
+    # other.
     assert gains.about_same(with_it, without)[0] == (190, 900)
     assert gains.about_same(with_it, [(0, 0)]) is None

@@ -16,7 +16,8 @@ BRANCH_TO_ITSELF = 0xEAFFFFFE
 
 
 def load(name: str) -> ModuleType:
-    """A script of the guest, with those beside it that it needs; other guests' have the same names."""
+    """A script of the guest, with those beside it that it needs; other guests' have the same
+    names."""
     path, beside = sys.path[:], ("run", "measure", "layouts")
     others = {module: sys.modules.pop(module, None) for module in beside}
     try:
@@ -52,7 +53,8 @@ def test_a_kernel_in_another_layout_is_the_same_kernel(tmp_path):
 
 
 def test_an_interval_is_that_of_student_and_that_of_a_ratio_has_the_errors_of_both():
-    """By hand: 1, 2, 3 have a standard error of 0.577, and t is 4.303 with two degrees of freedom."""
+    """By hand: 1, 2, 3 have a standard error of 0.577, and t is 4.303 with two degrees of
+    freedom."""
     assert layouts.interval([1, 2, 3]) == pytest.approx((2, 2.48), abs=0.01)
     assert layouts.more([1, 2, 3], [2, 2, 2]) == "+0.0% \u00b1 124.1"
     # (4 / 2) * sqrt(0.62 ** 2 + 1.24 ** 2), in per cent

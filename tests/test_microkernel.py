@@ -75,7 +75,8 @@ def test_each_option_that_a_program_reads_is_allowed_and_no_other():
         if own and not file.stem.startswith("calls"):  # asks for the scheme, which all may be told
             read = set(re.findall(r'\boption(?:_number)?\("(\w+)"', source))
             assert read == {word.split("=")[0] for words in own for word in words.split()}, file
-        # What a program reads itself, not by a helper of the file, is allowed to it and not to its neighbour.
+        # What a program reads itself, not by a helper of the file, is allowed to it and not to its
+        # neighbour.
         for name, body in re.findall(r"^u32 (\w+)\(void\)\n\{(.*?)^\}", source, re.M | re.S):
             words = dict(allowed).get(name, "").split()
             read = set(re.findall(r'\boption(?:_number)?\("(\w+)"', body)) - {"scheme"}
@@ -233,7 +234,8 @@ def test_attacks_on_pages_do_not_get_through_on_any_core(machine):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_library_at_one_address_is_the_same_for_all_and_nobody_changes_it_for_others(scheme):
-    """Among the attempts: to write it, to have a page of one's own there, to end its first holder."""
+    """Among the attempts: to write it, to have a page of one's own there, to end its first
+    holder."""
     for processes in (5, 18):  # fewer and more than there are domains
         options = f"scheme={scheme} run=library processes={processes} pages=12 laps=5"
         image = GUESTS / "microkernel-checked-armv4.elf"
@@ -259,7 +261,8 @@ def test_a_shared_library_has_one_domain_and_one_translation_a_page():
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_random_calls_break_no_invariant(scheme):
-    """A bounded portion of guests/microkernel/fuzz.py; the second core makes calls in Thumb state."""
+    """A bounded portion of guests/microkernel/fuzz.py; the second core makes calls in Thumb
+    state."""
     for machine in ("sa1100", "arm926ej-s"):
         done = fuzzing.fuzz(machine, scheme, calls=2500, seed=7)
         assert not done.wrong

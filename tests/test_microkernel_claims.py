@@ -1,5 +1,5 @@
-"""The claims of the two papers on ARM, judged on made-up measurements: a world in which the paper is
-right, and for each claim worlds in which just what it says is false."""
+"""The claims of the two papers on ARM, judged on made-up measurements: a world in which the paper
+is right, and for each claim worlds in which just what it says is false."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ def test_what_the_guest_measures_follows_from_the_machine(measured):
         migration.slope(migration.figure_of(points, "direct_68k", figure))
         for figure in ("cold", "migrated")
     )
-    # After a migration the lines of two pages come at a time. Far apart each page waits for its descriptor's line,
-    # beside which its own line comes.
+    # After a migration the lines of two pages come at a time. Far apart each page waits for its
+    # descriptor's line, beside which its own line comes.
     assert fill / 2 <= migrated < fill / 2 + 5
     assert fill + walk < cold < fill + walk + 10
     # Side by side sixteen pages share a line of descriptors.
@@ -138,7 +138,8 @@ def test_what_differs_is_moved_by_what_the_documents_say():
     # Restoring directly costs more beyond 32 pages in the thesis, and here by no value.
     assert published["restore_32_to_64"] > 1.5 * published["restore_16_to_32"]
     assert all(row["restore_32_to_64"] < 1.1 * row["restore_16_to_32"] for row in rows.values())
-    # Beyond 17 pages a published PLD takes what a walk takes without a line fill, or of a page that is not mapped.
+    # Beyond 17 pages a published PLD takes what a walk takes without a line fill, or of a page that
+    # is not mapped.
     assert not papers.about(own["preload_17_to_64"], published["preload_17_to_64"])
     assert papers.about(own["preload_17_to_64_no_fills"], published["preload_17_to_64"])
     assert papers.about(own["preload_17_to_64_unmapped"], published["preload_17_to_64"])
@@ -160,8 +161,8 @@ def test_results_depend_on_nothing_but_the_inputs(measured):
 @pytest.mark.parametrize("name", [migration.GEM5, migration.MACHINE])
 @pytest.mark.parametrize("ways", ["1", "4", "8"])
 def test_another_core_restores_what_no_table_maps_any_more(name, ways):
-    """Also where the caches have another shape than the documents': the guest cleans them by the shape that the
-    core tells."""
+    """Also where the caches have another shape than the documents': the guest cleans them by the
+    shape that the core tells."""
     changed = Machine.load(name).with_changes({"dcache.ways": ways})
     points = migration.with_interfaces(papers.Run(changed={name: changed}), name)
     claim = migration.judge_encodings(points, papers.published_claims(migration.PAPER)["mig18-05"])
@@ -237,7 +238,8 @@ def test_version_5_takes_no_time_of_the_core_and_brings_every_entry(name):
         assert max(migration.figure_of(points, benchmark, "restore").values()) < 10 * cycle
         gains = migration.net(points, benchmark)
         assert gains[1] > -10 * cycle and all(gains[pages] > 0 for pages in (16, 32, 64)), gains
-    # Four answers of eight entries and one of none; each takes its way and a cycle for each entry and set.
+    # Four answers of eight entries and one of none; each takes its way and a cycle for each entry
+    # and set.
     (one, _), (many, entries) = (points["transfer_v5"][pages] for pages in (1, 32))
     assert entries == 32
     expected = 4 * machine.get("coherence.transfer_cycles") + 31

@@ -1,4 +1,5 @@
-"""The claims on TLB migration in Linux, judged on made-up measurements: the thesis right, or wrong in one."""
+"""The claims on TLB migration in Linux, judged on made-up measurements: the thesis right, or wrong
+in one."""
 
 from __future__ import annotations
 

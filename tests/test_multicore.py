@@ -1,4 +1,5 @@
-"""Programs on one and four Cortex-A7 do what they do on QEMU, and the checker finds what they leave out."""
+"""Programs on one and four Cortex-A7 do what they do on QEMU, and the checker finds what they leave
+out."""
 
 from __future__ import annotations
 
@@ -86,8 +87,8 @@ def test_program_measures_what_the_machine_file_says() -> None:
     memory = level_2 + 100 * machine.get("memory.line_fill_cycles")
     reads = [measured["read"][size] for size in sorted(measured["read"])]
     assert reads == sorted(reads)
-    # Far within the second level, less the first level's share, and with more pages than a micro TLB has; far beyond
-    # it, with a walk for each read.
+    # Far within the second level, less the first level's share, and with more pages than a micro
+    # TLB has; far beyond it, with a walk for each read.
     refill = 100 * machine.get("micro_tlb.refill_cycles")
     assert 0.7 * (level_2 + refill) < measured["read"][256] < level_2 + refill
     walk = 2 * (100 * machine.get("coherence.walk_hit_cycles") + memory)
@@ -95,8 +96,8 @@ def test_program_measures_what_the_machine_file_says() -> None:
     # Of two reads at once the fills overlap, and the walks do not.
     two, one = measured["read_two"][65536], measured["read"][65536]
     assert memory + 2 * (one - memory) - refill < two < 1.5 * one
-    # The micro TLB has eight pages and the loop's own, and not sixty-four. What a round costs beside its pages is
-    # the same for any number of them.
+    # The micro TLB has eight pages and the loop's own, and not sixty-four. What a round costs
+    # beside its pages is the same for any number of them.
     page = measured["page"]
     of_round = 64 * (page[32] - page[64])
     assert abs((page[64] - of_round / 64) - (page[8] - of_round / 8) - refill) < 20
@@ -107,11 +108,12 @@ def test_program_measures_what_the_machine_file_says() -> None:
     # A turn of the loop over the TLB takes the same time, whatever the number of turns.
     of_loop = measured["tlb_read"]
     assert of_loop[256] - of_loop[64] == 4 * (of_loop[64] - of_loop[16])
-    # Two preloads are on their way at a time, so that each takes half of a line fill: not a third, nor all.
+    # Two preloads are on their way at a time, so that each takes half of a line fill: not a third,
+    # nor all.
     each = (measured["preload"][64] - measured["preload"][32]) / 32
     assert 0.4 < 100 * each / memory < 0.7
-    # Of lines one after the other two are on their way, and as many more as the prefetcher may ask for; a store waits
-    # for its line in the store buffer, which has room for few.
+    # Of lines one after the other two are on their way, and as many more as the prefetcher may ask
+    # for; a store waits for its line in the store buffer, which has room for few.
     lines = machine.get("buffers.store_lines")
     for prefetches in range(4):
         fills = machine.get("buffers.outstanding_misses") + prefetches
@@ -123,8 +125,8 @@ def test_gem5s_system_has_64_entries_and_walks_past_the_first_level() -> None:
     measured = multicore.measure("gem5-vexpress")
     level_2 = 100 * multicore.machine(1, "gem5-vexpress").get("level_2.latency_cycles")
     assert measured["page_walks"][32] == 0 and measured["page_walks"][128] == 100
-    # Two descriptors from the second level, although the first has room for all of them. The loops' own share
-    # of a page depends a little on the number of pages.
+    # Two descriptors from the second level, although the first has room for all of them. The loops'
+    # own share of a page depends a little on the number of pages.
     walk = measured["page"][128] - measured["page"][32]
     assert abs(walk - 2 * level_2) < 50
 
@@ -154,7 +156,8 @@ def test_a_result_in_a_file_does_not_hide_that_the_checker_reports(tmp_path) -> 
 
 
 def test_a_core_that_is_alone_is_told_of_its_own_maintenance() -> None:
-    """Nobody watches for messages then; what the core itself may not do yet is reported all the same."""
+    """Nobody watches for messages then; what the core itself may not do yet is reported all the
+    same."""
     image = multicore.build("dmb_after_invalidate", "bugs/dmb_after_invalidate.c")
     run = multicore.mmulab.boot(
         image, multicore.machine(1), check=True, max_instructions=multicore.LIMIT

@@ -1,4 +1,5 @@
-"""The checker beside a reference without caches, while a program does at random what makes copies stale."""
+"""The checker beside a reference without caches, while a program does at random what makes copies
+stale."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ def test_the_trace_has_the_mapping_where_the_program_has_it(placed):
 
 
 def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeypatch):
-    """With that of the caller it lies elsewhere whenever that, or a folder that it names, has another length."""
+    """With that of the caller it lies elsewhere whenever that, or a folder that it names, has
+    another length."""
 
     def accesses(length: int, environment: dict[str, str] | None) -> list[str]:
         folder = tmp_path / ("x" * length)
@@ -106,7 +107,8 @@ def test_an_environment_of_its_own_puts_a_program_at_one_place(tmp_path, monkeyp
 
 
 def test_the_random_bytes_that_a_program_gets_are_the_same_in_each_recording(tmp_path):
-    """getauxval(3): the C library's string functions read them, too, where they read beyond the end of a string."""
+    """getauxval(3): the C library's string functions read them, too, where they read beyond the end
+    of a string."""
     source = tmp_path / "bytes.c"
     source.write_text(
         "#include <stdio.h>\n#include <sys/auxv.h>\n"
@@ -183,7 +185,8 @@ int main(void)
 
 
 def test_memory_that_is_reserved_is_mapped_where_it_is_made_accessible(tmp_path):
-    """Linux gives no large page to a block of which a part is PROT_NONE, such as what the C library reserves for threads."""
+    """Linux gives no large page to a block of which a part is PROT_NONE, such as what the C library
+    reserves for threads."""
     (tmp_path / "reserving.c").write_text(RESERVING)
     subprocess.run(["cc", "-O1", "-o", tmp_path / "p", tmp_path / "reserving.c"], check=True)
     mmulab("record", "--quiet", "--follow-children", "-o", tmp_path / "t.mmt", "--", tmp_path / "p")

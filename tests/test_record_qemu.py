@@ -107,8 +107,9 @@ def test_qemu_and_valgrind_see_the_same(tmp_path, optimised):
     assert without_the_stack(other) == without_the_stack(one)
 
 
-# Registers: 4 the data, 0 and 7 system calls. Accesses that a condition leaves out, several of an instruction,
-# a pair of words, an exclusive pair, and a block that a fault leaves in its middle a hundred times.
+# Registers: 4 the data, 0 and 7 system calls. Accesses that a condition leaves out, several of an
+# instruction, a pair of words, an exclusive pair, and a block that a fault leaves in its middle a
+# hundred times.
 ARM_SOURCE = """
     .arch armv7-a
     .syntax unified
@@ -171,10 +172,12 @@ def test_conditions_faults_and_pairs_of_an_arm_program(tmp_path):
     places = {name: int(value, 16) for value, _, name in map(str.split, names.splitlines())}
     data, again = places["data"], places["again"]
     executed = [int(line[3:].partition(",")[0], 16) for line in lines if line.startswith("I")]
-    # What comes before the fault is there each time; the store that faults, and what follows it, never.
+    # What comes before the fault is there each time; the store that faults, and what follows it,
+    # never.
     assert [executed.count(again + 4 * place) for place in range(6)] == [100, 100, 100, 0, 0, 0]
     assert executed.count(places["handler"]) == executed.count(places["resumed"]) == 100
-    # Eight before, of a turn three, three of the handler, two of the restorer and two, and then eleven.
+    # Eight before, of a turn three, three of the handler, two of the restorer and two, and then
+    # eleven.
     assert len(executed) == information.instructions == 8 + 100 * (3 + 3 + 2 + 2) + 11
     own = [line for line in lines if line[1] in "LSM" and data <= int(line[3:11], 16) < data + 64]
     at = [f"{{}} {data + place:08x},{size}" for place, size in enumerate([4] * 64)]

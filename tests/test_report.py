@@ -86,7 +86,8 @@ def test_a_difference_that_rounds_to_nothing_has_no_sign(page):
 
 
 def test_lines_end_between_the_words_of_a_dotted_path(page):
-    """A phone's lines are shorter than some paths, and a path that breaks within a word cannot be read."""
+    """A phone's lines are shorter than some paths, and a path that breaks within a word cannot be
+    read."""
     cells = re.findall(r"<code>([^<]*(?:<wbr>[^<]*)*)</code>", page)
     paths = [cell for cell in cells if "organisation" in cell and " = " in cell]
     longest = max((word for path in paths for word in path.split("<wbr>")), key=len)
@@ -169,7 +170,8 @@ def test_the_title_is_the_programs_name_and_its_arguments(joined, title, trace, 
 
 
 def test_the_cheapest_machine_is_that_of_the_shares_beside_it(trace, tmp_path):
-    """Each share is told at its machine's first cost of an interrupt, so the order goes by that, too."""
+    """Each share is told at its machine's first cost of an interrupt, so the order goes by that,
+    too."""
     deep = mmulab.Machine.load("ultrix").with_changes({"interrupts.costs_cycles": [500]})
     results = mmulab.replay(trace, ["mach", deep, "x86-64"], guesses=False)
     cheapest, _, dearest = sorted(
@@ -284,7 +286,8 @@ def test_what_a_trace_is_told_to_be_is_refused_by_name(trace, tmp_path):
 
 
 def test_a_result_of_an_older_version_is_refused_by_name(trace, tmp_path):
-    """It lacks what was not there yet: a cause of cycles, a value of a curve's provenance, a fact of a trace."""
+    """It lacks what was not there yet: a cause of cycles, a value of a curve's provenance, a fact
+    of a trace."""
     results = mmulab.replay(trace, "base", guesses=False).to_dicts()
     curves = mmulab.miss_curves(trace).to_dict()
     whole = {"replay.json": results, "miss-curves.json": curves}

@@ -1,4 +1,5 @@
-"""Runs that are saved and restored by the command and from Python: the same result, and clear refusals."""
+"""Runs that are saved and restored by the command and from Python: the same result, and clear
+refusals."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ def test_the_shipped_recording_reads_as_it_was_made(trace):
 
 
 def test_a_reader_written_from_the_document_reads_the_same(trace):
-    """Counts, and to the last reference what two direct-mapped caches of 64 KB make of the trace."""
+    """Counts, and to the last reference what two direct-mapped caches of 64 KB make of the
+    trace."""
     independent = Trace(trace)
     counts, kinds = Counter(), Counter()
     instruction_lines, data_lines = [-1] * 1024, [-1] * 1024

@@ -113,7 +113,8 @@ def test_the_test_program_of_a_crate_has_all_its_files():
 
 
 def test_the_recorder_needs_no_header_of_a_c_library():
-    """It is linked without one; a computer that links 32-bit programs need not have its headers for them."""
+    """It is linked without one; a computer that links 32-bit programs need not have its headers for
+    them."""
     for name in ("recorder.c", "stream.h"):
         text = (ROOT / "recorders" / "valgrind" / name).read_text()
         assert not re.findall(r"#include <.*>", text), name

@@ -1,4 +1,5 @@
-"""What `make validate` concludes, of numbers that are known; the measurements themselves are the computer's."""
+"""What `make validate` concludes, of numbers that are known; the measurements themselves are the
+computer's."""
 
 import dataclasses
 import re

@@ -345,7 +345,8 @@ def test_an_explanation_is_told_only_where_the_numbers_show_it():
 
 
 def test_root_entries_that_miss_more_than_user_entries_are_explained_by_a_conflict_that_ends():
-    """At the smallest first level 1.4 times as often; by 32 KB that must be over, or something else is at work."""
+    """At the smallest first level 1.4 times as often; by 32 KB that must be over, or something else
+    is at work."""
     for falls, is_told in ((1.0, True), (0.0, False)):
         world = dataclasses.replace(RIGHT, intel_root=1.4, intel_root_falls=falls)
         said = explain("vm98-13", world.cells(), world.evidence())
@@ -367,7 +368,8 @@ def test_what_has_no_tlb_has_no_path_between_its_misses():
 
 
 def test_marks_of_figures_say_what_they_show():
-    """An interrupt cost includes the ones below it: its part of a bar is less than what it is told to be."""
+    """An interrupt cost includes the ones below it: its part of a bar is less than what it is told
+    to be."""
     cells = RIGHT.cells()
     drawn = {one.name: vl_convert.vegalite_to_svg(one.chart.to_dict()) for one in figures(cells)}
     for name, svg in drawn.items():
@@ -474,14 +476,15 @@ SMALL_PROGRAMS = [
     study_programs.object_store(100, 1),
     study_programs.picture_compressor(16, 16),
 ]
-"""One of each kind of candidate, but for Berkeley DB, which reads the time and its files' numbers."""
+"""One of each kind of candidate, but for Berkeley DB, which reads the time and its files'
+numbers."""
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs Valgrind")
 @pytest.mark.parametrize("candidate", SMALL_PROGRAMS, ids=lambda candidate: candidate.label)
 def test_where_a_program_is_recorded_changes_nothing(candidate, tmp_path):
-    """Which lines conflict depends on it: its stack begins below the words of its command, its libraries below
-    /etc/ld.so.cache where that is read."""
+    """Which lines conflict depends on it: its stack begins below the words of its command, its
+    libraries below /etc/ld.so.cache where that is read."""
     if study_programs.missing_packages([candidate]):
         pytest.skip(f"needs {', '.join(candidate.packages.values())}")
     recorded = []

@@ -621,8 +621,8 @@ class Generator:
 
 
 def blob(generator, cases, length=12, verbose=False, only=None):
-    """The generator's next cases in memory format; with `only`, just that one of them. Returns (bytes,
-    number of instructions)."""
+    """The generator's next cases in memory format; with `only`, just that one of them. Returns
+    (bytes, number of instructions)."""
     body = bytearray()
     instructions = kept = 0
     for number in range(cases):

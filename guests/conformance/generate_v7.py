@@ -1,11 +1,11 @@
 """Random instruction sequences of ARMv7-A: what ARMv6 and ARMv7 added to ARM and Thumb state.
 
-Each line of the tables is one encoding as ARM DDI 0406C draws it (A5, A6, A8.8), with a token for each
-field: `c` a condition; `D` a destination, `E` a second one, another than `D`; `N`, `M`, `A` any
-register but R13 and R15; `B` a base that points somewhere, mostly; `X` a small index; `L` a list of
-registers; lower-case runs are random bits. What the manual leaves open is not drawn: registers R13 and
-R15 where they are unpredictable, equal destinations, write-back to a loaded register. Encodings that
-the older cores have too come from `generate`.
+Each line of the tables is one encoding as ARM DDI 0406C draws it (A5, A6, A8.8), with a token for
+each field: `c` a condition; `D` a destination, `E` a second one, another than `D`; `N`, `M`, `A`
+any register but R13 and R15; `B` a base that points somewhere, mostly; `X` a small index; `L` a
+list of registers; lower-case runs are random bits. What the manual leaves open is not drawn:
+registers R13 and R15 where they are unpredictable, equal destinations, write-back to a loaded
+register. Encodings that the older cores have too come from `generate`.
 """
 
 import instructions
@@ -614,7 +614,8 @@ class Generator7(Generator):
                 continue
             while True:
                 half = self.thumb_half()
-                # CPS is unpredictable in a block, and BKPT asks for no condition (a Rust test has it).
+                # CPS is unpredictable in a block, and BKPT asks for no condition (a Rust test has
+                # it).
                 if half >> 8 not in (0xB6, 0xBE):
                     break
             code.add(2, half)

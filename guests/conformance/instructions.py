@@ -2,7 +2,8 @@
 
 `arm(word, architecture)` and `thumb(half, architecture)` give the name of an encoding and, where
 the architecture leaves its result open or the test cannot run it bare, the reason for leaving it
-out. Section numbers are those of the ARM Architecture Reference Manual, DDI 0100, issue E and later.
+out. Section numbers are those of the ARM Architecture Reference Manual, DDI 0100, issue E and
+later.
 """
 
 V4, V4T, V5TE, V7 = 4, 4.5, 5, 7  # ordered, so that "since ARMv4T" is a comparison

@@ -116,7 +116,8 @@ def in_our_words(line):
 
     QEMU 7.2 gives the virtual address in the fault address register, where the manuals give the
     modified virtual address (ARM DDI 0198D, 2.3.7; 252480-006, 3.5.1.5). Only that column changes.
-    Its timers count from 0 after reset, where the manual says 0xffffffff (ARM DDI 0271D, table 3-1).
+    Its timers count from 0 after reset, where the manual says 0xffffffff (ARM DDI 0271D, table
+    3-1).
     """
     if line in ("timer reset 004 00000000 ", "timer reset 024 00000000 "):
         return line.replace("00000000", "ffffffff")
@@ -196,12 +197,13 @@ SECOND_LEVEL_TRANSLATION_FAULT = 0x7
 
 
 def departure(theirs, ours, domains):
-    """Why QEMU 7.2 and our machine may give these lines, where `domains` is DACR; None if they may not.
+    """Why QEMU 7.2 and our machine may give these lines, where `domains` is DACR; None if they may
+    not.
 
-    The walk of the manual (ARM DDI 0406C, B3.19.5, TranslationTableWalkSD) reads both levels and looks at
-    the access flag; domain and permissions are checked after it. QEMU checks the domain first, then
-    whether the page may be executed, and where the program is the domain's manager it does not look at
-    the flag at all.
+    The walk of the manual (ARM DDI 0406C, B3.19.5, TranslationTableWalkSD) reads both levels and
+    looks at the access flag; domain and permissions are checked after it. QEMU checks the domain
+    first, then whether the page may be executed, and where the program is the domain's manager it
+    does not look at the flag at all.
     """
     refused = REFUSED.fullmatch(ours)
     if not refused:
@@ -228,8 +230,8 @@ def departure(theirs, ours, domains):
 
 
 def compare_mmu_v7(machine="cortex-a7"):
-    """Runs the program for tables of ARMv7 on both; gives the number of lines, those that differ, and how
-    often QEMU departed from the manual in which way."""
+    """Runs the program for tables of ARMv7 on both; gives the number of lines, those that differ,
+    and how often QEMU departed from the manual in which way."""
     theirs = oracle.qemu(mmu_v7_program(), oracle.CPU["armv7a"], board="virt")
     ours = mmulab.Machine.load(machine).with_changes({"cores": 1})
     run = mmulab.boot(mmu_v7_program(), ours, max_instructions=100_000_000)
@@ -281,8 +283,8 @@ def show(machine, seed, number, theirs, ours):
 
 
 def compare_programs(machine, shown):
-    """Compares what the machine's programs print, and prints so many differing lines of each: whether any
-    differ, and what was left out."""
+    """Compares what the machine's programs print, and prints so many differing lines of each:
+    whether any differ, and what was left out."""
     # The tables of the MMU program are those of ARMv4 and ARMv5, the devices another board's.
     programs = [("MMU program", compare_mmu), ("devices", compare_devices)]
     compared, departures = [], Counter()

@@ -3,10 +3,10 @@
     checked.py -m sa1100 --spaces fass --load stress
     checked.py --sum
 
-Each run is a row of checked.csv, in place of an older one of the same machine, scheme and load. `--sum` adds
-up the rows that are of the series as it is now. A second of the guest is what its clock says; busy is what it does not
-wait for an interrupt. Needs `make linux-spaces`, and for the load `swap`
-`make -C guests/linux OUT=$PWD/build/linux swap`.
+Each run is a row of checked.csv, in place of an older one of the same machine, scheme and load.
+`--sum` adds up the rows that are of the series as it is now. A second of the guest is what its
+clock says; busy is what it does not wait for an interrupt. Needs `make linux-spaces`, and for the
+load `swap` `make -C guests/linux OUT=$PWD/build/linux swap`.
 """
 
 import csv

@@ -6,8 +6,8 @@
 
 Patches the built kernel image: a function's first instruction becomes a return, or single
 maintenance instructions inside a function become no-ops. Boots each with the checker and runs
-hackbench, or on several cores nothing but its shell; prints a Markdown table. Needs `make linux`, or `make linux-smp`
-for `-m cortex-a7`.
+hackbench, or on several cores nothing but its shell; prints a Markdown table. Needs `make linux`,
+or `make linux-smp` for `-m cortex-a7`.
 """
 
 import re
@@ -125,8 +125,8 @@ def symbols(system_map):
 
 
 def patch(image, function, operation, which, table, addresses):
-    """The image without the function or operation; and how many instructions changed. Functions of one
-    address share their code."""
+    """The image without the function or operation; and how many instructions changed. Functions of
+    one address share their code."""
     words = bytearray(image)
     start = table[function]
     end = next(address for address in addresses if address > start)

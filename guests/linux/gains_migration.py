@@ -2,13 +2,15 @@
 
     gains_migration.py --starts 1 --way safe SQLite
 
-Runs a load whose processes are given another core every millisecond, from a saved state, once as it is and once for each migration
-that brings entries, where this one brings none: all of the run before is the same, cycle by cycle. What the timelines differ in
-first is the core that switches to the task. The gain is by how much longer the task takes without its entries from there to its first
-instruction in user mode, and in user mode for its next instructions, up to where both runs enter the kernel at the same
-instruction. Beside it the same difference for what the other cores execute at that moment, which no entry has come for: it tells what
-is chance. Prints a Markdown table: the share that gains, and quantiles in nanoseconds. A start takes minutes. Needs `make linux-migration` and
-`make -C guests/linux OUT=$PWD/build/linux loads`.
+Runs a load whose processes are given another core every millisecond, from a saved state, once as it
+is and once for each migration that brings entries, where this one brings none: all of the run
+before is the same, cycle by cycle. What the timelines differ in first is the core that switches to
+the task. The gain is by how much longer the task takes without its entries from there to its first
+instruction in user mode, and in user mode for its next instructions, up to where both runs enter
+the kernel at the same instruction. Beside it the same difference for what the other cores execute
+at that moment, which no entry has come for: it tells what is chance. Prints a Markdown table: the
+share that gains, and quantiles in nanoseconds. A start takes minutes. Needs `make linux-migration`
+and `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
 import json
@@ -35,8 +37,8 @@ from mmulab.papers import tlb_migration_linux as linux
 PROCESSES = ("SQLite", "compiler")
 WAYS = {"safe": "safe", "version 5": "transfer"}
 PERIOD = 1000
-# Instructions of the task in user mode after which the runs are compared, where both enter the kernel next; the last is more than
-# any stay has.
+# Instructions of the task in user mode after which the runs are compared, where both enter the
+# kernel next; the last is more than any stay has.
 NEXT = (10_000, 100_000, 1 << 63)
 # Rows of a timeline (crates/system/src/timeline.rs).
 SPACES, MODES = 1, 2
@@ -77,8 +79,9 @@ class Core:
         return self.spaces[number][0]
 
     def progress(self, space, since, until):
-        """Instructions that a space has executed in user mode on this core at the ends of its times in user mode, and the cycles:
-        those in user mode, and those that the space had before the first."""
+        """Instructions that a space has executed in user mode on this core at the ends of its times
+        in user mode, and the cycles: those in user mode, and those that the space had before the
+        first."""
         executed = cycles = 0
         found = {}
         for begin, end, mode, instructions in self.modes:
@@ -124,8 +127,9 @@ def parting(with_it, without):
 
 
 def differences(with_it, without, core, since):
-    """For each of `NEXT` by how many cycles what a core executes takes longer in the second run, and how many instructions that is,
-    or none where the stay has no instruction in both; and whether that is exact."""
+    """For each of `NEXT` by how many cycles what a core executes takes longer in the second run,
+    and how many instructions that is, or none where the stay has no instruction in both; and
+    whether that is exact."""
     both, spaces = (with_it, without), with_it[core].spaces
     space = spaces[with_it[core].space_at(since)][2]
     points = []
@@ -147,8 +151,9 @@ def differences(with_it, without, core, since):
 
 
 def about_same(with_it, without):
-    """The same where an interrupt came at other instructions, or none: where the first of the two left user mode, and the other executed at
-    the mean rate of its time in user mode there; of all such places that where the least is reckoned so."""
+    """The same where an interrupt came at other instructions, or none: where the first of the two
+    left user mode, and the other executed at the mean rate of its time in user mode there; of all
+    such places that where the least is reckoned so."""
     found = []
     for times in zip(pairwise(with_it), pairwise(without), strict=False):
         end = min(after for _, (after, _) in times)
@@ -208,8 +213,8 @@ class Experiment:
 
 
 def measure(name, way, load, start):
-    """Of each migration of one run the differences, and those by chance; how many of the first are estimates; and how many migrations
-    have none."""
+    """Of each migration of one run the differences, and those by chance; how many of the first are
+    estimates; and how many migrations have none."""
     with tempfile.TemporaryDirectory() as folder:
         experiment = Experiment(name, way, load, start, Path(folder))
         with_it = experiment.without(0)

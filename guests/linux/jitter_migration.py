@@ -2,11 +2,13 @@
 
     jitter_migration.py --boots 20 --way off --way safe
 
-Debian's cyclictest with four threads that wake up every 500 us by a timer, real-time before all else: first each is given another
-core every 500 us while nothing else runs, then they go where the scheduler has them, beside hackbench. Boots differ by how
-long they sleep before. Prints a Markdown table: mean, standard deviation and most of each boot's wake-up times in microseconds, as
-the mean of the boots with its interval of 95%; the most of all; how many wake-ups there were in all boots, and with `safe` how many
-migrations in each, and how many of these brought entries. Each boot takes a minute or more. Needs `make linux-migration` and
+Debian's cyclictest with four threads that wake up every 500 us by a timer, real-time before all
+else: first each is given another core every 500 us while nothing else runs, then they go where the
+scheduler has them, beside hackbench. Boots differ by how long they sleep before. Prints a Markdown
+table: mean, standard deviation and most of each boot's wake-up times in microseconds, as the mean
+of the boots with its interval of 95%; the most of all; how many wake-ups there were in all boots,
+and with `safe` how many migrations in each, and how many of these brought entries. Each boot takes
+a minute or more. Needs `make linux-migration` and
 `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 

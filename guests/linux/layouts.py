@@ -2,15 +2,17 @@
 
     layouts.py -m arm926ej-s --layouts 7 --rounds 5 -b "lat fork" -b "lat exec"
 
-Where a path just does not fit in a cache, what it takes depends on which lines its functions share. So each
-kernel is linked N times from the objects that are built, with gaps of random size between them, and runs with an
-environment of random size, which moves the programs' stacks. (Curtsinger and Berger, "Stabilizer: statistically
-sound performance evaluation", ASPLOS 2013, do the same to programs.) Prints the mean of each result over the
-layouts, how much more than unmodified it is, with the half width of the 95% interval of both, and what sharing
-gains. What ran before changes a result, too, since it leaves other pages free: with `--rounds` the benchmarks run
-so many times in turns, and the mean is a layout's result. `--benchmark` is run in place of all, as in `-b "lat
-fork"`, and without what sharing gains. `--samples` keeps each result in a CSV file, with what was asked for, and what is in it already is not measured again. Needs
-`make linux-spaces` and `make -C guests/linux OUT=$PWD/build/linux plain`.
+Where a path just does not fit in a cache, what it takes depends on which lines its functions share.
+So each kernel is linked N times from the objects that are built, with gaps of random size between
+them, and runs with an environment of random size, which moves the programs' stacks. (Curtsinger and
+Berger, "Stabilizer: statistically sound performance evaluation", ASPLOS 2013, do the same to
+programs.) Prints the mean of each result over the layouts, how much more than unmodified it is,
+with the half width of the 95% interval of both, and what sharing gains. What ran before changes a
+result, too, since it leaves other pages free: with `--rounds` the benchmarks run so many times in
+turns, and the mean is a layout's result. `--benchmark` is run in place of all, as in
+`-b "lat fork"`, and without what sharing gains. `--samples` keeps each result in a CSV file, with
+what was asked for, and what is in it already is not measured again. Needs `make linux-spaces` and
+`make -C guests/linux OUT=$PWD/build/linux plain`.
 """
 
 import csv
@@ -38,7 +40,8 @@ from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.output import one_by_one
 
 CROSS = "arm-linux-gnueabi-"
-# The largest way of the machines' caches (32 KB in 32 ways): gaps up to that put a line into any set.
+# The largest way of the machines' caches (32 KB in 32 ways): gaps up to that put a line into any
+# set.
 WAY_BYTES = 1024
 INSTRUCTION_BYTES, LINE_BYTES = 4, 32
 # So many sizes of gaps in a layout.
@@ -46,8 +49,8 @@ GAPS = 32
 MOST_ROUNDS = 1000
 MACHINES = ("sa1100", "ixp425", "at91rm9200", "arm926ej-s")
 BENCHMARKS = ("lat ctx 0 2 4 8 13 24", "lat pipe", "lat fork", "lat exec", "lat sh")
-# lat_ctx with the program's text where it is shared by the second of these schemes; its gain is over the same
-# program, linked as usual, with the first.
+# lat_ctx with the program's text where it is shared by the second of these schemes; its gain is
+# over the same program, linked as usual, with the first.
 SHARED_TEXT = "lat-text-high ctx 0 2 4 8 13"
 ALONE, SHARED = "fass", "fass-shared"
 COLUMNS = ("asked", "machine", "kernel", "layout", "program", "benchmark", "us")
@@ -144,7 +147,8 @@ def sample(machine, kernel, layout, image, benchmarks=(), rounds=1):
 
 
 class Samples:
-    """Results by machine, kernel, layout, program and benchmark; in a file, if there is one, by what was asked for."""
+    """Results by machine, kernel, layout, program and benchmark; in a file, if there is one, by
+    what was asked for."""
 
     def __init__(self, path, asked):
         self.path, self.asked, self.lock = path, asked, threading.Lock()
@@ -201,7 +205,8 @@ def interval(values):
 
 
 def more(values, base):
-    """By how much more the mean is than that of others, in words; its interval by the errors of both."""
+    """By how much more the mean is than that of others, in words; its interval by the errors of
+    both."""
     (here, wide), (there, wide_too) = interval(values), interval(base)
     half = here / there * math.hypot(wide / here, wide_too / there)
     return f"{100 * (here / there - 1):+.1f}% \u00b1 {100 * half:.1f}"

@@ -4,11 +4,12 @@
     leave_out.py --jobs 2
     leave_out.py --command "meet && stress 8 20 7 && attack 16" lines_after_flush
 
-Boots the kernel of `make linux-spaces-test` once for each name and each scheme that it concerns, with
-the checker, and runs `meet`, `stress`, `attack` and `shares`, or a command of yours; prints a Markdown table. "Noticed by" is the checker (the kinds
-of its reports), the program (a wrong value, an attack that succeeds, a guest that does not end), the
-kernel's own messages, or the cost (more than a tenth more instructions). For `preemption` it is the wake-up times of
-cyclictest while two processes make each other's switches flush, a tenth more of them. That is of one layout of the
+Boots the kernel of `make linux-spaces-test` once for each name and each scheme that it concerns,
+with the checker, and runs `meet`, `stress`, `attack` and `shares`, or a command of yours; prints a
+Markdown table. "Noticed by" is the checker (the kinds of its reports), the program (a wrong value,
+an attack that succeeds, a guest that does not end), the kernel's own messages, or the cost (more
+than a tenth more instructions). For `preemption` it is the wake-up times of cyclictest while two
+processes make each other's switches flush, a tenth more of them. That is of one layout of the
 kernel: a change of the kernel changes them by as much (docs/linux-address-spaces.md).
 """
 
@@ -53,8 +54,8 @@ NAMES = {
     "region_bounds": SHARED, "region_beside": SHARED, "growth": ("fass", *SHARED),
 }  # fmt: skip
 MACHINE = "arm926ej-s"
-# The flush of the ARM926EJ-S ends when nothing is dirty, whoever made it so; on XScale it takes its time. Likewise
-# its tables go too fast for `entries_of_freed_tables`.
+# The flush of the ARM926EJ-S ends when nothing is dirty, whoever made it so; on XScale it takes its
+# time. Likewise its tables go too fast for `entries_of_freed_tables`.
 ELSEWHERE = dict.fromkeys(
     ("lines_since_begin", "load_on_return", "preemption", "entries_of_freed_tables"), "ixp425"
 )
@@ -153,8 +154,8 @@ def try_without(load, name, scheme, usual):
 
 
 def chosen_of(options, names):
-    """What the command line asks for: the names to leave out (`name`), none if it asks for the list, and how many runs
-    at a time (`jobs`)."""
+    """What the command line asks for: the names to leave out (`name`), none if it asks for the
+    list, and how many runs at a time (`jobs`)."""
     options.add_argument("name", nargs="*", help="only these; --list shows all")
     options.add_argument("--list", action="store_true", help="print the names and end")
     options.add_argument(

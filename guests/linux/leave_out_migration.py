@@ -3,9 +3,9 @@
     leave_out_migration.py --list
     leave_out_migration.py count_range rollover
 
-Boots the kernel of `make linux-migration-test` once for each name, with the checker, and runs the attacks and the stresses of
-`wander`, and hackbench; prints a Markdown table. "Noticed by" is as in `leave_out.py`: the checker, the program, the kernel's own
-messages, or the cost.
+Boots the kernel of `make linux-migration-test` once for each name, with the checker, and runs the
+attacks and the stresses of `wander`, and hackbench; prints a Markdown table. "Noticed by" is as in
+`leave_out.py`: the checker, the program, the kernel's own messages, or the cost.
 """
 
 import sys
@@ -29,7 +29,8 @@ NAMES = (
     "fork_state",
 )  # fmt: skip
 MACHINE = "gem5-vexpress"
-# Rounds of the stress, and more of them for what is seldom missed; forks, by which identifiers are given out again, likewise.
+# Rounds of the stress, and more of them for what is seldom missed; forks, by which identifiers are
+# given out again, likewise.
 ROUNDS, FORKS = 200, 100
 MORE_ROUNDS = dict.fromkeys(
     ("raised_first", "under_way", "expiry", "second_comparison", "take_out", "interrupts", "wait"),

@@ -2,9 +2,10 @@
 
     lmbench.py --spaces fcse-best-effort --spaces fass
 
-Prints a Markdown table with lmbench's result in the unmodified kernel and with each scheme, and that of `lat` in
-brackets. lmbench's programs are dynamically linked, so that fork and exec cost them more; they are ARMv5TE. Needs
-`make linux-spaces`, and of guests/linux the targets `plain` and `lmbench`.
+Prints a Markdown table with lmbench's result in the unmodified kernel and with each scheme, and
+that of `lat` in brackets. lmbench's programs are dynamically linked, so that fork and exec cost
+them more; they are ARMv5TE. Needs `make linux-spaces`, and of guests/linux the targets `plain` and
+`lmbench`.
 """
 
 import re
@@ -21,9 +22,11 @@ from mmulab.command import run_script, script_options
 from mmulab.output import one_by_one
 
 PROCESSES = (2, 8, 24)
-# The least time of a measurement, in microseconds, and no measurement of the clock, which has no noise here.
+# The least time of a measurement, in microseconds, and no measurement of the clock, which has no
+# noise here.
 SETTINGS = "export ENOUGH=20000 TIMING_O=0 LOOP_O=0"
-# Less lat_fifo, whose child of each measurement goes on when its parent has ended, and complains for ever.
+# Less lat_fifo, whose child of each measurement goes on when its parent has ended, and complains
+# for ever.
 COMMANDS = (
     f"lat_ctx -N 3 -s 0 {' '.join(map(str, PROCESSES))}", "lat_pipe -N 3", "lat_unix -N 3",
     "lat_fcntl -N 3", "lat_proc -N 3 fork", "lat_proc -N 3 exec", "lat_proc -N 3 shell",

@@ -2,10 +2,12 @@
 
     loads_migration.py "hackbench, threads"
 
-Runs each load several times in a boot of each way, first as the scheduler has it, then with each of its threads given another core
-after so many microseconds, again and again. Prints a Markdown table: mean time with its interval of 95%, and what the kernel counted in a run.
-With --predictors, for gem5-vexpress, the ways differ in which entries go along, and it is counted how many of these were used before the next migration, which takes time.
-A load takes minutes for each way. Needs `make linux-migration` and `make -C guests/linux OUT=$PWD/build/linux loads`.
+Runs each load several times in a boot of each way, first as the scheduler has it, then with each of
+its threads given another core after so many microseconds, again and again. Prints a Markdown table:
+mean time with its interval of 95%, and what the kernel counted in a run. With --predictors, for
+gem5-vexpress, the ways differ in which entries go along, and it is counted how many of these were
+used before the next migration, which takes time. A load takes minutes for each way. Needs
+`make linux-migration` and `make -C guests/linux OUT=$PWD/build/linux loads`.
 """
 
 import itertools

@@ -2,9 +2,9 @@
 
     measure.py -m sa1100 "ctx 0 2 8" fork
 
-BENCHMARK is what `lat` is told, such as "ctx 0 2 8" or "fork"; without one it is the whole set. Prints a
-Markdown table: medians of N runs, in one boot for each kernel. Needs `make linux-spaces` and, for the
-unmodified kernels, `make -C guests/linux OUT=$PWD/build/linux plain`.
+BENCHMARK is what `lat` is told, such as "ctx 0 2 8" or "fork"; without one it is the whole set.
+Prints a Markdown table: medians of N runs, in one boot for each kernel. Needs `make linux-spaces`
+and, for the unmodified kernels, `make -C guests/linux OUT=$PWD/build/linux plain`.
 """
 
 import re

@@ -4,13 +4,14 @@
     run.py --spaces fass --compare "stress 4 20 && attack 4"
     run.py --migration "safe tlb_migration_least=24" "hop stay 60 48 48; cat /proc/tlb_migration"
 
-COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
-on both and fails where they print something different other than times. `--check` marks reports that
-Linux allows itself as tolerated (docs/checker.md); the exit status is 1 if there is any report, tolerated or not, or
-if that of the guest is not 0 (with `--qemu` the guest's own). `--spaces` takes the kernel
-with address spaces (docs/linux-address-spaces.md) and one of its schemes, `--migration` the one whose tasks take TLB
-entries along (docs/tlb-migration.md), on `gem5-vexpress` or with `-m cortex-a7`. Needs `make linux`, and `make
-linux-spaces` for `--spaces`, `make linux-migration` for `--migration`.
+COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs
+it on both and fails where they print something different other than times. `--check` marks reports
+that Linux allows itself as tolerated (docs/checker.md); the exit status is 1 if there is any
+report, tolerated or not, or if that of the guest is not 0 (with `--qemu` the guest's own).
+`--spaces` takes the kernel with address spaces (docs/linux-address-spaces.md) and one of its
+schemes, `--migration` the one whose tasks take TLB entries along (docs/tlb-migration.md), on
+`gem5-vexpress` or with `-m cortex-a7`. Needs `make linux`, and `make linux-spaces` for `--spaces`,
+`make linux-migration` for `--migration`.
 """
 
 import argparse
@@ -58,10 +59,11 @@ SCHEMES = ("off", "fcse-guaranteed", "fcse-best-effort", "fass", "fass-shared")
 INITRD = {"at91rm9200": "initrd-v4.cpio", "sa1100": "initrd-v4.cpio"}
 
 
-# What a kernel with address spaces is told on QEMU only, whose TLB knows addresses before FCSE relocates
-# them: invalidating a single entry by its modified virtual address does nothing there.
+# What a kernel with address spaces is told on QEMU only, whose TLB knows addresses before FCSE
+# relocates them: invalidating a single entry by its modified virtual address does nothing there.
 QEMU_SPACES = " address_spaces_whole_tlb"
-# What the kernel is told on QEMU only: its XScale waits by a register that this board of QEMU lacks.
+# What the kernel is told on QEMU only: its XScale waits by a register that this board of QEMU
+# lacks.
 QEMU_OPTIONS = {"ixp425": " nohlt"}
 
 
@@ -92,7 +94,8 @@ MADE_BY = {
 
 
 def built(name):
-    """A file of the build, or a kernel's folder; ends with the command that makes it where it is not there."""
+    """A file of the build, or a kernel's folder; ends with the command that makes it where it is
+    not there."""
     path = BUILT / name
     if not (path / "Image" if name.startswith("kernel") else path).exists():
         command = next(command for begin, command in MADE_BY.items() if name.startswith(begin))
@@ -101,7 +104,8 @@ def built(name):
 
 
 def need(*names):
-    """Ends with the command that makes the first of these that is not built: before a table's head, not after it."""
+    """Ends with the command that makes the first of these that is not built: before a table's head,
+    not after it."""
     for name in names:
         built(name)
 
@@ -112,7 +116,8 @@ def need_to_boot(machine, *kernels):
 
 
 def kernel_name(machine, spaces=None):
-    """The name of the folder with the kernel for a machine; with a scheme, the one with address spaces."""
+    """The name of the folder with the kernel for a machine; with a scheme, the one with address
+    spaces."""
     return (WITH_SPACES if spaces else KERNEL)[machine]
 
 
@@ -127,7 +132,8 @@ def initrd(machine):
 
 
 def whole_command(command):
-    """A command of which the guest gets all: it stands in double quotes on the kernel's command line."""
+    """A command of which the guest gets all: it stands in double quotes on the kernel's command
+    line."""
     if not command.strip():
         raise InputError("the command is empty; name one")
     if '"' in command:
@@ -146,7 +152,8 @@ def command_line(command, spaces=None):
 
 
 def whole(words):
-    """A kernel's command line, of which Linux on ARM keeps so many bytes (COMMAND_LINE_SIZE, with the null)."""
+    """A kernel's command line, of which Linux on ARM keeps so many bytes (COMMAND_LINE_SIZE, with
+    the null)."""
     if (length := len(words.encode())) >= COMMAND_LINE_BYTES:
         raise InputError(
             f"the kernel's command line would have {length} bytes and keeps {COMMAND_LINE_BYTES - 1}; shorten the command"
@@ -169,8 +176,8 @@ def ours(
     extra="",
     **options,
 ):
-    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` is put before the kernel's
-    command line."""
+    """Boots on our machine; the raw initrd saves the guest unpacking it. `extra` is put before the
+    kernel's command line."""
     folder = built(kernel_folder) if kernel_folder else kernel(machine, spaces)
     described = mmulab.Machine.load(machine).with_changes(dict(settings))
     cores = described.get("cores")
@@ -239,12 +246,12 @@ def tell_of_qemu(console, counts):
 def is_tolerated(report):
     """Whether Linux itself lets a report's access happen, with any address spaces or none.
 
-    fork() write-protects the parent's pages one by one and invalidates their TLB entries at the end.
-    A thread of the parent may be scheduled in between and write by such an entry; or read by it, which on
-    XScale has another write policy than the page has now, since pages that users may not write are
-    write-through there (erratum 40, proc-xscale.S). The flushes of TLB and cache that follow come before
-    the child runs, so that nothing is lost. With several cores the checker has rules for that itself (docs/checker-rules.md),
-    and what it reports is not tolerated.
+    fork() write-protects the parent's pages one by one and invalidates their TLB entries at the
+    end. A thread of the parent may be scheduled in between and write by such an entry; or read by
+    it, which on XScale has another write policy than the page has now, since pages that users may
+    not write are write-through there (erratum 40, proc-xscale.S). The flushes of TLB and cache that
+    follow come before the child runs, so that nothing is lost. With several cores the checker has
+    rules for that itself (docs/checker-rules.md), and what it reports is not tolerated.
     """
     if report["kind"] != "stale-tlb-entry":
         return False
@@ -277,8 +284,8 @@ DIFFERENT = (
 )
 
 
-# Lines that come when the kernel gets round to it, and those that only QEMU comes to: here the run ends by
-# the exit register before the guest reboots, and the debug registers are not modelled.
+# Lines that come when the kernel gets round to it, and those that only QEMU comes to: here the run
+# ends by the exit register before the guest reboots, and the debug registers are not modelled.
 NO_PLACE = (
     "Unpacking initramfs",
     "Freeing initrd memory",
@@ -296,7 +303,8 @@ def comparable(console):
 
 
 def failure(where, result):
-    """What ends a script whose guest failed: how the run ended and what programs said last, in one line.
+    """What ends a script whose guest failed: how the run ended and what programs said last, in one
+    line.
 
     `Interrupted` where it was not the guest's doing."""
     if result.reason == "interrupted":
@@ -322,7 +330,8 @@ class Shown(mmulab.Transcript):
 
 
 def tell(result, counts, mark):
-    """Prints how a run ended with what is counted, and its reports behind their marks; then ends with its status."""
+    """Prints how a run ended with what is counted, and its reports behind their marks; then ends
+    with its status."""
     print(f"{result.end}: {counts}")
     for report in result.reports:
         print(mark(report) + report["text"])
@@ -330,7 +339,8 @@ def tell(result, counts, mark):
 
 
 def migration_mode(text):
-    """A mode of TLB migration, as an option's value; what else this kernel is told may follow it."""
+    """A mode of TLB migration, as an option's value; what else this kernel is told may follow
+    it."""
     if text.partition(" ")[0] not in tlb_migration_linux.MODES:
         raise argparse.ArgumentTypeError(f"choose from {', '.join(tlb_migration_linux.MODES)}")
     return text

@@ -1,9 +1,11 @@
-"""Runs the kernel's own tests of memory and processes on the unmodified kernel and with address spaces.
+"""Runs the kernel's own tests of memory and processes on the unmodified kernel and with address
+spaces.
 
     selftests.py -m ixp425 --spaces fass
 
-Prints each test that says something else than on the unmodified kernel, less numbers and addresses, and the
-counts of all. Needs `make linux-spaces`, and of guests/linux the targets `plain` and `selftests`.
+Prints each test that says something else than on the unmodified kernel, less numbers and addresses,
+and the counts of all. Needs `make linux-spaces`, and of guests/linux the targets `plain` and
+`selftests`.
 """
 
 import difflib
@@ -48,7 +50,8 @@ def boot(machine, scheme, names):
 
 
 def comparable(said):
-    """What a test says less the kernel's messages, numbers, and who of several processes speaks first."""
+    """What a test says less the kernel's messages, numbers, and who of several processes speaks
+    first."""
     lines = [line for line in said.splitlines() if not re.match(r"\[ *\d+\.\d+\]", line)]
     return sorted(
         re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8}\b|\d+", "N", line) for line in lines if line.strip()

@@ -4,9 +4,10 @@
                                top of it where there is a leave-out.patch
     series.py SERIES export    writes patches/, new files and leave-out.patch from what these are now
 
-SERIES is address_spaces or tlb_migration. A patch keeps its first line and the files that it has; a file that no patch
-has goes into the last one. Where `series` changed, export brings `leave-out` up to it, and says which parts of
-leave-out.patch do not apply any more; edit these files and export once more. Needs `make linux`, for the source.
+SERIES is address_spaces or tlb_migration. A patch keeps its first line and the files that it has; a
+file that no patch has goes into the last one. Where `series` changed, export brings `leave-out` up
+to it, and says which parts of leave-out.patch do not apply any more; edit these files and export
+once more. Needs `make linux`, for the source.
 """
 
 import difflib
@@ -78,7 +79,8 @@ def changed(before, after):
 
 
 def write(path, text):
-    """Writes a file unless it says that already, since `make` goes by times; gives whether it did."""
+    """Writes a file unless it says that already, since `make` goes by times; gives whether it
+    did."""
     if path.exists() and path.read_text() == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,10 @@
 
     starts.py --starts 3 --check "hackbench -p -g 1 -l 20"
 
-Boots Linux with a word more on its command line each time, which moves the kernel's first microseconds, and with
-them who meets whom later. Prints a row a start and the medians; with --check the uses of old TLB entries that the
-checker permits as well, and a start that it reports anything of is an error. Needs `make linux-smp`.
+Boots Linux with a word more on its command line each time, which moves the kernel's first
+microseconds, and with them who meets whom later. Prints a row a start and the medians; with --check
+the uses of old TLB entries that the checker permits as well, and a start that it reports anything
+of is an error. Needs `make linux-smp`.
 """
 
 import statistics

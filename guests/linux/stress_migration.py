@@ -2,8 +2,9 @@
 
     stress_migration.py --rounds 100 2
 
-Without arguments it makes the million migrations of docs/tlb-migration.md: some minutes for each of four seeds. Prints a Markdown table as
-it goes on; ends with status 1 if a value was wrong or the checker has a report, which it prints. Needs `make linux-migration`.
+Without arguments it makes the million migrations of docs/tlb-migration.md: some minutes for each of
+four seeds. Prints a Markdown table as it goes on; ends with status 1 if a value was wrong or the
+checker has a report, which it prints. Needs `make linux-migration`.
 """
 
 import sys

@@ -3,10 +3,11 @@
     switch_costs.py -m ixp425 -m sa1100 -n 2 -n 16 -n 24
 
 Runs `lat ctx 0` and prints a Markdown table, in microseconds a switch: what passing the token costs
-in a ring, less what one process needs for the same calls. "Direct" are the instructions of the switch and
-the operations on caches and TLBs; the rest is refilled: lines and translations that are missed because of
-the switch, here or in the calls that follow. The last row is of the same program with its text where it is
-shared. `--layouts` gives means over N layouts of the kernel (layouts.py). Needs `make linux-spaces`.
+in a ring, less what one process needs for the same calls. "Direct" are the instructions of the
+switch and the operations on caches and TLBs; the rest is refilled: lines and translations that are
+missed because of the switch, here or in the calls that follow. The last row is of the same program
+with its text where it is shared. `--layouts` gives means over N layouts of the kernel (layouts.py).
+Needs `make linux-spaces`.
 """
 
 import itertools

@@ -1,10 +1,11 @@
-"""Every program of guests/bench but attack and fuzz under every scheme, on the four machines and on QEMU.
+"""Every program of guests/bench but attack and fuzz under every scheme, on the four machines and on
+QEMU.
 
     everywhere.py events
 
-On ours each runs twice, the first time under the checker: no report, and the second run must print the
-same, measurements included. Then the same ELF on QEMU must print the same, measurements aside. Prints
-a line for each program and scheme; the status is 1 if anything differed.
+On ours each runs twice, the first time under the checker: no report, and the second run must print
+the same, measurements included. Then the same ELF on QEMU must print the same, measurements aside.
+Prints a line for each program and scheme; the status is 1 if anything differed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def lines(console: str, measurements: bool) -> list[str]:
 
 
 def on_qemu(architecture: str, options: str) -> tuple[int, list[str]]:
-    """Exit status and output on QEMU, whose time follows instructions: by the clock of a busy host sleepers wake together."""
+    """Exit status and output on QEMU, whose time follows instructions: by the clock of a busy host
+    sleepers wake together."""
     command = (
         f"qemu-system-arm -M versatilepb -cpu {QEMU[architecture]} -icount shift=3,sleep=off -nographic -monitor none "
         f"-semihosting -audiodev none,id=a -kernel {guests.image(f'microkernel-{architecture}')} -append"

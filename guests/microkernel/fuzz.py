@@ -2,9 +2,9 @@
 
     fuzz.py --calls 10000 --seed 7 sa1100/fass
 
-Runs `guests/bench/fuzz.c` under the checker, and prints one line for each run. The status is 1 if a run
-did not end well: an invariant did not hold, the checker reported something, a program saw a foreign word,
-a frame was lost, or the end was never reached.
+Runs `guests/bench/fuzz.c` under the checker, and prints one line for each run. The status is 1 if a
+run did not end well: an invariant did not hold, the checker reported something, a program saw a
+foreign word, a frame was lost, or the end was never reached.
 """
 
 from __future__ import annotations

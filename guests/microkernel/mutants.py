@@ -2,9 +2,10 @@
 
     mutants.py                    writes docs/microkernel-mutants.md
 
-A mutant is the same kernel with `mutant=NAME`, a name of kernel/maintenance.h. It runs programs that compare
-memory with a model, under the checker. It is caught by the checker, by the guest (wrong contents, a
-stolen secret, a crash, no end), or by nobody: then it must be in ONLY_SAVES, and a test asks for that.
+A mutant is the same kernel with `mutant=NAME`, a name of kernel/maintenance.h. It runs programs
+that compare memory with a model, under the checker. It is caught by the checker, by the guest
+(wrong contents, a stolen secret, a crash, no end), or by nobody: then it must be in ONLY_SAVES, and
+a test asks for that.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ ATTACKS = {
 }
 """Programs of guests/bench/attacks.c that were made for an operation."""
 
-# Operations that only save later work: left out, the kernel flushes more often, never less. The table
-# says how much more in this run.
+# Operations that only save later work: left out, the kernel flushes more often, never less. The
+# table says how much more in this run.
 ONLY_SAVES = {
     "CACHE_EPOCH": (
         "sa1100",

@@ -3,16 +3,17 @@
     mutate.py --file space/flush.c
     mutate.py --share 1/8 --out mutants.txt
 
-An operator is swapped, a constant changed, a condition turned round or a statement left out. Each mutant
-that compiles to other code runs a bounded list of programs under the checker, those that kill most first,
-until one of them ends wrongly: with a report, an error, another output than that of the kernel as it is, or
-not in twice as many instructions; a few may also not become slower, or count other events (flushes, faults,
-domains that change hands). So the kernel as it is runs the list first, and must pass it; a second build of it
-with other code alignment must too, so that nobody is killed for having its code elsewhere. Where events are
-counted the processor is so fast that no time slice ends, and a third build, for size, must count the same, so
-that nobody is killed for taking another number of cycles. `--share 1/8` takes
-every eighth mutant of a fixed order. With `--out`, what the file has already judged is not judged again. Lines
-that only count events are left alone.
+An operator is swapped, a constant changed, a condition turned round or a statement left out. Each
+mutant that compiles to other code runs a bounded list of programs under the checker, those that
+kill most first, until one of them ends wrongly: with a report, an error, another output than that
+of the kernel as it is, or not in twice as many instructions; a few may also not become slower, or
+count other events (flushes, faults, domains that change hands). So the kernel as it is runs the
+list first, and must pass it; a second build of it with other code alignment must too, so that
+nobody is killed for having its code elsewhere. Where events are counted the processor is so fast
+that no time slice ends, and a third build, for size, must count the same, so that nobody is killed
+for taking another number of cycles. `--share 1/8` takes every eighth mutant of a fixed order. With
+`--out`, what the file has already judged is not judged again. Lines that only count events are left
+alone.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class Program:
 
     @functools.cached_property
     def runs_on(self) -> mmulab.Machine:
-        """The machine; with one whose clock is 20 times as fast no time slice ends, as slices are real time."""
+        """The machine; with one whose clock is 20 times as fast no time slice ends, as slices are
+        real time."""
         machine = mmulab.Machine.load(self.machine)
         faster = 20 * machine.get("core.clock_hz")
         return machine.with_changes({"core.clock_hz": faster}) if self.counted else machine
@@ -264,7 +266,8 @@ class Builder:
             self.original[build] = self.digest(directory / build / "kernel.elf")
 
     def command(self, build: str) -> list[str]:
-        """The compiler with the Makefile's options, but neither warnings nor tables for debuggers."""
+        """The compiler with the Makefile's options, but neither warnings nor tables for
+        debuggers."""
         target = f"print-compiler-{build}"
         make = ["make", "-s", "-C", str(ROOT / KERNEL.parent), target]
         words = subprocess.run(make, capture_output=True, text=True, check=True).stdout
@@ -398,7 +401,8 @@ class Judge:
         ]
 
     def as_it_is(self, program: Program, scheme: str) -> Outcome:
-        """The original's outcome. It must be good, but guaranteed FCSE may refuse a program: addresses."""
+        """The original's outcome. It must be good, but guaranteed FCSE may refuse a program:
+        addresses."""
         key = program, scheme
         if key not in self.expected:
             image = self.builder.directory / program.build / "kernel.elf"

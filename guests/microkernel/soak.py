@@ -2,8 +2,8 @@
 
     soak.py --operations 100000 sa1100/flush
 
-Prints one line for each run. The guest itself compares every page with what it should hold; one error
-or one report of the checker and the status is 1.
+Prints one line for each run. The guest itself compares every page with what it should hold; one
+error or one report of the checker and the status is 1.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Runs the programs on several Cortex-A7 beside QEMU, and those that leave something out under the checker.
+"""Runs the programs on several Cortex-A7 beside QEMU, and those that leave something out under the
+checker.
 
     run.py [NAME...]          all, or those named; one line each
     run.py random [SEED...]   the kernel of random steps, by these seeds only
     run.py measure [MACHINE]  what memory and translation cost, as a program measures it on cortex-a7 or gem5-vexpress
 
-Each program must print on our machine what it prints on QEMU; each bug must be reported with its cause and
-place, and its correct twin must be silent. Exit status 1 if anything does not come out as expected.
+Each program must print on our machine what it prints on QEMU; each bug must be reported with its
+cause and place, and its correct twin must be silent. Exit status 1 if anything does not come out as
+expected.
 """
 
 import sys
@@ -201,8 +203,8 @@ def compare_counter(cores):
 
 
 def measure(name=MACHINE):
-    """What `measure.c` prints on a machine: {name: {size: value}}, cycles in hundredths except for whole
-    loops."""
+    """What `measure.c` prints on a machine: {name: {size: value}}, cycles in hundredths except for
+    whole loops."""
     run = mmulab.boot(build("measure", "measure.c"), machine(1, name), max_instructions=10 * LIMIT)
     figures = {}
     for line in run.console.splitlines():
@@ -271,7 +273,8 @@ def random_kernel(seed, left_out="NOTHING"):
 
 
 def judge_random(seed):
-    """None if the random kernel that leaves nothing out finds what it must, and is silent; else what is wrong."""
+    """None if the random kernel that leaves nothing out finds what it must, and is silent; else
+    what is wrong."""
     run = random_kernel(seed)
     if run.exit != 0 or run.console:
         return f"does not end well: {run.end} {run.console}"
@@ -279,8 +282,8 @@ def judge_random(seed):
 
 
 def judge_left_out(left_out):
-    """None if what the random kernel leaves out is reported by a seed, and nothing wrong passes in silence; else
-    what is wrong."""
+    """None if what the random kernel leaves out is reported by a seed, and nothing wrong passes in
+    silence; else what is wrong."""
     for seed in SEEDS:
         run = random_kernel(seed, left_out.name)
         if run.console and not run.reports:

@@ -1,4 +1,5 @@
-"""Runs the random program beside its reference, which has no caches and empties its TLB after each step.
+"""Runs the random program beside its reference, which has no caches and empties its TLB after each
+step.
 
     run_random.py
     run_random.py -m sa1100 --maintenance right --seeds 0:100
@@ -32,13 +33,15 @@ CARELESS, TLB_RIGHT, RIGHT = MAINTENANCE = ("careless", "tlb-right", "right")
 LEFT_OUT_SEEDS = range(64)
 LIMIT = 20_000_000
 
-# Reports of which the access found another value than it should; the others tell of an address or a permission.
+# Reports of which the access found another value than it should; the others tell of an address or a
+# permission.
 OF_A_VALUE = ("stale-data-line", "stale-read-buffer", "stale-memory", "stale-instruction")
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An operation that right maintenance lacks, where it is needed, and what its lack must be reported as."""
+    """An operation that right maintenance lacks, where it is needed, and what its lack must be
+    reported as."""
 
     name: str
     machines: tuple
@@ -69,7 +72,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run compares with its reference: the steps of the first difference and of the first report, and that."""
+    """How a run compares with its reference: the steps of the first difference and of the first
+    report, and that."""
 
     difference: int | None
     reported: int | None
@@ -107,7 +111,8 @@ def steps_of(image, machine, seed, check):
 
 
 def judged(maintenance, reference, steps, report):
-    """The outcome of a run with such steps and such a first report, or None, beside its reference."""
+    """The outcome of a run with such steps and such a first report, or None, beside its
+    reference."""
     pairs = enumerate(zip(reference, steps, strict=True))
     difference = next((number for number, (one, two) in pairs if one.found != two.found), None)
     reported = next((number for number, step in enumerate(steps) if step.reports), None)
@@ -137,7 +142,8 @@ def judge(machine, maintenance, seed):
 
 
 def judge_left_out(left_out, machine, seeds=LEFT_OUT_SEEDS):
-    """None if a seed has what is left out reported, and none finds something wrong without; else what is wrong."""
+    """None if a seed has what is left out reported, and none finds something wrong without; else
+    what is wrong."""
     kinds = set()
     for seed in seeds:
         outcome = compare(machine, RIGHT, seed, left_out.name)

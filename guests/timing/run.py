@@ -1,4 +1,5 @@
-"""Measures timings on our machines, by the guest itself, and prints them for docs/timing.md, where the documents' stand beside them.
+"""Measures timings on our machines, by the guest itself, and prints them for docs/timing.md, where
+the documents' stand beside them.
 
 Example: .venv/bin/python guests/timing/run.py
 """

@@ -1,7 +1,7 @@
 """What there is in `pyarrow`, which is imported when some of it is first used.
 
-Importing it takes half of the time in which a command starts, also of one that makes no table. Modules say
-`from mmulab import arrow as pa`.
+Importing it takes half of the time in which a command starts, also of one that makes no table.
+Modules say `from mmulab import arrow as pa`.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ STANDARD_INPUT = 0
 ESCAPE_KEY = 0x1D
 """Ends an interactive run: Ctrl-]."""
 SILENCE_SECONDS = 20.0
-"""A guest that printed nothing for so long may be made for another machine; or, where nobody can type to it,
-wait for ever."""
+"""A guest that printed nothing for so long may be made for another machine; or, where nobody can
+type to it, wait for ever."""
 
 
 FIRST_TOLD_SECONDS = 2.0
@@ -46,8 +46,9 @@ class Console(Protocol):
         """The guest printed."""
 
     def read(self, wait_seconds: float | None) -> bytes | None:
-        """What was typed since last time; None ends the run. Where nothing was, waits so long for it;
-        with None the guest sleeps until something comes, and `b""` says that nothing ever will."""
+        """What was typed since last time; None ends the run. Where nothing was, waits so long for
+        it; with None the guest sleeps until something comes, and `b""` says that nothing ever
+        will."""
 
     @property
     def real_time(self) -> bool:
@@ -109,7 +110,8 @@ class Recorder:
 
 
 class Retyping(Transcript):
-    """A console that types what another one did when it had been asked as often, or once the guest sleeps until then."""
+    """A console that types what another one did when it had been asked as often, or once the guest
+    sleeps until then."""
 
     def __init__(self, typed: Iterable[bytes]):
         super().__init__()
@@ -125,9 +127,9 @@ class Retyping(Transcript):
 
 
 class Terminal:
-    """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run and idle time passes as
-    on a clock; or what is piped in, whose end means that no more will be typed. A guest that then falls
-    silent, or has not printed yet, runs on, as it may be at work; `note` is told."""
+    """The terminal that mmulab runs in, in raw mode, where Ctrl-] ends the run and idle time passes
+    as on a clock; or what is piped in, whose end means that no more will be typed. A guest that
+    then falls silent, or has not printed yet, runs on, as it may be at work; `note` is told."""
 
     def __init__(self, output: BinaryIO, *, escape: bool, note: Callable[[str], None]):
         self._output = output
@@ -153,8 +155,8 @@ class Terminal:
         self._has_printed = True
 
     def advanced(self, instructions: int, limit: int | None) -> None:
-        """Tells how far a silent guest is, at 2, 4, 8, ... seconds. Not where somebody sits at the keyboard of one
-        that has printed: the screen may be the guest's."""
+        """Tells how far a silent guest is, at 2, 4, 8, ... seconds. Not where somebody sits at the
+        keyboard of one that has printed: the screen may be the guest's."""
         seconds = time.monotonic() - self._silent_since
         if seconds < self._next_told_seconds or (self._escape and self._has_printed):
             return
@@ -215,7 +217,8 @@ class Terminal:
         self._tell(f"waiting for gdb on port {port} of this computer; Ctrl-C ends it")
 
     def end_line(self) -> None:
-        """Ends a line that the guest has begun, such as a prompt, if what we say comes behind it."""
+        """Ends a line that the guest has begun, such as a prompt, if what we say comes behind
+        it."""
         with suppress(OSError, ValueError):  # no file of the system
             if self._last_byte != b"\n" and os.path.sameopenfile(self._output.fileno(), 2):
                 self._output.write(b"\r\n" if self._escape else b"\n")
@@ -232,9 +235,9 @@ class Terminal:
 def terminal(
     output: BinaryIO, note: Callable[[str], None], *, gdb: bool = False
 ) -> Iterator[Terminal]:
-    """The standard input as the guest's keyboard: raw while it is a terminal, then as it was. `note` is told
-    what the user should know meanwhile. With gdb Ctrl-C stays a signal: no key is read while the guest
-    stands still."""
+    """The standard input as the guest's keyboard: raw while it is a terminal, then as it was.
+    `note` is told what the user should know meanwhile. With gdb Ctrl-C stays a signal: no key is
+    read while the guest stands still."""
     if not os.isatty(STANDARD_INPUT):
         console = Terminal(output, escape=False, note=note)
         yield console
@@ -278,7 +281,8 @@ class BootResult:
 
     @property
     def reason(self) -> str:
-        """The same in a word: exit, reboot, limit, saved, interrupted, debugger, hang, deadlock, ..."""
+        """The same in a word: exit, reboot, limit, saved, interrupted, debugger, hang, deadlock,
+        ..."""
         return self.data["reason"]
 
     @property
@@ -293,8 +297,8 @@ class BootResult:
 
     @property
     def cycles_range(self) -> tuple[int, int]:
-        """The least and the most that `cycles` would be if one guess of the machine's file were another
-        value of its range; the same twice without `guesses`."""
+        """The least and the most that `cycles` would be if one guess of the machine's file were
+        another value of its range; the same twice without `guesses`."""
         every = [self.cycles, *(guess["cycles"] for guess in self.data["guesses"])]
         return min(every), max(every)
 
@@ -316,8 +320,8 @@ class BootResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the guest ended with status 0, reached a limit, was saved or was killed by gdb, and the
-        checker is silent."""
+        """Whether the guest ended with status 0, reached a limit, was saved or was killed by gdb,
+        and the checker is silent."""
         return not self.reports and (
             self.exit == 0 or self.reason in ("limit", "saved", "debugger")
         )
@@ -376,22 +380,25 @@ def boot(
 ) -> BootResult:
     """Runs an ELF, a Linux `Image` or `zImage`, or a raw binary on a system machine.
 
-    The guest's output is kept in the result and `typed` is typed on its serial line, unless a `console` does
-    both. `check` turns the staleness checker on. `symbols` names the
-    addresses of an image without symbols: an ELF file, or a list as of `nm`. With `guesses` the run is
-    repeated for each other value that the machine's file gives for what it guesses, with the same typed. The run ends when the
-    guest does, at `max_instructions`, at `max_seconds` of the machine's own time since power-on (in which a guest may
-    sleep), or where the console says so.
+    The guest's output is kept in the result and `typed` is typed on its serial line, unless a
+    `console` does both. `check` turns the staleness checker on. `symbols` names the addresses of an
+    image without symbols: an ELF file, or a list as of `nm`. With `guesses` the run is repeated for
+    each other value that the machine's file gives for what it guesses, with the same typed. The run
+    ends when the guest does, at `max_instructions`, at `max_seconds` of the machine's own time
+    since power-on (in which a guest may sleep), or where the console says so.
 
-    With `save` the machine's state is written to a file once `save_at` instructions have been executed or the guest
-    has printed that text, and the run ends by the reason "saved"; without `save_at`, where the console ends the run.
-    With `restore` the run begins with such a state instead of at power-on, and goes on as the saved one would have:
-    of the same image, files, options and machine, but for values in cycles.
+    With `save` the machine's state is written to a file once `save_at` instructions have been
+    executed or the guest has printed that text, and the run ends by the reason "saved"; without
+    `save_at`, where the console ends the run. With `restore` the run begins with such a state
+    instead of at power-on, and goes on as the saved one would have: of the same image, files,
+    options and machine, but for values in cycles.
 
-    `progress` is told now and then how many instructions all cores have executed, and `max_instructions`.
+    `progress` is told now and then how many instructions all cores have executed, and
+    `max_instructions`.
 
-    Raises `MachineError`, `InputError`; and `KeyboardInterrupt` on Ctrl-C, unless a `console` is given:
-    then the result says that it was interrupted. Where that happens while a run is repeated, it is raised always.
+    Raises `MachineError`, `InputError`; and `KeyboardInterrupt` on Ctrl-C, unless a `console` is
+    given: then the result says that it was interrupted. Where that happens while a run is repeated,
+    it is raised always.
     """
     if max_instructions is not None:
         max_instructions = whole_number("max_instructions", max_instructions, 1)
@@ -495,7 +502,8 @@ def boot(
 def _other_cycles(
     path: str, saved: dict[str, Any], wanted: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """The values in cycles that a state was saved with and that are others now, `{path: {"saved": ..., "now": ...}}`.
+    """The values in cycles that a state was saved with and that are others now,
+    `{path: {"saved": ..., "now": ...}}`.
 
     Raises `InputError` where anything else of the run that it was saved of is another.
     """
@@ -551,8 +559,8 @@ def guess_rows(
 ) -> Iterator[dict[str, Any]]:
     """What each other value of the machine's guesses makes of a boot, in which the same is typed.
 
-    `again` boots the same on another machine with a `console`; `progress` is told how many boots are done. Raises
-    `KeyboardInterrupt` on Ctrl-C.
+    `again` boots the same on another machine with a `console`; `progress` is told how many boots
+    are done. Raises `KeyboardInterrupt` on Ctrl-C.
     """
     others = machine.alternatives()
     for done, other in enumerate(others):

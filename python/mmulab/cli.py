@@ -190,7 +190,8 @@ def _replay_processes(
     threads: int,
     guesses: bool,
 ) -> tuple[mmulab.ReplayResults, list[mmulab.MissCurves]]:
-    """Every process on every machine, and its misses by TLB size; of children those that executed anything."""
+    """Every process on every machine, and its misses by TLB size; of children those that executed
+    anything."""
     rows: list[dict[str, Any]] = []
     curves = []
     for process in [recorded, *(child for child in recorded.children if child.instructions)]:
@@ -266,7 +267,8 @@ def _record(
     kept_as: Path | None,
     environment: dict[str, str] | None,
 ) -> mmulab.TraceInformation:
-    """Records, and tells what Valgrind said, how it went, and as what the trace will be kept, if at all."""
+    """Records, and tells what Valgrind said, how it went, and as what the trace will be kept, if at
+    all."""
     with beside_a_program(f"recording {program[0]}") as report:
         recorded = mmulab.record(
             program,
@@ -339,14 +341,14 @@ def replay(
     Example: [bold]mmulab replay examples/small.mmt -m ultrix mach --set dtlb.entries=64[/]
 
     Without a machine all machines for replay take part. The TRACE stands before the machines.
-    --region NAME counts what a function does from its entry to its return, with all that it calls, or
-    what stands between MMULAB_REGION_BEGIN("NAME") and END of recorders/valgrind/mmulab.h in the
+    --region NAME counts what a function does from its entry to its return, with all that it calls,
+    or what stands between MMULAB_REGION_BEGIN("NAME") and END of recorders/valgrind/mmulab.h in the
     program; the rest is replayed, so that caches and TLBs are what they would be, and not counted.
 
-    With --schedule each name without an option is a trace, and machines are given by -m. Every program
-    has an address space of its own; organisation.address_spaces of a machine is how many its TLBs keep
-    apart, and without -m all machines that have it take part:
-    [bold]mmulab replay a.mmt b.mmt --schedule round-robin -m zen5[/]
+    With --schedule each name without an option is a trace, and machines are given by -m. Every
+    program has an address space of its own; organisation.address_spaces of a machine is how many
+    its TLBs keep apart, and without -m all machines that have it take part: [bold]mmulab replay
+    a.mmt b.mmt --schedule round-robin -m zen5[/]
 
     With --schedule and --cores N threads and programs are spread over N cores, which share what the
     machine's multicore says; what one unmaps is shot down on the others.
@@ -463,10 +465,10 @@ def profile(
 
     Example: [bold]mmulab profile examples/small.mmt -m x86-64 --speedscope small.json[/]
 
-    Names come from the ELF files that the program had mapped, and from their separate debug files, if
-    they are where they were when it was recorded. Calls are known for x86 programs. The costs of a
-    function's own code and, with its callees, inclusive ones are given; its own ones add up to what
-    replay counts.
+    Names come from the ELF files that the program had mapped, and from their separate debug files,
+    if they are where they were when it was recorded. Calls are known for x86 programs. The costs of
+    a function's own code and, with its callees, inclusive ones are given; its own ones add up to
+    what replay counts.
     """
     chosen = machine_of(machine or ["x86-64"], set_)
     with progress("Replaying") as report:
@@ -658,7 +660,8 @@ def slice(
 
     Example: [bold]mmulab trace slice examples/small.mmt --skip 100000 -n 50000 -o part.mmt[/]
 
-    What was mapped and unmapped before the part stands at its beginning, so that reports know its regions.
+    What was mapped and unmapped before the part stands at its beginning, so that reports know its
+    regions.
     """
     with progress("Writing") as report:
         written = mmulab.slice_trace(
@@ -788,10 +791,12 @@ def calibrate(
 ) -> Result:
     """Measure this computer's caches, TLBs, page-table walks and page faults, as a machine.
 
-    Example: [bold]mmulab calibrate && mmulab replay examples/small.mmt -m results/this-computer/machine.toml[/]
+    Example: [bold]mmulab calibrate && mmulab replay examples/small.mmt -m
+    results/this-computer/machine.toml[/]
 
-    It takes one core (two for shootdowns) for a minute or more; let nothing else run meanwhile. Each value of the machine's
-    file says whether it was measured (median and quartiles), reported by the processor, guessed, or as most processors have it.
+    It takes one core (two for shootdowns) for a minute or more; let nothing else run meanwhile.
+    Each value of the machine's file says whether it was measured (median and quartiles), reported
+    by the processor, guessed, or as most processors have it.
     """
     folder = directory(dir)
     from mmulab.report.calibration import write_calibration_report
@@ -911,10 +916,11 @@ def boot(
 
     Example: [bold]mmulab boot guest.elf -m arm926ej-s --check[/]
 
-    The guest's console is the terminal; Ctrl-] ends the run, with --gdb Ctrl-C, too. Where the result goes to a pipe, the
-    console goes to stderr. Exit status 1 says that the guest failed or the checker reported, 130
-    that Ctrl-C or Ctrl-] ended the run (0 where it was saved then); the result is given then, too. A
-    restored run goes on cycle by cycle as the saved one would have; only values in cycles may be --set to others.
+    The guest's console is the terminal; Ctrl-] ends the run, with --gdb Ctrl-C, too. Where the
+    result goes to a pipe, the console goes to stderr. Exit status 1 says that the guest failed or
+    the checker reported, 130 that Ctrl-C or Ctrl-] ended the run (0 where it was saved then); the
+    result is given then, too. A restored run goes on cycle by cycle as the saved one would have;
+    only values in cycles may be --set to others.
     """
     from mmulab.boot import guess_rows, terminal
 

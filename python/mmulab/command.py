@@ -208,7 +208,8 @@ PartialOption = Annotated[
 
 
 def folder_path(text: str) -> Path:
-    """A folder that was named; an empty name, as an unset variable gives, is not the current one."""
+    """A folder that was named; an empty name, as an unset variable gives, is not the current
+    one."""
     if not text:
         raise InputError("a folder's name is empty; give . for the current one")
     return Path(text)
@@ -356,7 +357,8 @@ def command(
         parameters = [*signature.parameters.values(), *options, quiet_option]
         for parameter in parameters:
             for described in parameter.annotation.__metadata__:
-                # Who reads a file tells that it cannot be read; one that is only written need not be.
+                # Who reads a file tells that it cannot be read; one that is only written need not
+                # be.
                 described.readable = False
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -427,7 +429,8 @@ def status_of(app: typer.Typer, arguments: list[str]) -> int:
 
 
 def _is_text(word: str) -> bool:
-    """Whether an argument can be written down; Python keeps bytes that it cannot decode as halves of surrogates."""
+    """Whether an argument can be written down; Python keeps bytes that it cannot decode as halves
+    of surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
@@ -456,8 +459,8 @@ def script_options(docstring: str | None) -> argparse.ArgumentParser:
 
 
 def begin_process() -> None:
-    """What a command or script does first: its streams are open, its environment is what it was given, and SIGTERM
-    ends it as Ctrl-C does."""
+    """What a command or script does first: its streams are open, its environment is what it was
+    given, and SIGTERM ends it as Ctrl-C does."""
     output.open_closed_streams()
     _restore_locale()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -465,8 +468,8 @@ def begin_process() -> None:
 
 
 def _restore_locale() -> None:
-    """Makes LC_CTYPE in the environment what it was before Python chose one (PEP 538): a program that is recorded would
-    run in a locale that nobody asked for."""
+    """Makes LC_CTYPE in the environment what it was before Python chose one (PEP 538): a program
+    that is recorded would run in a locale that nobody asked for."""
     with suppress(OSError):
         variables = Path("/proc/self/environ").read_bytes().split(b"\0")
         given = dict(variable.partition(b"=")[::2] for variable in variables)
@@ -476,7 +479,8 @@ def _restore_locale() -> None:
 
 
 def run_script(main: Callable[[], None]) -> NoReturn:
-    """Runs the main function of a script beside a guest, and ends the process as the commands end."""
+    """Runs the main function of a script beside a guest, and ends the process as the commands
+    end."""
 
     def job() -> int:
         try:
@@ -492,7 +496,8 @@ def run_script(main: Callable[[], None]) -> NoReturn:
 
 @contextmanager
 def _with_stdout_written() -> Iterator[None]:
-    """Writes at the end what was printed inside; what cannot be written is an error then, not when Python ends."""
+    """Writes at the end what was printed inside; what cannot be written is an error then, not when
+    Python ends."""
     try:
         yield
         sys.stdout.flush()
@@ -599,7 +604,8 @@ def machine_of(names: list[str], settings: list[str] | None) -> Machine:
 
 
 def directory(path: Path) -> Path:
-    """A folder for results, made where there is none; one that cannot be written to is told before the work."""
+    """A folder for results, made where there is none; one that cannot be written to is told before
+    the work."""
     try:
         for part in (path, *path.parents):
             if part.exists() and not part.is_dir():

@@ -20,7 +20,8 @@ class Curve:
     """`instruction`, `data`, or `unified` (one TLB for both)."""
     page_size: str
     references: int
-    """Look-ups, one for each page of 4 KiB that an access touches, whatever the size of pages here."""
+    """Look-ups, one for each page of 4 KiB that an access touches, whatever the size of pages
+    here."""
     misses: pa.UInt64Array
     """Misses of a fully associative LRU TLB of 1, 2, 3, ... entries, up to the number of pages."""
 

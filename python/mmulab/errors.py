@@ -1,12 +1,13 @@
-"""What can go wrong, as one hierarchy. The text of each is one line: the file, the location in it, what to do.
+"""What can go wrong, as one hierarchy. The text of each is one line: the file, the location in it,
+what to do.
 
 The engine raises these too; its errors are mapped once, in the binding crate.
 """
 
 
 def printable(text: str) -> str:
-    """The text on one line: names and values of a user's files may contain line ends and a terminal's
-    control sequences, which are written as in a string of Python."""
+    """The text on one line: names and values of a user's files may contain line ends and a
+    terminal's control sequences, which are written as in a string of Python."""
     return "".join(
         character if character.isprintable() else repr(character)[1:-1] for character in text
     )

@@ -30,7 +30,8 @@ def telling_where(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path | None) -> None:
-    """Raises `OutputError` where a result could not be written to `path`: before the work, not after."""
+    """Raises `OutputError` where a result could not be written to `path`: before the work, not
+    after."""
     if path is None:
         return
     path = behind_links(path)
@@ -42,8 +43,8 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_outputs(paths: Sequence[Path | None], read: Sequence[Path] = ()) -> None:
-    """`check_writable` for all files that a command is to write; raises `OutputError` where two are one, or where
-    one is among those that it reads."""
+    """`check_writable` for all files that a command is to write; raises `OutputError` where two are
+    one, or where one is among those that it reads."""
     files = [path for path in paths if path is not None]
     for place, path in enumerate(files):
         check_writable(path)
@@ -63,7 +64,8 @@ def _is_one_file(path: Path, other: Path) -> bool:
 
 
 def behind_links(path: Path) -> Path:
-    """The file that a link leads to, there or not: a link stays a link. Another path is left as it is.
+    """The file that a link leads to, there or not: a link stays a link. Another path is left as it
+    is.
 
     Raises `OutputError` for /dev/stdout and the like where they are files.
     """
@@ -109,7 +111,8 @@ def alone(folder: Path, refusal: str) -> Iterator[None]:
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Waits until no other process is in here with `folder`. A file system without locks lets all in."""
+    """Waits until no other process is in here with `folder`. A file system without locks lets all
+    in."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):
@@ -120,7 +123,8 @@ def in_turn(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, kind: int, refusal: MmulabError) -> None:
-    """Raises `refusal` where another process has locked the file. A file system without locks keeps nobody out."""
+    """Raises `refusal` where another process has locked the file. A file system without locks keeps
+    nobody out."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -131,7 +135,8 @@ def _lock(descriptor: int, kind: int, refusal: MmulabError) -> None:
 
 @contextmanager
 def _unless_recorded(path: Path) -> Iterator[None]:
-    """Raises `OutputError` where a recording writes `path`, which it has locked, and lets none begin meanwhile."""
+    """Raises `OutputError` where a recording writes `path`, which it has locked, and lets none
+    begin meanwhile."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:  # there is no file, or one that may be replaced but not read

@@ -1,4 +1,5 @@
-"""The project's own guests: kernels and programs that the ARM machines boot, built when first asked for."""
+"""The project's own guests: kernels and programs that the ARM machines boot, built when first asked
+for."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ COMPILER = "arm-none-eabi-gcc"
 
 
 def image(name: str) -> Path:
-    """The ELF of a guest, such as `microkernel-armv4` or `timing-sa1100`, built again where its sources
-    are younger.
+    """The ELF of a guest, such as `microkernel-armv4` or `timing-sa1100`, built again where its
+    sources are younger.
 
     Raises `InputError` where the compiler is missing or there is no such guest.
     """
@@ -37,8 +38,8 @@ def image(name: str) -> Path:
 
 
 def output_folder() -> Path:
-    """Where images are built: `build/guests` of a checkout, else a folder of the user's cache, one for
-    each state of the sources."""
+    """Where images are built: `build/guests` of a checkout, else a folder of the user's cache, one
+    for each state of the sources."""
     if SOURCES.is_symlink():
         return SOURCES.resolve().parent / "build" / "guests"
     digest = hashlib.sha256()

@@ -16,7 +16,8 @@ MAX_CORES = 128
 
 
 def whole_number(name: str, value: SupportsIndex, low: int = 0, high: int = MAX_COUNT) -> int:
-    """The value as an `int`; it must be a whole number from `low` to `high`, as NumPy's integers are too.
+    """The value as an `int`; it must be a whole number from `low` to `high`, as NumPy's integers
+    are too.
 
     Raises `InputError` that names the argument.
     """

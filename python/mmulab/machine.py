@@ -64,7 +64,8 @@ class Machine:
     ):
         self._engine = engine
         self.file = file
-        """The file that it was loaded from, as it was named; None for a shipped machine, and text."""
+        """The file that it was loaded from, as it was named; None for a shipped machine, and
+        text."""
         self.changes: dict[str, Value] = dict(changes or {})
         """What was changed since the file, by dotted path."""
 
@@ -72,8 +73,8 @@ class Machine:
     def load(cls, name: str | os.PathLike[str]) -> Machine:
         """Loads a machine by name (`"ultrix"`) or from a file (`"./mine.toml"`).
 
-        Raises `MachineError` with file, line and what to do when there is no such machine, or the file
-        does not describe one.
+        Raises `MachineError` with file, line and what to do when there is no such machine, or the
+        file does not describe one.
         """
         path = cls.path_of(name)
         shipped = path.parent == machine_directory()
@@ -129,7 +130,8 @@ class Machine:
         return hashlib.sha256(self._engine.toml().encode()).hexdigest()
 
     def alternatives(self) -> list[Machine]:
-        """The machines that this one would be if a guess of its file were another value of its range.
+        """The machines that this one would be if a guess of its file were another value of its
+        range.
 
         One for each step of each table of `[[guesses]]`, with what it changes in `changes`. A step
         that does not fit what was changed since the file is left out.
@@ -172,7 +174,8 @@ class Machine:
         return Machine(engine, {**self.changes, **changes}, self.file)
 
     def vary(self, path: str, values: Iterable[Value]) -> list[Machine]:
-        """One machine for each value at `path`: `load("ultrix").vary("dtlb.entries", [64, 128])`."""
+        """One machine for each value at `path`:
+        `load("ultrix").vary("dtlb.entries", [64, 128])`."""
         return [self.with_changes({path: value}) for value in values]
 
     def __repr__(self) -> str:
@@ -186,7 +189,8 @@ class Machine:
 
 
 def machine_value(path: str, value: Any) -> Value:
-    """A value for a dotted path, in Python's own types where it is one of NumPy's numbers or arrays.
+    """A value for a dotted path, in Python's own types where it is one of NumPy's numbers or
+    arrays.
 
     Raises `MachineError` for what no machine has, as TOML's dates.
     """

@@ -96,7 +96,8 @@ def encoded(
 
 
 def show(view: RenderableType) -> None:
-    """Draws on the terminal, or plainly into a pipe; what is wider than the terminal is for it to wrap."""
+    """Draws on the terminal, or plainly into a pipe; what is wider than the terminal is for it to
+    wrap."""
     console = Console()
     is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     console.width = PLAIN_COLUMNS if is_wide else max(console.width, NARROWEST_COLUMNS)
@@ -150,9 +151,11 @@ SUFFIXES = tuple(f".{name}" for name in Format if name != Format.table)
 
 
 def format_of(asked: Format | None, output: Path | None, mend: str = "-o FILE") -> Format:
-    """What was asked for, else what a file's suffix says, else a table on a terminal and JSON anywhere else.
+    """What was asked for, else what a file's suffix says, else a table on a terminal and JSON
+    anywhere else.
 
-    Raises `InputError` for the suffix of something else, and for Parquet on a terminal, which `mend` avoids.
+    Raises `InputError` for the suffix of something else, and for Parquet on a terminal, which
+    `mend` avoids.
     """
     if asked is Format.parquet and output is None and sys.stdout.isatty():
         raise InputError(f"parquet is binary and does not suit a terminal; add {mend}")
@@ -194,8 +197,8 @@ def shows_progress() -> bool:
 
 
 class TimeLeft(ProgressColumn):
-    """The time until a job ends at its rate, counted down between its reports; unknown before its first unit is done
-    and while one takes longer than all that are left were expected to."""
+    """The time until a job ends at its rate, counted down between its reports; unknown before its
+    first unit is done and while one takes longer than all that are left were expected to."""
 
     max_refresh = 0.5
 
@@ -216,8 +219,8 @@ class TimeLeft(ProgressColumn):
 def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, int | None], None]]:
     """Yields `report(done, total)`, which shows rate and time left on stderr.
 
-    Where stderr is no terminal nothing is shown, so that logs hold only what matters. What is printed on the same
-    terminal meanwhile stands above.
+    Where stderr is no terminal nothing is shown, so that logs hold only what matters. What is
+    printed on the same terminal meanwhile stands above.
     """
     if not shows_progress():
         yield lambda done, total: None
@@ -240,8 +243,8 @@ def progress(label: str, unit: str = "instructions") -> Iterator[Callable[[int, 
     ) as bar:
         task = bar.add_task(label, total=None, amount="", ends=None)
         start = time.monotonic()
-        # When how much was done. The rate is that of the second half of the time, since one part of a job may be
-        # much slower than another; the first report may be of what an earlier run did.
+        # When how much was done. The rate is that of the second half of the time, since one part of
+        # a job may be much slower than another; the first report may be of what an earlier run did.
         reports: deque[tuple[float, int]] = deque()
 
         def report(done: int, total: int | None) -> None:
@@ -326,8 +329,8 @@ def percent(share: float) -> str:
 
 
 def open_closed_streams() -> None:
-    """Gives standard streams that are closed (`>&-`) the null device, for programs that are run as well; a file that
-    is opened would take their number."""
+    """Gives standard streams that are closed (`>&-`) the null device, for programs that are run as
+    well; a file that is opened would take their number."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -345,7 +348,8 @@ def note(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """The same, with --quiet, too; a reader that is gone, or a full disk, must not take the result from the job."""
+    """The same, with --quiet, too; a reader that is gone, or a full disk, must not take the result
+    from the job."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

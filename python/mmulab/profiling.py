@@ -72,8 +72,8 @@ class Profile:
         return self.outcome.instructions
 
     def to_dict(self) -> dict[str, Any]:
-        """The contract: the outcome, then functions, lines (a function by its place) and paths (likewise;
-        `parent` is the place of the caller's path)."""
+        """The contract: the outcome, then functions, lines (a function by its place) and paths
+        (likewise; `parent` is the place of the caller's path)."""
         return {
             "outcome": self.outcome.data,
             "functions": self._functions,
@@ -86,8 +86,8 @@ class Profile:
     ) -> pa.Table:
         """A row for each function or line, the one with most of `cost` first.
 
-        Costs are those of its own code; of functions also inclusive ones, with what they call, where
-        calls are known: a recursion counts once.
+        Costs are those of its own code; of functions also inclusive ones, with what they call,
+        where calls are known: a recursion counts once.
         """
         rows = list(self._function_rows() if By(by) is By.function else self._line_rows())
         name = Cost(cost).value
@@ -179,8 +179,8 @@ class Profile:
         return found
 
     def stacks(self, cost: Cost | str = "translation_cycles") -> str:
-        """Collapsed stacks: a line for each path, functions separated by semicolons, then the cost. This
-        is what flamegraph.pl, inferno and speedscope read."""
+        """Collapsed stacks: a line for each path, functions separated by semicolons, then the cost.
+        This is what flamegraph.pl, inferno and speedscope read."""
         name = Cost(cost).value
         lines = [
             f"{';'.join(self._name(it).replace(';', ':') for it in stack)} {costs[name]}\n"
@@ -233,7 +233,8 @@ class Profile:
         )
 
     def callgrind(self) -> str:
-        """A file in the format of callgrind, for KCachegrind, QCachegrind and callgrind_annotate."""
+        """A file in the format of callgrind, for KCachegrind, QCachegrind and
+        callgrind_annotate."""
         data = self.outcome.data
         symbols = self._symbols()
         events = {name: "".join(w.capitalize() for w in name.split("_")) for name in COSTS}
@@ -278,7 +279,8 @@ class Profile:
                     f"cob={self._functions[callee]['object'] or '???'}",
                     f"cfi={next((it['file'] for it in by_function[callee] if it['file']), '???')}",
                     f"cfn={symbols[callee]}",
-                    # Some callees' calls are not counted, but costs after `calls=0` would be the caller's own.
+                    # Some callees' calls are not counted, but costs after `calls=0` would be the
+                    # caller's own.
                     f"calls={calls[number, callee] or 1} 0",
                     f"0 {_numbers(costs[number, callee])}",
                 ]
@@ -289,8 +291,8 @@ class Profile:
         return "\n".join([*lines, f"totals: {_numbers(totals)}", ""])
 
     def _symbols(self) -> list[str]:
-        """A name for each function that no other has: callgrind_annotate adds up those of one name, whatever their
-        objects."""
+        """A name for each function that no other has: callgrind_annotate adds up those of one name,
+        whatever their objects."""
         names = [self._name(number) for number in range(len(self._functions))]
         namesakes = Counter(names)
         return [

@@ -16,8 +16,8 @@ from mmulab.machine import Machine
 
 
 def trace_provenance(trace: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `file_provenance` says of a trace, or of all files of one that is a folder. Raises `TraceError`
-    where it cannot be read."""
+    """What `file_provenance` says of a trace, or of all files of one that is a folder. Raises
+    `TraceError` where it cannot be read."""
     try:
         return folder_provenance(trace) if Path(trace).is_dir() else file_provenance(trace)
     except InputError as error:
@@ -40,8 +40,8 @@ def file_provenance(file: str | os.PathLike[str]) -> dict[str, Any]:
 def schedule_provenance(
     traces: Sequence[Path], kind: str, time_slice_instructions: int, cores: int
 ) -> dict[str, Any]:
-    """What identifies programs that take turns: the `schedule`, and as `trace` all of it under one name
-    and one SHA-256. Raises `TraceError` where a trace cannot be read."""
+    """What identifies programs that take turns: the `schedule`, and as `trace` all of it under one
+    name and one SHA-256. Raises `TraceError` where a trace cannot be read."""
     sources = [trace_provenance(trace) for trace in traces]
     schedule = {
         "kind": kind,
@@ -92,7 +92,8 @@ def _digest_of(path: Path) -> str | None:
 
 
 def machine_provenance(machine: Machine) -> dict[str, Any]:
-    """A machine by name, file, SHA-256 of its content, what `--set` changed, and its whole content."""
+    """A machine by name, file, SHA-256 of its content, what `--set` changed, and its whole
+    content."""
     return {
         "name": machine.name,
         "file": machine.file,
@@ -141,7 +142,8 @@ def flat_provenance(source: dict[str, Any]) -> dict[str, Any]:
 
 
 def machine_labels(machines: Sequence[Machine]) -> list[str]:
-    """A label for each machine that no other of them has: two that differ are never taken for one."""
+    """A label for each machine that no other of them has: two that differ are never taken for
+    one."""
     return distinct(
         [machine.label for machine in machines],
         [machine.file or "" for machine in machines],

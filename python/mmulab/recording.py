@@ -40,8 +40,9 @@ class TraceInformation:
     termination_kind: str | None
     """The same in one word: exited, replaced, signalled, limit, interrupted or unknown."""
     exit_status: int | None
-    """The recorded program's exit status as a shell tells it: 128 + N where signal N ended it, 0 where the limit
-    on instructions did, 130 where it was interrupted; None where that is not known."""
+    """The recorded program's exit status as a shell tells it: 128 + N where signal N ended it, 0
+    where the limit on instructions did, 130 where it was interrupted; None where that is not
+    known."""
     truncation: str | None = None
     """Why a trace that was read as partial ends early."""
     messages: list[str] = dataclasses.field(default_factory=list)
@@ -71,7 +72,8 @@ def tool_directory() -> Path:
     """Where the Valgrind tool and the plugin for QEMU stand.
 
     In turn: `$MMULAB_RECORDER`; `build/valgrind` beside the source, where `make recorder` puts it;
-    the package `mmulab-recorder`, where that is installed. Raises `RecordError` where nothing of that can be.
+    the package `mmulab-recorder`, where that is installed. Raises `RecordError` where nothing of
+    that can be.
     """
     override = os.environ.get("MMULAB_RECORDER")
     if override:
@@ -103,7 +105,8 @@ def record(
 ) -> TraceInformation:
     """Runs a program and records what it executes into the `.mmt` file `output`.
 
-    Valgrind runs programs for x86; QEMU runs those for AArch64, ARM and RISC-V, and with `qemu` all.
+    Valgrind runs programs for x86; QEMU runs those for AArch64, ARM and RISC-V, and with `qemu`
+    all.
 
     The program keeps its standard streams and behaves as without. `output` grows while the program
     runs; a recording that is killed leaves a file that says that it is incomplete and can be read,
@@ -112,11 +115,13 @@ def record(
     `max_instructions` stops recording (the program is ended); `follow_children` records child
     processes too, in files beside `output`; those that an earlier recording left there are removed.
 
-    `environment` is the program's in place of ours. A stack begins below its program's environment, so that with the
-    same one, and the same words, the program's memory lies in the same place in whatever folder mmulab is, and runs.
+    `environment` is the program's in place of ours. A stack begins below its program's environment,
+    so that with the same one, and the same words, the program's memory lies in the same place in
+    whatever folder mmulab is, and runs.
 
-    Raises `RecordError` where Valgrind or QEMU is missing or fails, and `InputError` where there is no such
-    program, they cannot run it, `output` cannot be written, or text stands in place of a list.
+    Raises `RecordError` where Valgrind or QEMU is missing or fails, and `InputError` where there is
+    no such program, they cannot run it, `output` cannot be written, or text stands in place of a
+    list.
     """
     if isinstance(program, str | os.PathLike):
         raise InputError(f"a program is a list of words, as in {[os.fspath(program)]}")

@@ -37,8 +37,9 @@ class Schedule(enum.Enum):
 
 
 TIME_SLICE_INSTRUCTIONS = 10_000_000
-"""Of a turn, where nothing else is asked for: about what a core executes in the 2.8 ms of Linux's base time
-slice on eight processors (`sysctl_sched_base_slice` in kernel/sched/fair.c), at 3.5 GHz and one a cycle."""
+"""Of a turn, where nothing else is asked for: about what a core executes in the 2.8 ms of Linux's
+base time slice on eight processors (`sysctl_sched_base_slice` in kernel/sched/fair.c), at 3.5 GHz
+and one a cycle."""
 
 ProgressCallback = Callable[[int, int | None], None]
 """Called now and then with what is done and, where known, how much there is."""
@@ -63,27 +64,28 @@ def replay(
 ) -> ReplayResults:
     """Replays a trace on one or several machines, which all see the same reference stream.
 
-    `trace` is a file of any known format (.mmt, drmemtrace, ChampSim, Valgrind lackey, Dinero din), told by
-    its content, or a folder of drmemtrace. `machines` are names, files or `Machine` objects. `seed` feeds random replacement and
-    placement; the same seed gives the same counts, whatever the number of `threads` (0: one for
-    each core). `skip` instructions are left out at the beginning, `warm_up` more are replayed and not
-    counted, nor is the rest of the block in which these end, and the replay ends `limit` instructions after
-    the `warm_up`. With `region` only
-    what functions of that name do counts, from their entry to their return and with all that they
-    call, and what the program marks with that name; the rest is replayed and not counted. With `guesses`, as
-    by default, each machine is also tried with the other values that its file gives for what it guesses, which
-    takes a replay for each.
-    `partial` accepts an incomplete trace up to its last whole chunk.
+    `trace` is a file of any known format (.mmt, drmemtrace, ChampSim, Valgrind lackey, Dinero din),
+    told by its content, or a folder of drmemtrace. `machines` are names, files or `Machine`
+    objects. `seed` feeds random replacement and placement; the same seed gives the same counts,
+    whatever the number of `threads` (0: one for each core). `skip` instructions are left out at the
+    beginning, `warm_up` more are replayed and not counted, nor is the rest of the block in which
+    these end, and the replay ends `limit` instructions after the `warm_up`. With `region` only what
+    functions of that name do counts, from their entry to their return and with all that they call,
+    and what the program marks with that name; the rest is replayed and not counted. With `guesses`,
+    as by default, each machine is also tried with the other values that its file gives for what it
+    guesses, which takes a replay for each. `partial` accepts an incomplete trace up to its last
+    whole chunk.
 
-    With `time_slice_instructions` the programs of a list of traces take turns on one core, each for so
-    many instructions (to the end of a block), round robin, until all have ended. Each has an address
-    space and frames of its own. A machine's `organisation.address_spaces` is how many of these its TLBs
-    and walk caches tell apart. `programs` in a result's data is what each program did and cost.
+    With `time_slice_instructions` the programs of a list of traces take turns on one core, each for
+    so many instructions (to the end of a block), round robin, until all have ended. Each has an
+    address space and frames of its own. A machine's `organisation.address_spaces` is how many of
+    these its TLBs and walk caches tell apart. `programs` in a result's data is what each program
+    did and cost.
 
-    With several `cores`, which execute 10,000 instructions in turn, each thread of a program has a core of
-    its own, the one that was given the fewest so far; with `one_queue` programs wait for whichever
-    core is free next. A machine's `multicore` is what cores share and what a shootdown costs. Cycles are
-    those of all cores together.
+    With several `cores`, which execute 10,000 instructions in turn, each thread of a program has a
+    core of its own, the one that was given the fewest so far; with `one_queue` programs wait for
+    whichever core is free next. A machine's `multicore` is what cores share and what a shootdown
+    costs. Cycles are those of all cores together.
 
     Raises `MachineError`, `TraceError`, `InputError` where the program never comes to the region;
     `KeyboardInterrupt` stops the engine.
@@ -157,7 +159,8 @@ def check_schedule(
 ) -> tuple[int | None, int]:
     """The time slice and the number of cores.
 
-    Raises `InputError` where traces cannot take turns, or for an impossible time slice or number of cores.
+    Raises `InputError` where traces cannot take turns, or for an impossible time slice or number of
+    cores.
     """
     cores = whole_number("cores", cores, 1, MAX_CORES)
     if time_slice_instructions is None:
@@ -185,7 +188,8 @@ def check_part(
 ) -> tuple[int, int, int, int | None]:
     """Seed, skip, warm-up and limit.
 
-    Raises `InputError` where one of these is no number that the engine takes, or the region has no name.
+    Raises `InputError` where one of these is no number that the engine takes, or the region has no
+    name.
     """
     if region == "":
         raise InputError("region: its name is empty; leave it out to count everything")
@@ -231,8 +235,8 @@ def miss_curves(
 ) -> MissCurves:
     """TLB misses for every TLB size (fully associative, LRU) at 4K, 16K, 64K, 2M and 1G pages.
 
-    One pass, exact stack distances (Mattson et al., 1970). `entries` is the size of the data TLB for
-    which the verdict on huge pages is given; 1,536 is that of a second-level TLB of today.
+    One pass, exact stack distances (Mattson et al., 1970). `entries` is the size of the data TLB
+    for which the verdict on huge pages is given; 1,536 is that of a second-level TLB of today.
 
     Raises `TraceError`.
     """
@@ -245,7 +249,8 @@ def miss_curves(
 
 
 def schedule_machines() -> list[str]:
-    """The shipped machines that say how many address spaces their TLBs tell apart; they say what cores share, too."""
+    """The shipped machines that say how many address spaces their TLBs tell apart; they say what
+    cores share, too."""
     return [
         name
         for name in machine_names("replay")

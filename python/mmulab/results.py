@@ -60,7 +60,8 @@ class MachineResult:
 
     @property
     def interrupt_costs_cycles(self) -> list[int]:
-        """The costs of one interrupt for which results stand side by side; the first is in `cycles`."""
+        """The costs of one interrupt for which results stand side by side; the first is in
+        `cycles`."""
         return [int(cost) for cost in self.data["interrupts"]["cycles_at_cost"]]
 
     @property
@@ -85,8 +86,9 @@ class MachineResult:
         return _per(self.group_cycles("translation") + interrupts, self.cycles_at(cost_cycles))
 
     def translation_share_range(self, cost_cycles: int) -> tuple[float, float]:
-        """The least and the most that `translation_share` would be if one guess of the machine's file
-        were another value of its range. Raises `InputError` for a cost that is not one of the machine's."""
+        """The least and the most that `translation_share` would be if one guess of the machine's
+        file were another value of its range. Raises `InputError` for a cost that is not one of the
+        machine's."""
         costs = self.interrupt_costs_cycles
         if cost_cycles not in costs:
             listed = ", ".join(map(str, costs))
@@ -111,7 +113,8 @@ class MachineResult:
         return self.data["causes"][name]["cycles"]
 
     def group_cycles(self, group: str) -> int:
-        """Cycles of a group of causes: work, cache (MCPI), translation (VMCPI), interrupt or page fault."""
+        """Cycles of a group of causes: work, cache (MCPI), translation (VMCPI), interrupt or page
+        fault."""
         return sum(self.cause_cycles(cause.name) for cause in CAUSES if cause.group == group)
 
     def group_cpi(self, group: str) -> float:
@@ -196,7 +199,8 @@ class ReplayResults(Sequence[MachineResult]):
 
     @property
     def pages(self) -> pa.Table:
-        """One row per machine and page whose translation cost something, the most expensive first."""
+        """One row per machine and page whose translation cost something, the most expensive
+        first."""
         return self._part("pages", _PAGES_COLUMNS)
 
     @property
@@ -249,7 +253,8 @@ def _named_apart(rows: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], s
 
 
 def _schema(columns: Mapping[str, str]) -> pa.Schema:
-    """Of a table with these columns, by the names of their types, after the trace and the machine."""
+    """Of a table with these columns, by the names of their types, after the trace and the
+    machine."""
     return pa.schema([("trace", "string"), ("machine", "string"), *columns.items()])
 
 

@@ -35,7 +35,8 @@ def begin(folder: Path) -> Path:
 
 
 def forget_if_empty(folder: Path, is_new: bool) -> None:
-    """Takes away the place of a run that ended before it came to anything, and the folder if it was made for it."""
+    """Takes away the place of a run that ended before it came to anything, and the folder if it was
+    made for it."""
     with suppress(OSError):  # it holds something, or is published
         (folder / UNFINISHED).rmdir()
         if is_new:

@@ -249,15 +249,16 @@ def sweep(
 ) -> pa.Table:
     """Replays every trace of a study on every configuration; one row for each pair.
 
-    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`. With `guesses`
-    each configuration is also tried with the other values that its machine's file gives for what it
-    guesses, for the lowest and highest shares of translation; else these columns are empty. With
-    `output`, a Parquet file if `encode` makes nothing else of the table, finished parts are kept in a folder beside it
-    until the whole is written, so that a killed sweep continues where it stopped; with `keep_parts` they stay until `remove_parts`, for a
-    job of several sweeps that continues as a whole. Rows, and the bytes of the file,
-    depend neither on `threads` (0: one for each core) nor on interruptions. `on` names a Dask
-    cluster to run on instead, `dask://HOST:PORT` or `dask://local`; its workers must see the traces
-    under the same paths. `note` is told if the cluster has none yet, which is waited for.
+    Columns: `trace`, `machine`, each varied path, then those of `ReplayResults.table`. With
+    `guesses` each configuration is also tried with the other values that its machine's file gives
+    for what it guesses, for the lowest and highest shares of translation; else these columns are
+    empty. With `output`, a Parquet file if `encode` makes nothing else of the table, finished parts
+    are kept in a folder beside it until the whole is written, so that a killed sweep continues
+    where it stopped; with `keep_parts` they stay until `remove_parts`, for a job of several sweeps
+    that continues as a whole. Rows, and the bytes of the file, depend neither on `threads` (0: one
+    for each core) nor on interruptions. `on` names a Dask cluster to run on instead,
+    `dask://HOST:PORT` or `dask://local`; its workers must see the traces under the same paths.
+    `note` is told if the cluster has none yet, which is waited for.
 
     Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`.
     """
@@ -276,7 +277,8 @@ def sweep(
             raise StudyError(
                 f"{path}: a sweep needs a file, to read it more than once; write it to one"
             )
-    # First of all, since to work out many configurations takes seconds in which another sweep might begin.
+    # First of all, since to work out many configurations takes seconds in which another sweep might
+    # begin.
     with _parts(output) as parts:
         for path in study.traces:
             _check_begins(path)
@@ -314,13 +316,15 @@ def sweep(
 
 
 def remove_parts(output: str | os.PathLike[str]) -> None:
-    """Removes what a sweep into `output` has kept. Raises `InputError` where a sweep is under way."""
+    """Removes what a sweep into `output` has kept. Raises `InputError` where a sweep is under
+    way."""
     with _parts(output) as parts:
         parts.forget()
 
 
 def _with_range(family: list[dict[str, Any]]) -> dict[str, Any]:
-    """The row of a configuration, with the range of its and its alternatives' shares of translation."""
+    """The row of a configuration, with the range of its and its alternatives' shares of
+    translation."""
     own, *others = family
     for name in [name for name in own if name.startswith("translation_share_at_") and others]:
         shares = [one[name] for one in family]
@@ -540,7 +544,8 @@ def _run_on_cluster(
     except ImportError as error:
         raise InputError("a cluster needs Dask: pip install distributed") from error
     try:
-        # What goes wrong in a worker comes back as an exception; its log would only tell how it ends.
+        # What goes wrong in a worker comes back as an exception; its log would only tell how it
+        # ends.
         if address == "local":
             client = Client(dashboard_address=":0", silence_logs=logging.CRITICAL)
         else:
@@ -585,7 +590,8 @@ def _length(trace: Path) -> int | None:
 
 
 def _check_begins(trace: Path) -> None:
-    """Raises `TraceError` where there is no trace: before its hash is taken, which may be of all that a folder holds."""
+    """Raises `TraceError` where there is no trace: before its hash is taken, which may be of all
+    that a folder holds."""
     if _length(trace) is None:
         _engine.dump_trace(
             os.fspath(trace),

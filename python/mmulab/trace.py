@@ -76,8 +76,8 @@ def dump_trace(
     """Gives `count` instructions (None: all) from instruction `skip` on to `write`, as text.
 
     The text is that of Valgrind's lackey, a line for each instruction and access, which `replay`
-    reads; events are lines that begin with `--`. Raises `TraceError`, and `InputError` where the trace
-    has no instruction after `skip`.
+    reads; events are lines that begin with `--`. Raises `TraceError`, and `InputError` where the
+    trace has no instruction after `skip`.
     """
     _check_range(skip, count)
     is_empty = True

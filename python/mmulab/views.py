@@ -37,8 +37,8 @@ _FOLDED_COLUMNS = 16
 class _Table(Table):
     """A table that loses no digit.
 
-    Where it does not fit its names are folded, and if that is not enough its lines are longer than the terminal's. In
-    files and pipes each row is one line.
+    Where it does not fit its names are folded, and if that is not enough its lines are longer than
+    the terminal's. In files and pipes each row is one line.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -85,8 +85,8 @@ def replay(results: ReplayResults) -> RenderableType:
 
 
 def _without_common_settings(results: ReplayResults) -> tuple[list[Text], ReplayResults]:
-    """A line with the settings that all machines have, and the results without them: as part of a name they fill a
-    column with pieces of words."""
+    """A line with the settings that all machines have, and the results without them: as part of a
+    name they fill a column with pieces of words."""
     of_each = [settings_of(row.data["provenance"]["machine"]["set"]) for row in results]
     common = [one for one in of_each[0] if all(one in others for others in of_each)]
     if not common:
@@ -171,7 +171,8 @@ def _processes(recorded: TraceInformation) -> RenderableType:
 
 
 def _shortened(command: str) -> str:
-    """The beginning of a long command; a linker's would fill the screen. All of it is in the JSON."""
+    """The beginning of a long command; a linker's would fill the screen. All of it is in the
+    JSON."""
     return command if len(command) <= 80 else f"{command[:79]}…"
 
 
@@ -367,7 +368,8 @@ def miss_curves(curves: MissCurves) -> RenderableType:
 
 
 _AVX512_BYTES = "unhandled instruction bytes: 0x62"
-"""The first byte of the EVEX prefix, which in 64-bit code begins nothing else (Intel SDM 2A, 2.7)."""
+"""The first byte of the EVEX prefix, which in 64-bit code begins nothing else (Intel SDM 2A,
+2.7)."""
 _SHOWN_MESSAGES = 8
 
 
@@ -458,7 +460,8 @@ def calibration(calibrated: Calibration) -> RenderableType:
 
 
 def claims(rows: Sequence[dict[str, Any]]) -> RenderableType:
-    """Published against ours, claim by claim: paragraphs as wide as the terminal, since some are long."""
+    """Published against ours, claim by claim: paragraphs as wide as the terminal, since some are
+    long."""
     colours = {"holds": "green", "differs": "red"}
     parts: list[RenderableType] = []
     for row in rows:

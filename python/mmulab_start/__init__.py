@@ -1,4 +1,5 @@
-"""The entry point of `mmulab`: an interrupt, or SIGTERM, says so in one line also while Python still imports the rest."""
+"""The entry point of `mmulab`: an interrupt, or SIGTERM, says so in one line also while Python
+still imports the rest."""
 
 from __future__ import annotations
 

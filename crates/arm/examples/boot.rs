@@ -1,5 +1,6 @@
-//! Runs an image without the Python front end, for profiling: `boot MACHINE.toml IMAGE [DTB [INITRD [APPEND]]]`.
-//! The environment may set `CHECK` (any value) for the checker and `LIMIT` to a number of instructions.
+//! Runs an image without the Python front end, for profiling:
+//! `boot MACHINE.toml IMAGE [DTB [INITRD [APPEND]]]`. The environment may set `CHECK` (any value)
+//! for the checker and `LIMIT` to a number of instructions.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! What an ELF file says of the architecture that it was compiled for (ARM IHI 0045, Addenda to the ABI for the
-//! ARM Architecture, 2.3.5: build attributes).
+//! What an ELF file says of the architecture that it was compiled for (ARM IHI 0045, Addenda to the
+//! ABI for the ARM Architecture, 2.3.5: build attributes).
 
 use mmulab_machine::{ArmArchitecture, SystemMachine};
 use object::Endianness;
@@ -12,7 +12,8 @@ const WHOLE_FILE: u8 = 1;
 const CPU_RAW_NAME: u64 = 4;
 const CPU_NAME: u64 = 5;
 const CPU_ARCHITECTURE: u64 = 6;
-/// From here on an odd tag has a string, an even one a number; before it only the names above have strings.
+/// From here on an odd tag has a string, an even one a number; before it only the names above have
+/// strings.
 const COMPATIBILITY: u64 = 32;
 /// The architectures by their number.
 const NAMES: [&str; 11] = [
@@ -29,7 +30,8 @@ const NAMES: [&str; 11] = [
     "ARMv7",
 ];
 
-/// A note for people, where an image is an ELF file that was compiled for more than the machine's cores have.
+/// A note for people, where an image is an ELF file that was compiled for more than the machine's
+/// cores have.
 #[must_use]
 pub fn note_of_architecture(image: &[u8], machine: &SystemMachine) -> Option<String> {
     // ARMv5TEJ has no instruction more than ARMv5TE but Jazelle's, which compilers do not use.

@@ -1,5 +1,5 @@
-//! What the hot path of a core has compiled in about its caches: a core is a [`Cpu`](crate::Cpu) of one
-//! of these kinds.
+//! What the hot path of a core has compiled in about its caches: a core is a [`Cpu`](crate::Cpu) of
+//! one of these kinds.
 
 use mmulab_hardware::Line;
 use mmulab_system::core::CacheAddress;
@@ -41,8 +41,8 @@ impl CacheKind for VirtualCaches {
     }
 }
 
-/// Coherent physically indexed and tagged data caches with lines of 64 bytes, and virtually indexed and
-/// physically tagged instruction caches with lines of 32 bytes: Cortex-A7 (ARM DDI 0464F, 6.1).
+/// Coherent physically indexed and tagged data caches with lines of 64 bytes, and virtually indexed
+/// and physically tagged instruction caches with lines of 32 bytes: Cortex-A7 (ARM DDI 0464F, 6.1).
 #[derive(Clone, Copy, Debug)]
 pub struct CoherentCaches;
 

@@ -1,9 +1,10 @@
 //! The system control coprocessor, CP15: what its registers and operations do.
 //!
-//! Which core has which is in [`crate::cores`]. Sources: Intel SA-1100 Developer's Manual 278088-004,
-//! chapter 5; Intel IXP42X Developer's Manual 252480-006, 3.5; ARM920T TRM, ARM DDI 0151C, 2.3;
-//! ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or that is not
-//! modelled, does nothing and is listed at the end of the run: no write is swallowed without a note.
+//! Which core has which is in [`crate::cores`]. Sources: Intel SA-1100 Developer's Manual
+//! 278088-004, chapter 5; Intel IXP42X Developer's Manual 252480-006, 3.5; ARM920T TRM, ARM DDI
+//! 0151C, 2.3; ARM926EJ-S TRM, ARM DDI 0198D, 2.3. An operation that the core does not have, or
+//! that is not modelled, does nothing and is listed at the end of the run: no write is swallowed
+//! without a note.
 
 mod address_translation;
 mod maintenance;
@@ -154,8 +155,8 @@ impl<K: CacheKind> Cpu<K> {
         &mut self.memory.mmu.registers
     }
 
-    /// Whether user mode may execute a coprocessor instruction: what the core lets it, and uses of the
-    /// SA-1100's read buffer while the system permits them.
+    /// Whether user mode may execute a coprocessor instruction: what the core lets it, and uses of
+    /// the SA-1100's read buffer while the system permits them.
     pub fn open_to_users(&self, access: CoprocessorAccess) -> bool {
         let encoding = Encoding::of(access);
         if self.core.has_generic_timers && (access.coprocessor(), encoding.n) == (15, 14) {
@@ -204,7 +205,8 @@ impl<K: CacheKind> Cpu<K> {
             Operation::MainId => self.cp15.main_id,
             Operation::Fixed(name) => self.cp15.bits.fixed.get(name).copied().unwrap_or(0),
             Operation::MultiprocessorId => 0x8000_0000 | self.memory.number as u32,
-            // The number of cores less one in bits 25:24; bit 23: the interrupt controller is there (DDI 0464F, 4.2.10).
+            // The number of cores less one in bits 25:24; bit 23: the interrupt controller is there
+            // (DDI 0464F, 4.2.10).
             Operation::Level2Control => (bus.core_count() as u32 - 1) << 24 | 1 << 23,
             Operation::CacheSize => {
                 let selection = held.csselr;
@@ -516,8 +518,9 @@ impl<K: CacheKind> Cpu<K> {
         *self.held(register) = value;
     }
 
-    /// The cache size register: geometry, and what it does on a miss, as the manual of the core has it.
-    /// CCSIDR: what the cache can do, by the machine's file, and its shape (ARM DDI 0406C, B4.1.19).
+    /// The cache size register: geometry, and what it does on a miss, as the manual of the core has
+    /// it. CCSIDR: what the cache can do, by the machine's file, and its shape (ARM DDI 0406C,
+    /// B4.1.19).
     fn cache_size(&mut self, bus: &Bus<K>, selection: u32) -> u32 {
         let (name, cache) = match selection {
             0 => ("ccsidr_l1d", Some(&*self.memory.cache(Side::Data))),
@@ -530,7 +533,8 @@ impl<K: CacheKind> Cpu<K> {
         self.cp15.fixed(name) & 0xf000_0000 | shape
     }
 
-    /// CTR: the lines of both caches in words, and the rest by the machine's file (ARM DDI 0406C, B4.1.42).
+    /// CTR: the lines of both caches in words, and the rest by the machine's file (ARM DDI 0406C,
+    /// B4.1.42).
     fn smallest_lines(&mut self) -> u32 {
         let data = self.memory.cache(Side::Data).line_shift() - 2;
         let instructions = self.memory.cache(Side::Instruction).line_shift() - 2;
@@ -570,8 +574,8 @@ impl<K: CacheKind> Cpu<K> {
             && self.cp15.timer.is_open(Encoding::of(access), access.is_read(), true)
     }
 
-    /// Puts the registers of the system, its timers and its performance monitor back to what they are after
-    /// reset.
+    /// Puts the registers of the system, its timers and its performance monitor back to what they
+    /// are after reset.
     pub(crate) fn reset_system(&mut self, bus: &mut Bus<K>) {
         *self.registers() = Registers::after_reset(&self.cp15.bits);
         self.cp15.timer = TimerState::default();
@@ -646,9 +650,10 @@ impl<K: CacheKind> Cpu<K> {
         }
     }
 
-    /// The auxiliary control register. That of the XScale: K keeps stores from joining in the write buffer,
-    /// MD is the policy of the mini data cache (252480-006, 3.5.1.3). P says something to the bus. That of the
-    /// Cortex-A7: L1PCTL permits so many data prefetches (ARM DDI 0464F, 4.3.28).
+    /// The auxiliary control register. That of the XScale: K keeps stores from joining in the write
+    /// buffer, MD is the policy of the mini data cache (252480-006, 3.5.1.3). P says something to
+    /// the bus. That of the Cortex-A7: L1PCTL permits so many data prefetches (ARM DDI 0464F,
+    /// 4.3.28).
     fn write_auxiliary(&mut self, value: u32) {
         let value = self.cp15.bits.auxiliary_control.unwrap_or_default().written(value);
         self.registers().actlr = value;

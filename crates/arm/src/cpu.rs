@@ -159,7 +159,8 @@ pub struct Cpu<K: CacheKind> {
     pub control: u32,
     /// State of an IT block, as after the instruction that executes (ARM DDI 0406C, A2.5.2).
     pub it: u8,
-    /// The same as before the instruction of an IT block that executes; 0 for one outside of a block.
+    /// The same as before the instruction of an IT block that executes; 0 for one outside of a
+    /// block.
     pub it_of_instruction: u8,
     /// What the exclusive monitor holds: address and bytes of the last exclusive load.
     pub exclusive: Option<(u32, u32)>,
@@ -331,8 +332,8 @@ impl<K: CacheKind> Cpu<K> {
         }
     }
 
-    /// The register of any mode by its number in MRS and MSR, or with `saved` the SPSR (ARM DDI 0406C, B9.2.3); nothing
-    /// where there is none, as of the modes of monitors and hypervisors.
+    /// The register of any mode by its number in MRS and MSR, or with `saved` the SPSR (ARM DDI
+    /// 0406C, B9.2.3); nothing where there is none, as of the modes of monitors and hypervisors.
     pub(crate) fn banked(&mut self, saved: bool, number: u32) -> Option<&mut u32> {
         // What is late is known by the numbers of registers.
         self.memory.await_registers(ALL_REGISTERS);
@@ -365,8 +366,8 @@ impl<K: CacheKind> Cpu<K> {
         result
     }
 
-    /// What a store of R15 adds to what R15 reads as: the manual leaves 8 or 12 from the instruction
-    /// (ARM DDI 0100, A2.4.3), and from ARMv7 on says 8 (ARM DDI 0406C, A2.3.2).
+    /// What a store of R15 adds to what R15 reads as: the manual leaves 8 or 12 from the
+    /// instruction (ARM DDI 0100, A2.4.3), and from ARMv7 on says 8 (ARM DDI 0406C, A2.3.2).
     pub fn stored_pc_distance(&self) -> u32 {
         if self.architecture >= Architecture::V7A { 0 } else { 4 }
     }
@@ -408,7 +409,8 @@ impl<K: CacheKind> Cpu<K> {
             link,
             undefined: (exception == Exception::Undefined).then_some(saved & THUMB != 0),
         };
-        // The instruction at a vector that itself causes the vector's exception would do so forever.
+        // The instruction at a vector that itself causes the vector's exception would do so
+        // forever.
         if vector == self.memory.pc && !matches!(exception, Exception::Irq | Exception::Fiq) {
             self.requests.stop = Some(mmulab_system::Stop::VectorLoop(taken));
             self.memory.request_exit();
@@ -448,7 +450,8 @@ impl<K: CacheKind> Cpu<K> {
         Flow::Jump
     }
 
-    /// Continues at `target` with bit 0 choosing the state (BX, and loads of R15 from version 5 on).
+    /// Continues at `target` with bit 0 choosing the state (BX, and loads of R15 from version 5
+    /// on).
     #[inline(always)]
     pub fn branch_exchange(&mut self, target: u32) -> Flow {
         if target & 1 != 0 && self.architecture != Architecture::V4 {
@@ -468,8 +471,8 @@ impl<K: CacheKind> Cpu<K> {
         Flow::Jump
     }
 
-    /// What data processing into R15 does: from ARMv7 on it may change the state in ARM state (ARM DDI
-    /// 0406C, A2.3.1).
+    /// What data processing into R15 does: from ARMv7 on it may change the state in ARM state (ARM
+    /// DDI 0406C, A2.3.1).
     #[inline(always)]
     pub fn branch_computed(&mut self, target: u32) -> Flow {
         if self.architecture >= Architecture::V7A && !self.thumb() {
@@ -479,7 +482,8 @@ impl<K: CacheKind> Cpu<K> {
         }
     }
 
-    /// What a load into R15 does: from version 5 on it may change the state (ARM DDI 0100, A4.1.23).
+    /// What a load into R15 does: from version 5 on it may change the state (ARM DDI 0100,
+    /// A4.1.23).
     #[inline(always)]
     pub fn branch_loaded(&mut self, target: u32) -> Flow {
         if self.architecture >= Architecture::V5TE {
@@ -592,7 +596,8 @@ impl<K: CacheKind> Core for Cpu<K> {
         self.branch_exchange(entry);
     }
 
-    /// As firmware does it: supervisor mode, everything masked, the argument in R0 (ARM DEN 0022, 6.4).
+    /// As firmware does it: supervisor mode, everything masked, the argument in R0 (ARM DEN 0022,
+    /// 6.4).
     fn turned_on(&mut self, entry: u32, argument: u32) {
         self.set_cpsr(mode::SUPERVISOR | MASKS);
         self.registers[0] = argument;

@@ -1,5 +1,5 @@
-//! How a core reaches its generic timers: coprocessor 15, c14 (ARM DDI 0406C, B8.1 and B8.2). The event
-//! stream (CNTKCTL.EVNTEN) is not modelled: the bits are held.
+//! How a core reaches its generic timers: coprocessor 15, c14 (ARM DDI 0406C, B8.1 and B8.2). The
+//! event stream (CNTKCTL.EVNTEN) is not modelled: the bits are held.
 
 use crate::caches::CacheKind;
 use mmulab_system::board::Timer;
@@ -41,8 +41,8 @@ pub struct TimerState {
 mmulab_state::state!(TimerState { frequency, access });
 
 impl TimerState {
-    /// Whether user mode may read or write a register of c14 (B8.1.3 and B8.1.4); `opcode_1` and CRm name one of 64
-    /// bits.
+    /// Whether user mode may read or write a register of c14 (B8.1.3 and B8.1.4); `opcode_1` and
+    /// CRm name one of 64 bits.
     pub fn is_open(&self, encoding: Encoding, is_read: bool, pair: bool) -> bool {
         let needed = match (encoding.m, if pair { encoding.opcode_1 } else { encoding.opcode_2 }) {
             (14, 0) if pair => PHYSICAL_COUNTER,

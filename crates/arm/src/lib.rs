@@ -1,5 +1,5 @@
-//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, and of ARMv7-A with VFP
-//! and NEON; their page tables, the system control coprocessor, and the cores.
+//! ARM on top of [`mmulab_system`]: decoding and execution of ARMv4 to ARMv5TE, and of ARMv7-A with
+//! VFP and NEON; their page tables, the system control coprocessor, and the cores.
 
 mod attributes;
 mod branch;
@@ -39,8 +39,8 @@ const IMAGES: ImageRules = ImageRules {
     // Behind the kernel's first page table.
     kernel_address: 0x8000,
     zimage_magic: Some((0x24, 0x016f_2818)),
-    // What Linux maps at all times (Documentation/arch/arm/booting.rst, 4b and 5): the rest of 1 GB less 240 MB
-    // for vmalloc and its gaps (arch/arm/mm/mmu.c).
+    // What Linux maps at all times (Documentation/arch/arm/booting.rst, 4b and 5): the rest of 1 GB
+    // less 240 MB for vmalloc and its gaps (arch/arm/mm/mmu.c).
     kernel_reach_bytes: 760 << 20,
 };
 

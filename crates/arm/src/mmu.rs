@@ -1,4 +1,5 @@
-//! Translation of ARMv4 and ARMv5: registers, tables and permissions (ARM DDI 0100, part B, chapter B3).
+//! Translation of ARMv4 and ARMv5: registers, tables and permissions (ARM DDI 0100, part B, chapter
+//! B3).
 
 use mmulab_machine::{ArmRegister, ArmRegisters, SystemMachine};
 use mmulab_system::core::{
@@ -305,7 +306,8 @@ impl Mmu for ArmMmu {
         u64::from(self.registers.dacr) << 32 | u64::from(control)
     }
 
-    /// The inner cacheability of the table base that is responsible, IRGN (ARM DDI 0406C, B4.1.154 and B4.1.155).
+    /// The inner cacheability of the table base that is responsible, IRGN (ARM DDI 0406C, B4.1.154
+    /// and B4.1.155).
     fn walks_through_data_cache(&self, address: u32) -> bool {
         self.is_v7() && self.has(control::DATA_CACHE) && self.base_of(address) & 0x41 != 0
     }
@@ -446,8 +448,8 @@ fn walk(
             Ok(by_quarters(second & 0xffff_0000, 16, x))
         }
         2 => Ok(by_quarters(second & 0xffff_f000, 12, 0)),
-        // In a coarse table, 3 is the extended small page of the XScale and unpredictable elsewhere;
-        // in a fine table it is a tiny page. Both have the X bit in the same place.
+        // In a coarse table, 3 is the extended small page of the XScale and unpredictable
+        // elsewhere; in a fine table it is a tiny page. Both have the X bit in the same place.
         3 if fine || extended => {
             let x = if extended { second >> 6 & 1 } else { 0 };
             let (mask, page_shift) = if fine { (0xffff_fc00, 10) } else { (0xffff_f000, 12) };

@@ -78,8 +78,8 @@ impl ArmMmu {
         }
     }
 
-    /// What a descriptor of the first or second level is (B3.5.1). What has no access flag is no page
-    /// here: no TLB holds it.
+    /// What a descriptor of the first or second level is (B3.5.1). What has no access flag is no
+    /// page here: no TLB holds it.
     pub(crate) fn descriptor_v7(&self, level: usize, value: u32) -> Descriptor {
         let page = match (level, value & 3) {
             (_, 0) => return Descriptor::Invalid,
@@ -186,7 +186,8 @@ impl ArmMmu {
         !(never || privileged && not_here)
     }
 
-    /// What permissions and entries of the fast path depend on: domains, control bits, address space.
+    /// What permissions and entries of the fast path depend on: domains, control bits, address
+    /// space.
     pub(crate) fn permission_state_v7(&self) -> u64 {
         let bits = [
             control::MMU,

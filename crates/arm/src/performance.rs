@@ -1,6 +1,6 @@
-//! The performance monitor of the Cortex-A7: a cycle counter and four event counters (ARM DDI 0464F, chapter
-//! 11; ARM DDI 0406C, C12). An overflow sets its bit and interrupts nobody; filters of
-//! modes are not modelled.
+//! The performance monitor of the Cortex-A7: a cycle counter and four event counters (ARM DDI
+//! 0464F, chapter 11; ARM DDI 0406C, C12). An overflow sets its bit and interrupts nobody; filters
+//! of modes are not modelled.
 
 use mmulab_system::core::Core;
 use mmulab_system::memory::CoreMemory;

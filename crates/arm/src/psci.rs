@@ -1,5 +1,5 @@
-//! The calls of a board's firmware that turn cores on and off: Power State Coordination Interface 1.1
-//! (ARM DEN 0022), by HVC or SMC.
+//! The calls of a board's firmware that turn cores on and off: Power State Coordination Interface
+//! 1.1 (ARM DEN 0022), by HVC or SMC.
 
 use crate::caches::CacheKind;
 use mmulab_system::Cause;
@@ -30,8 +30,8 @@ const NOTHING_TO_MIGRATE: u32 = 2;
 /// CPU_SUSPEND: the core loses its state (5.4.2).
 const POWER_DOWN: u32 = 1 << 16;
 
-/// A call: the function and its arguments in R0 to R3, the result in R0. A board without such firmware,
-/// or user mode, makes it an undefined instruction.
+/// A call: the function and its arguments in R0 to R3, the result in R0. A board without such
+/// firmware, or user mode, makes it an undefined instruction.
 pub fn call<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>) -> Flow {
     if !cpu.privileged() || !bus.board.has_power_firmware() {
         return cpu.undefined();

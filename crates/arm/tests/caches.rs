@@ -7,8 +7,8 @@ use crate::support::{
     self, Code, LAB, MACHINES, asm, cached, machine, run, run_checked, run_limited, uncached,
 };
 
-/// Tables with the program's own megabyte, the instrumentation device, and megabytes 2 (cached) and 3 (uncached)
-/// that both show physical megabyte 1.
+/// Tables with the program's own megabyte, the instrumentation device, and megabytes 2 (cached) and
+/// 3 (uncached) that both show physical megabyte 1.
 fn with_alias() -> Code {
     let mut code = Code::new();
     code.section(0, cached(0)).section(0x101, uncached(0x101));
@@ -96,7 +96,8 @@ fn the_checker_names_what_was_forgotten() {
     }
 }
 
-/// Its two cacheable views are of one physical page; whoever does all that the report says reads the new word.
+/// Its two cacheable views are of one physical page; whoever does all that the report says reads
+/// the new word.
 #[test]
 fn the_checker_names_all_that_a_store_in_the_write_buffer_needs() {
     for name in MACHINES {
@@ -121,8 +122,8 @@ fn the_checker_names_all_that_a_store_in_the_write_buffer_needs() {
     }
 }
 
-/// Both cacheable views have a dirty line of one place. To invalidate the older now would lose its other words; whoever
-/// does what the report says reads all that was stored.
+/// Both cacheable views have a dirty line of one place. To invalidate the older now would lose its
+/// other words; whoever does what the report says reads all that was stored.
 #[test]
 fn the_checker_names_what_two_dirty_lines_of_one_place_need() {
     for name in MACHINES {
@@ -271,13 +272,14 @@ fn a_remapped_page_is_found_through_the_old_entry() {
     }
 }
 
-/// Where the quarters of a page have other permissions, a TLB of these cores has an entry for each: all four are invalidated
-/// one by one (ARM DDI 0151C, 3.3.12; ARM DDI 0198D, 3.2.12).
+/// Where the quarters of a page have other permissions, a TLB of these cores has an entry for each:
+/// all four are invalidated one by one (ARM DDI 0151C, 3.3.12; ARM DDI 0198D, 3.2.12).
 #[test]
 fn each_quarter_with_a_permission_of_its_own_is_an_entry_of_the_arm9() {
     let small = |physical: u32, permissions: u32| physical | permissions << 4 | 2;
     let large = |physical: u32, permissions: u32| physical | permissions << 4 | 1;
-    // The first and the third quarter of each page are loaded before and after the change of the table.
+    // The first and the third quarter of each page are loaded before and after the change of the
+    // table.
     let run = |name: &str, permissions: u32, invalidated: &[u32]| {
         let mut code = Code::new();
         code.section(0, uncached(0)).section(0x101, uncached(0x101)).section(4, 0x8001).enable();
@@ -312,8 +314,9 @@ fn each_quarter_with_a_permission_of_its_own_is_an_entry_of_the_arm9() {
     }
 }
 
-/// The X bit of the XScale is bit 6 of a tiny page, as of an extended small one (252480-006, 3.8.3.2): with C and without B
-/// it is the mini data cache, with both it fetches the lines of stores that miss.
+/// The X bit of the XScale is bit 6 of a tiny page, as of an extended small one (252480-006,
+/// 3.8.3.2): with C and without B it is the mini data cache, with both it fetches the lines of
+/// stores that miss.
 #[test]
 fn a_tiny_page_of_the_xscale_has_the_x_bit() {
     let misses = |table: u32, page: u32| {
@@ -349,7 +352,8 @@ fn the_whole_data_cache_can_be_cleaned_by_each_core_in_its_way() {
                 }
             }
             _ => {
-                // Reading a window as large as the cache pushes the dirty lines out; it is page 4's.
+                // Reading a window as large as the cache pushes the dirty lines out; it is page
+                // 4's.
                 code.section(4, cached(4)).system(0, 8, 7, 0).set(6, 0x40_0000).set(7, 1024);
                 code.asm("ldr r8, [r6], #32; subs r7, r7, #1; bne . - 8");
             }
@@ -462,7 +466,8 @@ fn the_rr_bit_chooses_the_replacement_while_running() {
 #[test]
 fn an_instruction_line_can_be_fetched_before_it_runs() {
     for name in ["arm926ej-s", "at91rm9200"] {
-        // The word before and after a store past the cache tells when the line came in: it has the old code.
+        // The word before and after a store past the cache tells when the line came in: it has the
+        // old code.
         let executed = |prefetched: bool| {
             let mut code = with_alias();
             code.put(0x30_0000, asm("mov r4, #1")).put(0x30_0004, asm("mov pc, lr"));
@@ -477,8 +482,8 @@ fn an_instruction_line_can_be_fetched_before_it_runs() {
     }
 }
 
-/// Whether an allocated line's address is translated is a value of the machine; either way the dirty lines of
-/// the set leave, and with it, each unmapped one is walked for.
+/// Whether an allocated line's address is translated is a value of the machine; either way the
+/// dirty lines of the set leave, and with it, each unmapped one is walked for.
 #[test]
 fn allocating_lines_cleans_the_cache_with_or_without_walks() {
     let lines = 32;

@@ -42,8 +42,8 @@ fn identification_registers() {
 
 #[test]
 fn the_cache_type_register_follows_from_the_caches() {
-    // ARM DDI 0198D, table 2-8: 0b0011 is 4 KB, 0b1000 is 128 KB; 0b010 is 4 ways. M is for one and a
-    // half times (ARM DDI 0100I, B6.5.1).
+    // ARM DDI 0198D, table 2-8: 0b0011 is 4 KB, 0b1000 is 128 KB; 0b010 is 4 ways. M is for one and
+    // a half times (ARM DDI 0100I, B6.5.1).
     for (changes, expected) in [
         (&[("dcache.size_bytes", "4K"), ("icache.size_bytes", "128K")][..], 0x1d0d_2212),
         (&[("dcache.size_bytes", "8K"), ("icache.size_bytes", "64K")][..], 0x1d11_21d2),
@@ -54,8 +54,8 @@ fn the_cache_type_register_follows_from_the_caches() {
     }
 }
 
-/// Megabytes 2 (cached) and 3 (uncached) show physical megabyte 1, whose first word is 0x11. R1 and R2
-/// are their bases, R3 is 0x22.
+/// Megabytes 2 (cached) and 3 (uncached) show physical megabyte 1, whose first word is 0x11. R1 and
+/// R2 are their bases, R3 is 0x22.
 fn with_alias() -> Code {
     let mut code = Code::new();
     code.section(0, cached(0)).section(0x101, uncached(0x101));
@@ -118,8 +118,8 @@ fn the_arm926_fills_no_lines_while_that_is_disabled() {
 
 #[test]
 fn the_xscale_says_in_its_fault_status_that_a_fetch_was_refused() {
-    // 252480-006, 3.8.3.4.3, table 74: status 0b10000, where bit 10 is the first; the SA-1100 leaves its
-    // register as it is (278088-004, 5.2.6), the others have a second one.
+    // 252480-006, 3.8.3.4.3, table 74: status 0b10000, where bit 10 is the first; the SA-1100
+    // leaves its register as it is (278088-004, 5.2.6), the others have a second one.
     for (name, expected) in
         [("ixp425", (0x400, 0)), ("sa1100", (0, 0)), ("at91rm9200", (0, 5)), ("arm926ej-s", (0, 5))]
     {
@@ -140,13 +140,14 @@ fn the_xscale_says_in_its_fault_status_that_a_fetch_was_refused() {
     }
 }
 
-/// The writes of coprocessor 15 that do something, by the manuals' tables: opcode_1, CRn, CRm, opcode_2;
-/// `*` is any.
+/// The writes of coprocessor 15 that do something, by the manuals' tables: opcode_1, CRn, CRm,
+/// opcode_2; `*` is any.
 fn writes_with_effect(name: &str) -> Vec<[&'static str; 4]> {
     // Control; table base, domains, fault status and address, which do not look at the last two.
     let mut all = vec![["0", "1", "0", "0"], ["*", "2", "*", "*"], ["*", "3", "*", "*"]];
     all.extend([["*", "5", "*", "*"], ["*", "6", "*", "*"], ["0", "13", "0", "0"]]);
-    // Caches and the write buffer: all, instructions, data, one line of data, clean one line, drain.
+    // Caches and the write buffer: all, instructions, data, one line of data, clean one line,
+    // drain.
     all.extend(["7 0", "5 0", "6 0", "6 1", "10 1", "10 4"].map(|operation| {
         let (m, opcode_2) = operation.split_once(' ').unwrap();
         ["0", "7", m, opcode_2]
@@ -254,7 +255,8 @@ fn more_operations_than_are_listed_are_counted() {
 
 #[test]
 fn the_second_level_tells_how_many_cores_there_are() {
-    // L2CTLR, bits 25:24: one less; bit 23: an interrupt controller (ARM DDI 0464F, 4.2.10). Writes do not reach them.
+    // L2CTLR, bits 25:24: one less; bit 23: an interrupt controller (ARM DDI 0464F, 4.2.10). Writes
+    // do not reach them.
     let mut code = Code::new();
     write_with(&mut code, 1, 15, 9, 0, 2);
     code.word(mrc(1, 0, 9, 0, 2));
@@ -296,7 +298,8 @@ fn a_store_across_pages_is_refused_at_the_second_page() {
 
 #[test]
 fn pending_interrupts_are_seen_while_they_are_masked() {
-    // ISR, bits 7 and 6 (ARM DDI 0406C, B4.1.82): a software-generated interrupt 1, or none; as FIQ or as IRQ.
+    // ISR, bits 7 and 6 (ARM DDI 0406C, B4.1.82): a software-generated interrupt 1, or none; as FIQ
+    // or as IRQ.
     const DISTRIBUTOR: u32 = 0x0800_0000;
     for (generated, control, expected) in
         [(true, 1, 1 << 7), (true, 9, 1 << 6), (false, 1, 0), (true, 0, 0)]
@@ -361,7 +364,8 @@ fn a_core_that_goes_off_is_reset() {
 
 #[test]
 fn user_mode_does_not_return_from_exceptions() {
-    // RFEIA SP of supervisor mode's CPSR, and SRSDB SP!, #0x13; unpredictable there, and no way out of user mode.
+    // RFEIA SP of supervisor mode's CPSR, and SRSDB SP!, #0x13; unpredictable there, and no way out
+    // of user mode.
     for instruction in [0xf89d_0a00, 0xf96d_0513] {
         let mut code = Code::new();
         code.set(0, MEMORY_OF_VIRT + 0x8000).asm("mov sp, r0");
@@ -422,7 +426,8 @@ fn an_unaligned_access_counts_as_one() {
 
 #[test]
 fn a_counter_that_software_makes_overflow_says_so() {
-    // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C, B4.1.122, B4.1.130).
+    // PMSWINC counts as event 0x00, and PMOVSR has the overflow of each counter (ARM DDI 0406C,
+    // B4.1.122, B4.1.130).
     let mut code = Code::new();
     code.set(0, 1).system(0, 9, 12, 0).system(0, 9, 12, 1); // PMCR.E; PMCNTENSET
     code.set(1, 0).system(1, 9, 12, 5).system(1, 9, 13, 1); // PMSELR, PMXEVTYPER
@@ -444,7 +449,8 @@ fn cortex_a7_after(code: &Code) -> (System<CoherentCaches>, Outcome) {
     let machine = machine("cortex-a7", &[("cores", "1")]);
     let mut system = mmulab_arm::system::<CoherentCaches>(&machine).unwrap();
     system.load(&code.image_at(MEMORY_OF_VIRT));
-    // Write-back and write-allocate, and beside it uncached; readable and writable by all, domain 0.
+    // Write-back and write-allocate, and beside it uncached; readable and writable by all,
+    // domain 0.
     for (section, attributes) in [(MEMORY_OF_VIRT, 0x1c0e), (UNCACHED, 0x1c02)] {
         system.bus.load(TABLE + (section >> 20) * 4, &(section | attributes).to_le_bytes());
     }
@@ -457,7 +463,8 @@ fn cortex_a7_after(code: &Code) -> (System<CoherentCaches>, Outcome) {
 
 #[test]
 fn the_monitor_counts_lines_and_what_uses_the_caches() {
-    // Events 0x15, 0x04 and 0x16: lines written back by the data cache, its accesses, and those of the second level.
+    // Events 0x15, 0x04 and 0x16: lines written back by the data cache, its accesses, and those of
+    // the second level.
     let counted = |stores: bool| {
         let mut code = with_mmu();
         for (counter, event) in [0x15, 0x04, 0x16].into_iter().enumerate() {

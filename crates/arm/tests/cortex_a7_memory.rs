@@ -1,6 +1,6 @@
-//! The Cortex-A7's TLBs, walk cache, overlapping misses, store buffer and prefetcher beside a slow model of the same
-//! rules: lists that are searched from the front, no fast path, and the time by addition. And small programs, worked
-//! out by hand.
+//! The Cortex-A7's TLBs, walk cache, overlapping misses, store buffer and prefetcher beside a slow
+//! model of the same rules: lists that are searched from the front, no fast path, and the time by
+//! addition. And small programs, worked out by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +33,8 @@ struct Target {
     global: bool,
 }
 
-/// Pages that meet in few sets of the main TLB, in megabytes that meet in few sets of the walk cache, and two sections.
-/// Every line is in another set of the data cache.
+/// Pages that meet in few sets of the main TLB, in megabytes that meet in few sets of the walk
+/// cache, and two sections. Every line is in another set of the data cache.
 fn targets() -> Vec<Target> {
     let mut all = Vec::new();
     let line = |number: u32| {
@@ -90,8 +90,8 @@ fn descriptors(targets: &[Target]) -> BTreeMap<u32, u32> {
 }
 
 fn system(checked: bool) -> System<CoherentCaches> {
-    // One line of stores, as two fills are under way at a time and no line here is another core's too. More ways, so
-    // that no line has to leave.
+    // One line of stores, as two fills are under way at a time and no line here is another core's
+    // too. More ways, so that no line has to leave.
     let changes = [
         ("cores", "1"),
         ("buffers.store_lines", "1"),
@@ -542,7 +542,8 @@ fn step(
             format!("wait for registers {registers:#x}")
         }
         29..33 => {
-            // The last eight pages, and the last two places of the sections, are fetched from and not loaded.
+            // The last eight pages, and the last two places of the sections, are fetched from and
+            // not loaded.
             let target = match random.below(10) {
                 place @ 0..2 => &sections[10 + place as usize],
                 place => &data[data.len() - 10 + place as usize],
@@ -708,7 +709,8 @@ fn address_translation_tells_place_attributes_and_refusals() {
     let operation = |number: u32| CoprocessorAccess::write(15, 0, 7, 8, number);
     let mut system = system(false);
     let second = SECOND_LEVEL + 4;
-    // Page 1: privileged modes read, users nothing; inner and outer write-back write-allocate, shareable.
+    // Page 1: privileged modes read, users nothing; inner and outer write-back write-allocate,
+    // shareable.
     let descriptor: u32 = 0x4234_5000 | 1 << 10 | 1 << 9 | 1 << 6 | 1 << 4 | 0xe;
     system.bus.load(second, &descriptor.to_le_bytes());
     let section = 0xa00a_bcde;
@@ -765,7 +767,8 @@ fn cps_in_thumb_state_masks_and_unmasks() {
 
 #[test]
 fn what_is_delivered_late_is_waited_for_wherever_lines_end() {
-    // SCTLR.I to what R0 says, so that code is cached or not; both halves of a line, then the next one.
+    // SCTLR.I to what R0 says, so that code is cached or not; both halves of a line, then the next
+    // one.
     let begin = [0xee01, 0x0f10];
     let makes_late = [
         (0, vec![0xf8d2, 0x0000]), // LDR.W R0, [R2]
@@ -859,7 +862,8 @@ fn a_report_names_the_write_of_a_remap_register() {
 
 #[test]
 fn what_is_turned_on_must_have_been_invalidated_where_reset_does_not() {
-    // ICIALLU; DCISW of all sets and ways, or of all but one; TLBIALL. Then all are turned on at once.
+    // ICIALLU; DCISW of all sets and ways, or of all but one; TLBIALL. Then all are turned on at
+    // once.
     let control = CoprocessorAccess::write(15, 0, 1, 0, 0);
     let [instructions, translations] = [(5, 0), (7, 0)]
         .map(|(m, two)| CoprocessorAccess::write(15, 0, if m == 5 { 7 } else { 8 }, m, two));
@@ -932,7 +936,8 @@ fn what_is_broadcast_does_not_reach_a_core_that_is_off() {
 
 #[test]
 fn execute_never_is_a_permission_like_the_others() {
-    // The descriptor's XN when the entry is filled and afterwards, and what the checker says of a fetch.
+    // The descriptor's XN when the entry is filled and afterwards, and what the checker says of a
+    // fetch.
     const XN: u32 = 1 << 4;
     for (before, after, kinds) in
         [(XN, XN, vec![]), (0, XN, vec![Kind::StaleTlbEntry]), (XN, 0, vec![Kind::SpuriousFault])]
@@ -996,8 +1001,8 @@ fn a_core_that_has_invalidated_all_is_no_walker_any_more() {
     }
 }
 
-/// As the debugger sees them: a store past the caches in the write buffer, and one through them in the store buffer;
-/// each by the mapping that it came by, as a load would.
+/// As the debugger sees them: a store past the caches in the write buffer, and one through them in
+/// the store buffer; each by the mapping that it came by, as a load would.
 #[test]
 fn who_looks_at_memory_sees_what_waits_in_the_buffers() {
     let mut system = system(false);
@@ -1034,8 +1039,9 @@ fn a_walk_reads_what_was_stored_as_soon_as_its_line_is_here() {
     }
 }
 
-/// A fill that finds memory busy with a store past the caches looks into the second level meanwhile, whether the core
-/// waits for it or goes on; and two fills that it does not wait for both go ahead of the store behind.
+/// A fill that finds memory busy with a store past the caches looks into the second level
+/// meanwhile, whether the core waits for it or goes on; and two fills that it does not wait for
+/// both go ahead of the store behind.
 #[test]
 fn fills_wait_for_the_transfer_that_memory_is_busy_with_and_for_no_other() {
     for (registers, all) in [(0, 100 + 146 + 100 + 146), (1 << 3 | 1 << 4, 100 + 146)] {

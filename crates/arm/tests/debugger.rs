@@ -61,7 +61,8 @@ impl Gdb {
         String::from_utf8(answer).unwrap()
     }
 
-    /// As gdb goes on from a breakpoint: takes it away, lets the thread that it was told of step, and puts it back.
+    /// As gdb goes on from a breakpoint: takes it away, lets the thread that it was told of step,
+    /// and puts it back.
     fn go_on(&mut self, kind: &str, place: u32, thread: &str) -> String {
         assert_eq!(self.ask(&format!("{},{place:x},4", kind.to_lowercase())), "OK");
         let stepped = self.ask(&format!("vCont;s:{thread}"));
@@ -224,7 +225,8 @@ fn break_step_watch_and_look() {
     assert_eq!(gdb.ask("s"), "T05thread:01;");
     assert_eq!(pc(&mut gdb), START + 4);
     assert_eq!(gdb.ask(&format!("Z0,{store_at:x},4")), "OK");
-    // The second is gdb's `jump *$pc`, which sends no register: to go on it takes the breakpoint away.
+    // The second is gdb's `jump *$pc`, which sends no register: to go on it takes the breakpoint
+    // away.
     for _ in 0..2 {
         assert!(gdb.ask("c").starts_with('T'));
         assert_eq!(pc(&mut gdb), store_at);
@@ -291,7 +293,8 @@ fn a_register_is_written_alone() {
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
 }
 
-/// A watchpoint is on an address of the program that runs, as gdb's other commands have it: the process ID relocates it.
+/// A watchpoint is on an address of the program that runs, as gdb's other commands have it: the
+/// process ID relocates it.
 #[test]
 fn a_watchpoint_is_on_an_address_of_the_process() {
     let mut code = Code::new();
@@ -324,8 +327,8 @@ fn a_watchpoint_is_on_an_address_of_the_process() {
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(0)));
 }
 
-/// What is fetched past the caches is fetched once, though the run ends before it and goes on: with the caches off and
-/// on, on every kind of core, ARM and Thumb.
+/// What is fetched past the caches is fetched once, though the run ends before it and goes on: with
+/// the caches off and on, on every kind of core, ARM and Thumb.
 #[test]
 fn single_steps_and_breakpoints_take_no_time() {
     let mut code = Code::new();
@@ -484,7 +487,8 @@ fn two_cores_are_two_threads() {
     assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }
 
-/// One core stands at a breakpoint while another's access is told: the first is told when all go on.
+/// One core stands at a breakpoint while another's access is told: the first is told when all go
+/// on.
 #[test]
 fn a_core_at_a_breakpoint_is_told_after_the_watchpoint_of_another() {
     let mut code = Code::new();
@@ -517,8 +521,8 @@ fn a_core_at_a_breakpoint_is_told_after_the_watchpoint_of_another() {
     assert_eq!(served.join().unwrap(), Ok(Stop::Debugger));
 }
 
-/// As gdb goes on: it takes the breakpoint away, lets the core that it was told of step, and puts it back. The others may
-/// have come to it meanwhile, untold.
+/// As gdb goes on: it takes the breakpoint away, lets the core that it was told of step, and puts
+/// it back. The others may have come to it meanwhile, untold.
 #[test]
 fn cores_that_come_to_a_breakpoint_together_stop_one_after_the_other() {
     const CORES: usize = 4;

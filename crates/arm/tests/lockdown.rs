@@ -8,8 +8,8 @@ const SAME_SET_BYTES: u32 = 4096;
 /// Loads that evict everything from a set that is not locked.
 const CROWD: u32 = 250;
 
-/// Megabyte 2 (cached) and 3 (uncached) show physical megabyte 1; megabyte 5 is cached, too. R1 and R2
-/// are bases of the first two, R5 of the last.
+/// Megabyte 2 (cached) and 3 (uncached) show physical megabyte 1; megabyte 5 is cached, too. R1 and
+/// R2 are bases of the first two, R5 of the last.
 fn views() -> Code {
     let mut code = Code::new();
     code.section(0, uncached(0)).section(0x101, uncached(0x101));
@@ -65,8 +65,8 @@ fn a_locked_way_of_the_arm926_is_no_longer_filled() {
 
 #[test]
 fn lines_below_the_base_of_the_arm920_stay() {
-    // ARM DDI 0151C, 2.3.10: base and victim 0, load, base and victim 1. The segment of an address is in
-    // bits 5 to 7, and replacement is random or by turns.
+    // ARM DDI 0151C, 2.3.10: base and victim 0, load, base and victim 1. The segment of an address
+    // is in bits 5 to 7, and replacement is random or by turns.
     for round_robin in [0, 1 << 14] {
         for base in [0, 1] {
             let mut code = views();
@@ -103,8 +103,8 @@ fn locked_translation(lock: impl Fn(&mut Code), after: impl Fn(&mut Code)) -> Co
 
 #[test]
 fn the_arm926_locks_translations_and_counts_its_victim() {
-    // ARM DDI 0198D, 2.3.11: with P set the walk fills the entry that the victim names, and the victim
-    // counts up; it can be read.
+    // ARM DDI 0198D, 2.3.11: with P set the walk fills the entry that the victim names, and the
+    // victim counts up; it can be read.
     let lock = |code: &mut Code| {
         code.system(1, 8, 7, 1).set(4, 7 << 26 | 1).system(4, 10, 0, 0).load(9, 1, 0);
         code.read_system(3, 10, 0, 0); // the victim of eight entries is 0 again
@@ -145,7 +145,8 @@ fn the_arm920_locks_translations_and_counts_its_victim() {
     assert_eq!((plain.register(0), plain.register(3)), (0x44, 1 << 20));
 }
 
-/// The XScale's lock operation puts the translation into the lowest entry that is not locked, and nowhere else.
+/// The XScale's lock operation puts the translation into the lowest entry that is not locked, and
+/// nowhere else.
 #[test]
 fn locking_a_translation_of_the_xscale_takes_one_entry() {
     // Of four entries megabyte 7 has the first when 5 is locked there.

@@ -260,8 +260,8 @@ fn a_device_tree_gets_the_command_line_and_the_size_of_memory() {
 
 #[test]
 fn device_tree_and_ram_disk_lie_where_linux_reads_them() {
-    // Documentation/arch/arm/booting.rst, 4b and 5: in memory that the kernel maps at all times, which on a
-    // machine of 1 GB is not all.
+    // Documentation/arch/arm/booting.rst, 4b and 5: in memory that the kernel maps at all times,
+    // which on a machine of 1 GB is not all.
     let file = |bytes: Vec<u8>| File { name: "file".into(), bytes };
     let request = Request {
         image: Some(file(vec![0; 64])),
@@ -361,8 +361,8 @@ fn garbage_never_breaks_the_simulator() {
     }
 }
 
-/// Words that make much happen: operations of the system control coprocessor, loads and stores of all
-/// kinds, changes of mode, and anything else.
+/// Words that make much happen: operations of the system control coprocessor, loads and stores of
+/// all kinds, changes of mode, and anything else.
 fn wild_word(random: &mut Random) -> u32 {
     let word = random.next_u64() as u32 & 0x0fff_ffff | 0xe000_0000;
     match random.below(8) {

@@ -1,5 +1,5 @@
-//! Misses that overlap on the Cortex-A7, worked out by hand: a few instructions of one line, their code and the TLB
-//! entries already there.
+//! Misses that overlap on the Cortex-A7, worked out by hand: a few instructions of one line, their
+//! code and the TLB entries already there.
 
 use mmulab_arm::CoherentCaches;
 use mmulab_system::Transcript;
@@ -15,8 +15,8 @@ const MISS: u64 = 156;
 /// Cycles of up to six instructions. R8, R9 and R11 point to lines that miss, R10 to one that hits.
 fn cycles(changes: &[(&str, &str)], checked: bool, body: &str) -> u64 {
     let mut code = Code::new();
-    // The line before brings the entries of the TLBs and the line that hits; one instruction of the line itself brings
-    // the line.
+    // The line before brings the entries of the TLBs and the line that hits; one instruction of the
+    // line itself brings the line.
     code.asm("ldr r0, [r10]; add r0, r0, r0; mov r0, r0; mov r0, r0");
     code.asm("mov r0, r0; mov r0, r0; mov r0, r0; mov r0, r0; mov r0, r0");
     let prepared = code.words.len() as u64;
@@ -55,7 +55,8 @@ fn cycles(changes: &[(&str, &str)], checked: bool, body: &str) -> u64 {
 fn who_uses_a_late_register_waits_and_nothing_else_does() {
     // The body, and its cycles from when the first instruction is issued.
     let table = [
-        // The use waits; with the cycle between a load and its use, which is over when the fill begins.
+        // The use waits; with the cycle between a load and its use, which is over when the fill
+        // begins.
         ("ldr r1, [r8]; add r0, r1, r1", 2 + MISS + 1),
         // Two fills at once: the second begins two cycles after the first.
         ("ldr r1, [r8]; ldr r2, [r9]; add r0, r1, r2", 3 + MISS + 1),
@@ -63,7 +64,8 @@ fn who_uses_a_late_register_waits_and_nothing_else_does() {
         ("ldr r1, [r8]; add r0, r2, r3; add r0, r2, r3", 3),
         // What stands between is in the shadow of the miss, a hit too.
         ("ldr r1, [r8]; ldr r4, [r10]; add r4, r4, r4; add r0, r1, r1", 1 + MISS + 1),
-        // A third miss waits until the first fill has ended, after the cycle between it and its use.
+        // A third miss waits until the first fill has ended, after the cycle between it and its
+        // use.
         ("ldr r1, [r8]; ldr r2, [r9]; ldr r3, [r11]; add r0, r3, r3", 1 + 2 * MISS + 1),
         // Another word of a line that is under way comes with it.
         ("ldr r1, [r8]; ldr r2, [r8, #4]; add r0, r2, r2", 1 + MISS + 1),
@@ -86,7 +88,8 @@ fn who_uses_a_late_register_waits_and_nothing_else_does() {
         // DSB and DMB, as operations, wait for all.
         ("ldr r1, [r8]; mcr p15, 0, r0, c7, c10, 4; add r0, r2, r2", 1 + MISS + 1),
         ("ldr r1, [r8]; mcr p15, 0, r0, c7, c10, 5", 1 + MISS),
-        // A store waits for its line in the store buffer, missing or under way; a load from the line waits for it.
+        // A store waits for its line in the store buffer, missing or under way; a load from the
+        // line waits for it.
         ("str r1, [r8]; add r0, r2, r2", 2),
         ("ldr r1, [r8]; str r2, [r8, #4]; add r0, r2, r2", 3),
         ("str r1, [r8]; str r2, [r8, #4]; ldr r3, [r10]; ldr r4, [r8]", 1 + MISS),
@@ -115,7 +118,8 @@ fn without_places_for_fills_a_miss_blocks() {
 
 #[test]
 fn a_line_leaves_with_the_stores_whose_time_has_come() {
-    // Eight lines, direct-mapped. The line that is stored to has long been here when another takes its slot.
+    // Eight lines, direct-mapped. The line that is stored to has long been here when another takes
+    // its slot.
     let changes =
         [("dcache.size_bytes", "512"), ("dcache.ways", "1"), ("prefetcher.outstanding", "0")];
     let body = "str r1, [r8]; ldr r2, [r9]; add r0, r2, r2; ldr r3, [r8, #512]; add r0, r3, r3";

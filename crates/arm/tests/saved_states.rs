@@ -1,5 +1,6 @@
-//! A run that was saved and restored goes on as if nothing had happened: random guests on every kind of machine end
-//! in the same state, byte by byte, whether they were saved on the way, restored, or neither.
+//! A run that was saved and restored goes on as if nothing had happened: random guests on every
+//! kind of machine end in the same state, byte by byte, whether they were saved on the way,
+//! restored, or neither.
 
 use std::path::PathBuf;
 
@@ -46,7 +47,8 @@ impl Guest {
         self.put(&[0xe1a0_7620 | from, 0xe3c7_7003]);
     }
 
-    /// A register with an address of data, cached, cached, cached again by another address, or uncached.
+    /// A register with an address of data, cached, cached, cached again by another address, or
+    /// uncached.
     fn base(&mut self) -> u32 {
         8 + self.below(4)
     }
@@ -149,7 +151,8 @@ impl Guest {
                 self.put(&[operand, support::mcr(0, 7, n, m, opcode_2)]);
             }
             29 => {
-                // Words of twelve sections, more than a micro TLB has entries: MOV r7, #32 MB; LDR, ADD of 1 MB.
+                // Words of twelve sections, more than a micro TLB has entries: MOV r7, #32 MB; LDR,
+                // ADD of 1 MB.
                 self.put(&[0xe3a0_7402]);
                 self.put(&[0xe597_0000 | rd << 12, 0xe287_7601].repeat(12));
                 // And of six pages: MOV r7, #44 MB; LDR, ADD of 4 KB.
@@ -197,8 +200,8 @@ impl Guest {
 
     fn new(seed: u64, has_thumb: bool) -> Guest {
         let mut guest = Guest { random: Random::new(seed), has_thumb, words: Vec::new() };
-        // The bases of data, and the instrumentation device, in the registers that FIQ mode has of its own, too.
-        // Coprocessors and VFP are on; MVN r7, #0; MOV r7, #1 << 30; VMSR fpexc, r7.
+        // The bases of data, and the instrumentation device, in the registers that FIQ mode has of
+        // its own, too. Coprocessors and VFP are on; MVN r7, #0; MOV r7, #1 << 30; VMSR fpexc, r7.
         guest.put(&[0xe3e0_7000, support::mcr(0, 7, 1, 0, 2), support::mcr(0, 7, 15, 1, 0)]);
         guest.put(&[0xe3a0_7101, 0xeee8_7a10]);
         let bases = [0xe3a0_8602, 0xe3a0_9603, 0xe3a0_a604, 0xe3a0_b605];
@@ -238,7 +241,8 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
     let bytes = guest.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let segments = vec![(base + CODE, bytes)];
     system.load(&Loaded { segments, entry: CODE, ..Loaded::default() });
-    // Every exception returns behind the instruction that caused it: MOVS pc, lr; SUBS pc, lr, #4 for aborts.
+    // Every exception returns behind the instruction that caused it: MOVS pc, lr; SUBS pc, lr, #4
+    // for aborts.
     for vector in 0..8 {
         let word = if matches!(vector, 3..=7) { 0xe25e_f004 } else { 0xe1b0_f00e };
         put_word(&mut system, 4 * vector, word);
@@ -252,7 +256,8 @@ fn loaded<K: CacheKind>(machine: &SystemMachine, guest: &Guest, checked: bool) -
         (2, base + 0x20_0000, cached),
         (3, base + 0x30_0000, cached),
         (4, base + 0x20_0000, cached),
-        // In the mini data cache of the SA-1100 and the XScale, and uncached or written through elsewhere.
+        // In the mini data cache of the SA-1100 and the XScale, and uncached or written through
+        // elsewhere.
         (
             5,
             base + 0x30_0000,
@@ -460,7 +465,8 @@ fn whole_files_of_all_that_save_at_once_get_the_name() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A file whose checksum is right and whose content is not was forged. It is restored or refused, but nothing breaks.
+/// A file whose checksum is right and whose content is not was forged. It is restored or refused,
+/// but nothing breaks.
 fn forge<K: CacheKind>(machine: &SystemMachine) {
     let path = file(&format!("forged-{}", machine.name));
     let right = some_state::<K>(machine);
@@ -506,7 +512,8 @@ fn a_state_of_another_machine_is_refused() {
     assert!(refusal(&smaller, false).contains("a machine of another shape"));
 }
 
-/// The events of a timeline but for counters and loops over lines, each with its core and the cycle when it begins.
+/// The events of a timeline but for counters and loops over lines, each with its core and the cycle
+/// when it begins.
 fn events(path: &std::path::Path, clock_hz: u64) -> Vec<(usize, u64, String)> {
     let text = std::fs::read_to_string(path).unwrap();
     std::fs::remove_file(path).unwrap();

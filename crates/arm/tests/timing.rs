@@ -1,12 +1,13 @@
-//! Cycles as documented: instructions that hit, measured by the program itself on the instrumentation device's
-//! counter, and the events that the papers give figures for. docs/timing.md has the same tables.
+//! Cycles as documented: instructions that hit, measured by the program itself on the
+//! instrumentation device's counter, and the events that the papers give figures for.
+//! docs/timing.md has the same tables.
 
 use mmulab_system::Stop;
 
 use crate::support::{Code, LAB, MACHINES, cached, machine, run, uncached};
 
-/// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the instrumentation device, and the
-/// zero bank of the SA-1100 cached.
+/// Tables: the program's megabyte cached, physical megabyte 1 cached at 2, the instrumentation
+/// device, and the zero bank of the SA-1100 cached.
 fn prepared() -> Code {
     let mut code = Code::new();
     code.section(0, cached(0)).section(0x101, uncached(0x101)).section(2, cached(1));
@@ -127,8 +128,8 @@ fn the_strongarm_flushes_as_the_paper_measured() {
 
 #[test]
 fn multiplies_that_set_flags_or_add_to_a_long_sum() {
-    // MULS stalls nothing behind it: ARM DDI 0214B, 9.9.1, of a core with a like multiplier; IXP45X manual
-    // 306262-004, 3.10.5.3. SMLALxy issues in two cycles: IXP42X manual 252480-006, 3.9.4.4.
+    // MULS stalls nothing behind it: ARM DDI 0214B, 9.9.1, of a core with a like multiplier; IXP45X
+    // manual 306262-004, 3.10.5.3. SMLALxy issues in two cycles: IXP42X manual 252480-006, 3.9.4.4.
     for (name, flags, sum) in [("arm926ej-s", 4, 2), ("ixp425", 3, 2)] {
         assert_eq!(cost(name, "muls r4, r1, r3; add r4, r4, r4"), flags + 1, "{name}");
         assert_eq!(cost(name, "umulls r4, r10, r3, r2; add r4, r4, r4"), flags + 2, "{name}");
@@ -136,7 +137,8 @@ fn multiplies_that_set_flags_or_add_to_a_long_sum() {
     }
 }
 
-/// IXP45X manual 306262-004, table 82: LDM of n registers with R15 takes 10 + max(0, n - 3); STM 2 + n.
+/// IXP45X manual 306262-004, table 82: LDM of n registers with R15 takes 10 + max(0, n - 3); STM
+/// 2 + n.
 #[test]
 fn the_xscale_loads_the_pc_among_others() {
     let [two, three, four] = [

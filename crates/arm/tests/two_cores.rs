@@ -1,6 +1,7 @@
-//! Two ARM926EJ-S cores on one memory, without coherence: a program hands data from core 0 to core 1.
-//! Where the writer does not clean its line, or the reader keeps its old one, the checker says so with
-//! the places of both; the correct twin is silent. How finely the cores take turns changes neither.
+//! Two ARM926EJ-S cores on one memory, without coherence: a program hands data from core 0 to
+//! core 1. Where the writer does not clean its line, or the reader keeps its old one, the checker
+//! says so with the places of both; the correct twin is silent. How finely the cores take turns
+//! changes neither.
 
 use mmulab_arm::VirtualCaches;
 use mmulab_system::checker::{Kind, Report};
@@ -29,7 +30,8 @@ fn branch(code: &mut Code, condition: u32, target: u32) {
 
 const NOT_EQUAL: u32 = 1;
 
-/// Core 0 goes on behind this; R9 is the instrumentation device. The place of the branch that another core takes.
+/// Core 0 goes on behind this; R9 is the instrumentation device. The place of the branch that
+/// another core takes.
 fn core_0_goes_on(code: &mut Code) -> usize {
     code.load(0, 9, CORE_NUMBER).word(0xe350_0000).word(0); // CMP R0, #0
     code.words.len() - 1
@@ -41,8 +43,8 @@ fn to_other_core(code: &mut Code, place: usize, target: u32) {
     code.words[place] = NOT_EQUAL << 28 | 0x0a00_0000 | (target - from - 8) >> 2 & 0xff_ffff;
 }
 
-/// Both cores load the data, so that both hold the line. Then core 0 stores 7 and sets the flag to 2;
-/// core 1, which sets it to 1 when it has its line, waits for that and loads.
+/// Both cores load the data, so that both hold the line. Then core 0 stores 7 and sets the flag to
+/// 2; core 1, which sets it to 1 when it has its line, waits for that and loads.
 fn program(writer_cleans: bool, reader_invalidates: bool) -> Program {
     let mut code = Code::new();
     code.section(0, cached(0)).section(0x101, uncached(0x101));
@@ -153,7 +155,8 @@ fn turns_decide_the_time_and_a_run_is_always_the_same() {
     }
 }
 
-/// A core that stores to buffered memory and then works in its registers for ever: the write buffer needs no help.
+/// A core that stores to buffered memory and then works in its registers for ever: the write buffer
+/// needs no help.
 #[test]
 fn a_buffered_store_is_seen_though_its_core_never_uses_memory_again() {
     const BUFFERABLE: u32 = 4;

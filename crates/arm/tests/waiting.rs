@@ -1,4 +1,5 @@
-//! What wakes a core where every core waits and no timer runs: input, and interrupts of another core.
+//! What wakes a core where every core waits and no timer runs: input, and interrupts of another
+//! core.
 
 use mmulab_arm::{CoherentCaches, Cpu};
 use mmulab_system::{Host, Loaded, Stop, System, Transcript};
@@ -38,7 +39,8 @@ impl Host for Typist {
     }
 }
 
-/// Turns core 1 on, lets the UART interrupt core 0 only, waits, and ends with the character as status.
+/// Turns core 1 on, lets the UART interrupt core 0 only, waits, and ends with the character as
+/// status.
 fn interrupted_core() -> Code {
     let mut code = Code::new();
     code.set(0, 0x8400_0003).set(1, 1).set(2, CORE_1).word(HVC);

@@ -4,8 +4,9 @@ use crate::Error;
 use crate::mapping::{Mapping, Pages};
 use crate::timing::{cycle_ns, thread_time};
 
-/// Cycles that a page costs the kernel: the first store, which waits until it is there and zeroed, and
-/// giving it back, which each page that was touched is once; one a sample, each the mean over `count` pages of a fresh mapping.
+/// Cycles that a page costs the kernel: the first store, which waits until it is there and zeroed,
+/// and giving it back, which each page that was touched is once; one a sample, each the mean over
+/// `count` pages of a fresh mapping.
 pub(crate) fn fault_cycles(pages: Pages, count: usize, samples: usize) -> Result<Vec<f64>, Error> {
     let page_bytes = pages.bytes();
     (0..samples)

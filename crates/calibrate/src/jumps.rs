@@ -5,7 +5,8 @@ use crate::mapping::Mapping;
 use crate::ring::{Pattern, cycle};
 use crate::timing::cycles_per_step;
 
-/// Cycles that a jump takes which goes round all lines of the pattern, one jump in each; one a sample.
+/// Cycles that a jump takes which goes round all lines of the pattern, one jump in each; one a
+/// sample.
 pub(crate) fn jump_cycles(
     memory: &Mapping,
     pattern: Pattern,
@@ -44,8 +45,8 @@ fn write_jump(at: *mut u8, to: *mut u8) -> Result<(), Error> {
 fn write_end(at: *mut u8, first: *mut u8) -> Result<extern "sysv64" fn(usize), Error> {
     let mut code = [0x48, 0xff, 0xcf, 0x0f, 0x85, 0, 0, 0, 0, 0xc3]; // DEC RDI; JNZ rel32; RET
     code[5..9].copy_from_slice(&distance(at, 9, first)?.to_le_bytes());
-    // SAFETY: as in `write_jump`; the ring that begins at `first` comes here, and its code keeps the
-    // calling convention.
+    // SAFETY: as in `write_jump`; the ring that begins at `first` comes here, and its code keeps
+    // the calling convention.
     unsafe {
         at.cast::<[u8; 10]>().write(code);
         Ok(std::mem::transmute::<*mut u8, extern "sysv64" fn(usize)>(first))

@@ -1,4 +1,5 @@
-//! Measures the caches, TLBs, page-table walks, page faults and shootdowns of the computer that it runs on.
+//! Measures the caches, TLBs, page-table walks, page faults and shootdowns of the computer that it
+//! runs on.
 //!
 //! It only measures: each call answers with samples in cycles. What they say about the computer is
 //! found in `python/mmulab/calibrate`.
@@ -54,7 +55,8 @@ pub enum Error {
     Busy,
 }
 
-/// The memory that measurements use. It grows to the largest one asked for and is kept between calls.
+/// The memory that measurements use. It grows to the largest one asked for and is kept between
+/// calls.
 #[derive(Default)]
 pub struct Computer {
     small: Option<Mapping>,
@@ -68,14 +70,14 @@ impl Computer {
         timing::cycle_ns()
     }
 
-    /// Cycles that an instruction takes which does nothing, among others of the kind; one a sample. Its
-    /// inverse is how many the core issues in a cycle.
+    /// Cycles that an instruction takes which does nothing, among others of the kind; one a sample.
+    /// Its inverse is how many the core issues in a cycle.
     pub fn issue_cycles(&self, samples: usize) -> Vec<f64> {
         timing::issue_cycles(samples)
     }
 
-    /// Cycles from a load to the next that needs its value, going round the lines of all `parts` in one
-    /// random cycle; one a sample.
+    /// Cycles from a load to the next that needs its value, going round the lines of all `parts` in
+    /// one random cycle; one a sample.
     ///
     /// # Errors
     /// [`Error::Memory`] without enough memory, [`Error::Pattern`] for an empty ring.
@@ -94,8 +96,8 @@ impl Computer {
         ring::load_cycles(&parts, samples)
     }
 
-    /// Cycles from a jump to the next, going round the lines of the pattern in a random cycle; one a
-    /// sample.
+    /// Cycles from a jump to the next, going round the lines of the pattern in a random cycle; one
+    /// a sample.
     ///
     /// # Errors
     /// As of [`Computer::load_cycles`], and [`Error::Architecture`] where no jumps can be written.
@@ -142,7 +144,8 @@ impl Computer {
         faults::fault_cycles(pages, count, samples)
     }
 
-    /// Cycles that unmapping a page costs more, here and on another core, where that runs the same program.
+    /// Cycles that unmapping a page costs more, here and on another core, where that runs the same
+    /// program.
     ///
     /// # Errors
     /// [`Error::Memory`] without enough memory, [`Error::OneProcessor`], [`Error::Busy`].

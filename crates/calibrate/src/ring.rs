@@ -19,8 +19,8 @@ pub struct Pattern {
     pub lines: usize,
     /// From one to the next in memory, a multiple of the line.
     pub stride_bytes: usize,
-    /// Whether each line lies at another place, within its stride and its page, so that together they
-    /// fill the sets of every cache evenly; else all lie at the beginning of their strides.
+    /// Whether each line lies at another place, within its stride and its page, so that together
+    /// they fill the sets of every cache evenly; else all lie at the beginning of their strides.
     pub spread: bool,
 }
 
@@ -34,8 +34,9 @@ impl Pattern {
         let Self { lines, stride_bytes, spread } = *self;
         let places = stride_bytes.min(page_bytes) / LINE_BYTES;
         (0..lines).map(move |line| {
-            // An odd multiple visits every place of a power of two before it comes back; each round is
-            // shifted, so that places and low bits of the page number are not tied to each other.
+            // An odd multiple visits every place of a power of two before it comes back; each round
+            // is shifted, so that places and low bits of the page number are not tied to each
+            // other.
             let place = if spread { (line * 29 + line / 64) % places } else { 0 };
             line * stride_bytes + place * LINE_BYTES
         })

@@ -92,7 +92,8 @@ fn beside_a_counter<T>(work: impl Fn() -> T) -> Result<(T, Counted), Error> {
     Err(Error::Busy)
 }
 
-/// Lets this thread run on all processors but one, whatever the rest of the process is confined to; whether there are any.
+/// Lets this thread run on all processors but one, whatever the rest of the process is confined to;
+/// whether there are any.
 fn leave_processor(number: i32) -> bool {
     // SAFETY: a set of processors is an array of bits, and empty if they are zero.
     let mut others: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -102,7 +103,8 @@ fn leave_processor(number: i32) -> bool {
             unsafe { libc::CPU_SET(other as usize, &mut others) };
         }
     }
-    // SAFETY: the set is ours, and of the size that is told. The kernel leaves out the processors that there are not.
+    // SAFETY: the set is ours, and of the size that is told. The kernel leaves out the processors
+    // that there are not.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &others) == 0 }
 }
 

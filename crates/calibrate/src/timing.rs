@@ -22,8 +22,8 @@ pub(crate) fn thread_time() -> Duration {
 
 /// Nanoseconds that a cycle of the core takes now.
 ///
-/// An addition of registers that waits for the one before takes one cycle on every core that this is
-/// built for; the frequency changes with load, so this is asked again beside each sample.
+/// An addition of registers that waits for the one before takes one cycle on every core that this
+/// is built for; the frequency changes with load, so this is asked again beside each sample.
 pub(crate) fn cycle_ns() -> f64 {
     let start = thread_time();
     let mut sum = 1_u64;
@@ -44,10 +44,11 @@ pub(crate) fn cycle_ns() -> f64 {
     elapsed.as_nanos() as f64 / f64::from(ADDITIONS)
 }
 
-/// Cycles that a step of `run` takes, `samples` times; `run(steps)` does `steps` of them, a multiple of `unit`.
+/// Cycles that a step of `run` takes, `samples` times; `run(steps)` does `steps` of them, a
+/// multiple of `unit`.
 ///
-/// A first run of `round` steps brings in all that the steps touch; how long a second takes says how
-/// many steps fill a sample. A sample continues where the one before stopped.
+/// A first run of `round` steps brings in all that the steps touch; how long a second takes says
+/// how many steps fill a sample. A sample continues where the one before stopped.
 pub(crate) fn cycles_per_step(
     samples: usize,
     round: usize,

@@ -7,8 +7,8 @@ use crate::Error;
 use crate::mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
 use crate::timing::cycles_per_step;
 
-/// A large range of addresses whose pages all lie in one file of 2 MB: its page tables are far larger
-/// than the caches while its data fits into them.
+/// A large range of addresses whose pages all lie in one file of 2 MB: its page tables are far
+/// larger than the caches while its data fits into them.
 pub(crate) struct Windows {
     start: *mut u8,
     bytes: usize,
@@ -64,9 +64,9 @@ impl Windows {
         self.bytes / PAGE_BYTES
     }
 
-    /// Cycles that a dependent load takes at random pages of the first `pages` (a power of two); one a
-    /// sample. Each reads one of 64 lines of the file, so nearly all of what grows with the number of
-    /// pages is the walk.
+    /// Cycles that a dependent load takes at random pages of the first `pages` (a power of two);
+    /// one a sample. Each reads one of 64 lines of the file, so nearly all of what grows with the
+    /// number of pages is the walk.
     pub(crate) fn load_cycles(&self, pages: usize, samples: usize) -> Vec<f64> {
         debug_assert!(pages.is_power_of_two() && pages * PAGE_BYTES <= self.bytes);
         let start = self.start;

@@ -199,7 +199,8 @@ impl Cache {
         self.dirty[slot as usize] |= parts;
     }
 
-    /// What uses change ([`TagArray::recency`]), and the dirty parts of all slots: what hits change.
+    /// What uses change ([`TagArray::recency`]), and the dirty parts of all slots: what hits
+    /// change.
     pub fn hit_state(&mut self) -> (Option<Recency<'_>>, &mut [u8]) {
         (self.tags.recency(), &mut self.dirty)
     }
@@ -255,8 +256,8 @@ impl Cache {
         self.tags.close_ways(ways)
     }
 
-    /// The next fill of each set goes into `way`, and round robin continues from there: software has
-    /// written the victim pointers.
+    /// The next fill of each set goes into `way`, and round robin continues from there: software
+    /// has written the victim pointers.
     pub fn aim_next_fill(&mut self, way: u32) {
         self.tags.aim(way);
     }

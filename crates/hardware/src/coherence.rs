@@ -1,9 +1,9 @@
 //! MOESI: which caches may have copies of a line, and what a request of one does to the others'.
 //!
-//! P. Sweazey and A. J. Smith, "A Class of Compatible Cache Consistency Protocols and their Support by
-//! the IEEE Futurebus", ISCA 1986. A dirty line goes from cache to cache without a write-back, and
-//! stays dirty: in the Owned state where the old owner keeps a copy, as Modified where it does not (as
-//! the snoop control unit of the Cortex-A7 MPCore has it, ARM DDI 0464F, 6.2).
+//! P. Sweazey and A. J. Smith, "A Class of Compatible Cache Consistency Protocols and their Support
+//! by the IEEE Futurebus", ISCA 1986. A dirty line goes from cache to cache without a write-back,
+//! and stays dirty: in the Owned state where the old owner keeps a copy, as Modified where it does
+//! not (as the snoop control unit of the Cortex-A7 MPCore has it, ARM DDI 0464F, 6.2).
 
 /// What a cache knows of its copy of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +88,8 @@ mod tests {
     const STATES: [State; 5] =
         [State::Invalid, State::Shared, State::Exclusive, State::Owned, State::Modified];
 
-    /// From every permitted pair of copies, a third cache's request leaves permitted copies, and the
-    /// duty to write back is with one cache as long as it was with one.
+    /// From every permitted pair of copies, a third cache's request leaves permitted copies, and
+    /// the duty to write back is with one cache as long as it was with one.
     #[test]
     fn requests_keep_one_writer_and_one_owner() {
         for a in STATES {

@@ -85,8 +85,9 @@ pub struct HeldLine<L> {
     pub words: L,
 }
 
-/// A data cache with its data, and a second, smaller one beside it that takes the lines of some pages
-/// (the mini data cache of the StrongARM and the XScale). Slots of the second follow those of the first.
+/// A data cache with its data, and a second, smaller one beside it that takes the lines of some
+/// pages (the mini data cache of the StrongARM and the XScale). Slots of the second follow those of
+/// the first.
 pub struct DataCache<L> {
     first: Cache,
     second: Option<Cache>,
@@ -157,7 +158,8 @@ impl<L: Line> DataCache<L> {
         (*self.tags.get(slot)? == L::base(tag) | 1).then_some(slot)
     }
 
-    /// The slot of the line in the set of `index` tagged `tag`. `address` is the one that accesses it.
+    /// The slot of the line in the set of `index` tagged `tag`. `address` is the one that accesses
+    /// it.
     #[inline(always)]
     pub fn find(&mut self, address: u32, index: u32, tag: u32) -> Option<usize> {
         if let Some(slot) = self.hinted(address, tag) {
@@ -201,7 +203,8 @@ impl<L: Line> DataCache<L> {
         &self.words[slot]
     }
 
-    /// Changes the masked bits of a word of a slot; whether that makes it dirty is another question.
+    /// Changes the masked bits of a word of a slot; whether that makes it dirty is another
+    /// question.
     #[inline(always)]
     pub fn set_word(&mut self, slot: usize, address: u32, value: u32, mask: u32) {
         let word = &mut self.words[slot][L::word(address)];
@@ -286,8 +289,9 @@ impl<L: Line> DataCache<L> {
         (start..slots).chain(0..start).find(|&slot| self.dirty(slot) != 0)
     }
 
-    /// Makes room in the set of `index` for the line tagged `tag`, in the second cache or the first;
-    /// returns the slot and what leaves it. The words are what they were until they are filled.
+    /// Makes room in the set of `index` for the line tagged `tag`, in the second cache or the
+    /// first; returns the slot and what leaves it. The words are what they were until they are
+    /// filled.
     pub fn allocate(
         &mut self,
         in_second: bool,
@@ -329,8 +333,8 @@ impl<L: Line> DataCache<L> {
         self.flags[slot] = 0;
     }
 
-    /// The next access of the line in a slot, by whichever address, looks for it: [`DataCache::hinted`] does
-    /// not find it.
+    /// The next access of the line in a slot, by whichever address, looks for it:
+    /// [`DataCache::hinted`] does not find it.
     pub fn discard_hints(&mut self, slot: usize) {
         let slot = slot as u16;
         // Each is written, so that many are looked at in one step.

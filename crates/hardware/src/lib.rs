@@ -14,7 +14,8 @@
 //! * [`Ledger`]: cycles by cause and by phase; the causes always sum to the total.
 //! * [`Random`]: the one source of randomness, seeded, so that equal inputs give equal results.
 //!
-//! Nothing here allocates after construction, except [`Ledger::enter_phase`] for a new phase and [`TagArray::aim`].
+//! Nothing here allocates after construction, except [`Ledger::enter_phase`] for a new phase and
+//! [`TagArray::aim`].
 
 mod cache;
 pub mod coherence;

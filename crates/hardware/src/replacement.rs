@@ -1,4 +1,5 @@
-//! Which slot makes room: the state that uses and fills change, and the victims that follow from it.
+//! Which slot makes room: the state that uses and fills change, and the victims that follow from
+//! it.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -27,8 +28,9 @@ pub(crate) enum Order {
     /// Two pointers a set: normal, protected.
     RoundRobin(Box<[u16]>),
     Lru(Uses),
-    /// The bits of the trees are not kept: a bit points away from the half of the ways that was used
-    /// last, which the times of use tell. So a use is one store, and only a victim costs a search.
+    /// The bits of the trees are not kept: a bit points away from the half of the ways that was
+    /// used last, which the times of use tell. So a use is one store, and only a victim costs a
+    /// search.
     TreePseudoLru(Uses),
 }
 
@@ -71,8 +73,8 @@ impl Uses {
         first + way
     }
 
-    /// The slot to which the bits of the tree of the `ways` from `first` on lead, except into a half that
-    /// holds none of `partition`.
+    /// The slot to which the bits of the tree of the `ways` from `first` on lead, except into a
+    /// half that holds none of `partition`.
     #[inline]
     pub(crate) fn tree_victim(&self, first: u32, ways: u32, partition: Range<u32>) -> Slot {
         if partition == (0..ways) {

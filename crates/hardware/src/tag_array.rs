@@ -69,8 +69,9 @@ pub struct TagArray {
     /// Full ways of each set by partition, so that looking for an empty way costs nothing where
     /// there is none.
     occupied: Box<[[u16; 2]]>,
-    /// The hash of the tag that was last put into each slot, so that a set is one line of the host's
-    /// cache; then [`FINGERPRINTED_WAYS`] more. A match is verified by the tag. Empty when ways are few or many.
+    /// The hash of the tag that was last put into each slot, so that a set is one line of the
+    /// host's cache; then [`FINGERPRINTED_WAYS`] more. A match is verified by the tag. Empty when
+    /// ways are few or many.
     fingerprints: Box<[u16]>,
     /// For each hash of a tag, the way where such a tag was last seen. A hint is verified by the
     /// tag, so a wrong one costs a scan and nothing else. Empty when ways are not many.
@@ -100,7 +101,8 @@ fn fingerprint(tag: u64) -> u16 {
     (tag.wrapping_mul(HASH_FACTOR) >> 48) as u16
 }
 
-/// Fetches an element into the host's cache if there is a way to do that; where there is no such element, something else.
+/// Fetches an element into the host's cache if there is a way to do that; where there is no such
+/// element, something else.
 #[inline(always)]
 pub fn prefetch<T>(elements: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -245,7 +247,8 @@ impl TagArray {
         }
     }
 
-    /// The way that round robin takes next in the first set; otherwise the first that is not protected.
+    /// The way that round robin takes next in the first set; otherwise the first that is not
+    /// protected.
     pub fn next_fill(&self) -> u32 {
         let low = self.protected_ways;
         match &self.order {

@@ -25,8 +25,8 @@ pub struct SystemMachine {
     pub cores: u32,
     /// Cycles that one of several cores runs before the one that is furthest behind has its turn.
     pub interleave_cycles: u32,
-    /// What caches and TLBs hold at reset: "invalid", or "unknown" where the checker shall demand that software
-    /// invalidates them. Absent: "invalid".
+    /// What caches and TLBs hold at reset: "invalid", or "unknown" where the checker shall demand
+    /// that software invalidates them. Absent: "invalid".
     #[serde(default, skip_serializing_if = "is_default")]
     pub caches_at_reset: CachesAtReset,
     /// The devices around the cores.
@@ -85,8 +85,9 @@ pub struct ArmCore {
     pub clock_hz: u64,
     /// Main ID register (c0, c0, 0).
     pub main_id: u32,
-    /// Class in bits 28 to 25 of the cache type register (c0, c0, 1): how caches are cleaned and locked;
-    /// the rest of the register follows from the caches. Of no effect on a core without the register.
+    /// Class in bits 28 to 25 of the cache type register (c0, c0, 1): how caches are cleaned and
+    /// locked; the rest of the register follows from the caches. Of no effect on a core without the
+    /// register.
     pub cache_type_class: u32,
     /// What a data abort leaves in the base register.
     pub abort_model: AbortModel,
@@ -94,8 +95,8 @@ pub struct ArmCore {
     pub pid_bits: u32,
     /// Entries of the branch target buffer; 0 for none.
     pub branch_buffer_entries: u32,
-    /// XScale: whether allocating a line of the data cache (c7, c2, 5) translates the address, which then
-    /// is looked up in the TLB and walked for. Needed there, and there only.
+    /// XScale: whether allocating a line of the data cache (c7, c2, 5) translates the address,
+    /// which then is looked up in the TLB and walked for. Needed there, and there only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_allocation_translates: Option<bool>,
 }
@@ -128,7 +129,8 @@ pub enum ArmCoprocessor {
     Arm926ejs,
     /// Cortex-A7 MPCore.
     CortexA7,
-    /// Cortex-A7 MPCore with interfaces to save and restore entries of its TLB, as a thesis of 2018 proposes them.
+    /// Cortex-A7 MPCore with interfaces to save and restore entries of its TLB, as a thesis of 2018
+    /// proposes them.
     CortexA7TlbMigration,
 }
 
@@ -201,7 +203,8 @@ pub struct ArmTiming {
     pub load_use_cycles: u8,
     /// Stall after a load of a byte or half-word.
     pub load_narrow_use_cycles: u8,
-    /// LDM and STM: this and one a word, together at least `block_minimum_cycles`; not where R15 is loaded.
+    /// LDM and STM: this and one a word, together at least `block_minimum_cycles`; not where R15 is
+    /// loaded.
     pub block_base_cycles: u8,
     /// Least cycles of LDM and STM.
     pub block_minimum_cycles: u8,
@@ -215,18 +218,19 @@ pub struct ArmTiming {
     pub multiply_flags_cycles: u8,
     /// Added when the product is long, or a 16-bit one is added to a long sum.
     pub multiply_long_cycles: u8,
-    /// Multiplier bits taken a cycle, with early termination (added cycles: one less than the groups
-    /// of bits that are significant); 0 where the time is fixed.
+    /// Multiplier bits taken a cycle, with early termination (added cycles: one less than the
+    /// groups of bits that are significant); 0 where the time is fixed.
     pub multiply_bits_a_cycle: u8,
-    /// Stall after a multiply or saturating instruction, less `multiply_flags_cycles` where that is added.
+    /// Stall after a multiply or saturating instruction, less `multiply_flags_cycles` where that is
+    /// added.
     pub multiply_use_cycles: u8,
     /// The 16-bit multiplies and the saturating instructions, in all.
     pub dsp_cycles: u8,
     /// SDIV and UDIV in all. Needed on a core that has them (ARMv7-A).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divide_cycles: Option<u8>,
-    /// Reading a data register after a read of the TLB's memory (Cortex-A7); as `coprocessor_read_cycles` if it
-    /// is not given.
+    /// Reading a data register after a read of the TLB's memory (Cortex-A7); as
+    /// `coprocessor_read_cycles` if it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tlb_data_read_cycles: Option<u8>,
     /// MRS in all.

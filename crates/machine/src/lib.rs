@@ -2,8 +2,9 @@
 //!
 //! No hardware value has a default: a file says everything, or is refused. What a file may say is
 //! written once, in the types; [`json_schema`] is derived from them, and [`schema`] checks a file
-//! against it before the types are filled, so that a slip is reported with its line, its dotted path
-//! and the nearest known word. Rules that a schema cannot express stand in each type's `check`.
+//! against it before the types are filled, so that a slip is reported with its line, its dotted
+//! path and the nearest known word. Rules that a schema cannot express stand in each type's
+//! `check`.
 
 mod arm;
 mod organisation;
@@ -199,8 +200,8 @@ impl Machine {
     }
 
     /// The machine with several values changed at once, so that rules between them are checked only
-    /// for the whole (a longer line together with a larger cache, say). What is given here is no guess
-    /// any more.
+    /// for the whole (a longer line together with a larger cache, say). What is given here is no
+    /// guess any more.
     ///
     /// # Errors
     /// There is no such path, or the machine would break a rule.

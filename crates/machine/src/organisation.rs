@@ -1,8 +1,8 @@
 //! Memory-management organisations: page tables, and the handlers or walkers that search them.
 //!
 //! The first seven follow Jacob and Mudge, "A Look at Several Memory Management Units, TLB-Refill
-//! Mechanisms, and Page Table Organizations" (1998), section 3.1; `radix` is the multi-level table of
-//! today's 64-bit machines.
+//! Mechanisms, and Page Table Organizations" (1998), section 3.1; `radix` is the multi-level table
+//! of today's 64-bit machines.
 
 use std::ops::Range;
 
@@ -178,7 +178,8 @@ pub struct Inverted {
     pub user_handler: Handler,
     /// Physical; the head of each chain.
     pub hash_table: HashTable,
-    /// Physical; the rest of the chains, entries taken in the order in which pages are first mapped.
+    /// Physical; the rest of the chains, entries taken in the order in which pages are first
+    /// mapped.
     pub collision_table: Table,
 }
 
@@ -197,7 +198,8 @@ pub struct HardwareInverted {
     pub walker: ChainWalker,
     /// Physical; the head of each chain.
     pub hash_table: HashTable,
-    /// Physical; the rest of the chains, entries taken in the order in which pages are first mapped.
+    /// Physical; the rest of the chains, entries taken in the order in which pages are first
+    /// mapped.
     pub collision_table: Table,
 }
 
@@ -237,20 +239,20 @@ pub struct Radix {
     /// Holds entries of level 4 (x86: PML4E).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walk_cache_level_4: Option<WalkCache>,
-    /// Address spaces whose translations stay at once, told apart by identifiers (x86: PCID, ARM and RISC-V: ASID)
-    /// that the operating system gives in turn; with 1 a switch to another empties TLBs and walk caches. Needed to
-    /// replay several programs.
+    /// Address spaces whose translations stay at once, told apart by identifiers (x86: PCID, ARM
+    /// and RISC-V: ASID) that the operating system gives in turn; with 1 a switch to another
+    /// empties TLBs and walk caches. Needed to replay several programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_spaces: Option<u32>,
-    /// Whether a walk is followed by one for the next page, beside the program: if that page has been touched and the
-    /// second-level TLB does not have it, it is put there. Absent: no.
+    /// Whether a walk is followed by one for the next page, beside the program: if that page has
+    /// been touched and the second-level TLB does not have it, it is put there. Absent: no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch_next_page: Option<bool>,
     /// Walks that are done at a time. Absent or 1: the program waits for each whole walk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walkers: Option<u32>,
-    /// With several walkers: the instructions whose walks are begun together, as many as the core issues while one waits (its
-    /// reorder buffer).
+    /// With several walkers: the instructions whose walks are begun together, as many as the core
+    /// issues while one waits (its reorder buffer).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walk_window_instructions: Option<u32>,
     /// The tables of a hypervisor, for a program in a virtual machine.
@@ -304,12 +306,14 @@ impl Radix {
     }
 }
 
-/// The second dimension of walks: a hypervisor's tables map what the operating system takes for physical memory, its
-/// tables included. x86: nested or extended page tables; ARM: stage 2; RISC-V: G-stage.
+/// The second dimension of walks: a hypervisor's tables map what the operating system takes for
+/// physical memory, its tables included. x86: nested or extended page tables; ARM: stage 2; RISC-V:
+/// G-stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// The pages by which the hypervisor maps the guest's memory; "none" where the program runs on the computer itself.
+    /// The pages by which the hypervisor maps the guest's memory; "none" where the program runs on
+    /// the computer itself.
     pub pages: HostPages,
     /// What the guest takes for its physical memory.
     pub guest_memory_bytes: u64,
@@ -350,9 +354,9 @@ pub enum HostPages {
     Huge,
 }
 
-/// log2 of the root tables that may lie side by side, so that a table of one level less is enough: up to 16 in ARM's stage 2
-/// (DDI 0487, "Concatenated translation tables"), four in RISC-V's G-stage (privileged architecture, "Guest Physical
-/// Address Translation").
+/// log2 of the root tables that may lie side by side, so that a table of one level less is enough:
+/// up to 16 in ARM's stage 2 (DDI 0487, "Concatenated translation tables"), four in RISC-V's
+/// G-stage (privileged architecture, "Guest Physical Address Translation").
 const CONCATENATED_ROOTS_SHIFT: u32 = 4;
 
 impl HostPages {
@@ -510,19 +514,19 @@ pub enum Pages {
     #[serde(rename = "1G")]
     Huge,
     /// 2 MiB wherever an aligned block of that size lies wholly within anonymous memory, 4 KiB
-    /// elsewhere, as with transparent huge pages always on: a block of which a page is present is promoted as soon
-    /// as a growing mapping covers it.
+    /// elsewhere, as with transparent huge pages always on: a block of which a page is present is
+    /// promoted as soon as a growing mapping covers it.
     #[serde(rename = "mixed")]
     Mixed,
-    /// As mixed, but a block whose first touch finds it covered in part only keeps its small pages: no
-    /// daemon promotes it in the program's time.
+    /// As mixed, but a block whose first touch finds it covered in part only keeps its small pages:
+    /// no daemon promotes it in the program's time.
     #[serde(rename = "on-fault")]
     OnFault,
 }
 
 impl Pages {
-    /// log2 of the size of a page. `block_is_large` tells whether the 2 MiB around it are one page; it is asked only
-    /// where both sizes occur.
+    /// log2 of the size of a page. `block_is_large` tells whether the 2 MiB around it are one page;
+    /// it is asked only where both sizes occur.
     pub fn shift(self, block_is_large: impl FnOnce() -> bool) -> u32 {
         match self {
             Pages::Small => 12,
@@ -635,7 +639,8 @@ pub struct ChainWalker {
 /// Bytes of a 32-bit address space.
 const ADDRESSES: u64 = 1 << 32;
 
-/// The address space of the 32-bit organisations: the program's part, above it the operating system's tables and handlers.
+/// The address space of the 32-bit organisations: the program's part, above it the operating
+/// system's tables and handlers.
 struct Space {
     page_bytes: u64,
     pte_bytes: u64,
@@ -719,8 +724,8 @@ impl Space {
         self.check_table("collision_table", collisions.base_address, self.pages())
     }
 
-    /// In the program's part the program's own lines and translations would serve the region's accesses, in another region
-    /// that region's.
+    /// In the program's part the program's own lines and translations would serve the region's
+    /// accesses, in another region that region's.
     fn check_region(
         &mut self,
         name: &'static str,

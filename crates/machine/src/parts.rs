@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::ConfigurationError;
 
-/// What a hit in the first level takes is part of what instructions take: no latency there has an effect.
+/// What a hit in the first level takes is part of what instructions take: no latency there has an
+/// effect.
 pub(crate) fn check_first_level_latency(path: &str, cycles: u32) -> Result<(), ConfigurationError> {
     if cycles == 0 {
         return Ok(());
@@ -42,7 +43,8 @@ pub struct Cache {
     /// Which address indexes and tags it.
     pub addressing: Addressing,
     /// Cycles added by a reference that comes to this cache because the one above missed; 0 in the
-    /// first level, whose hits are part of issue. A reference that continues to memory has paid this too.
+    /// first level, whose hits are part of issue. A reference that continues to memory has paid
+    /// this too.
     pub latency_cycles: u32,
 }
 
@@ -111,7 +113,8 @@ pub struct Tlb {
     pub protected_entries: u32,
     /// Sizes of the pages it holds.
     pub page_sizes: Vec<PageSize>,
-    /// Cycles added by a look-up that comes here because the level above missed; 0 in the first level.
+    /// Cycles added by a look-up that comes here because the level above missed; 0 in the first
+    /// level.
     pub latency_cycles: u32,
 }
 
@@ -252,7 +255,8 @@ pub enum Replacement {
     RoundRobin,
     /// The one unused for longest.
     Lru,
-    /// An empty one, else that to which a binary tree of bits leads, which point away from what was used.
+    /// An empty one, else that to which a binary tree of bits leads, which point away from what was
+    /// used.
     Plru,
 }
 

@@ -41,8 +41,8 @@ pub struct ReplayMachine {
     /// Second-level TLB, shared by instructions and data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stlb: Option<Tlb>,
-    /// Second-level TLB for huge pages, where the core has a separate one. It is looked up with `stlb`, at that one's
-    /// latency; its own has no effect.
+    /// Second-level TLB for huge pages, where the core has a separate one. It is looked up with
+    /// `stlb`, at that one's latency; its own has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stlb_huge: Option<Tlb>,
     /// First-level cache of both sides together, instead of `l1i` and `l1d`.
@@ -60,7 +60,8 @@ pub struct ReplayMachine {
     /// Third-level cache; with `split = true` its sizes are those of each side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l3: Option<Cache>,
-    /// What several cores share, and how one tells the others that a translation is gone. Needed to replay programs on several.
+    /// What several cores share, and how one tells the others that a translation is gone. Needed to
+    /// replay programs on several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multicore: Option<Multicore>,
     /// Main memory.
@@ -73,8 +74,8 @@ pub struct ReplayMachine {
     pub guesses: Vec<Guess>,
 }
 
-/// Values that are guessed together, by dotted path: a list of alternatives for each, of one length. The
-/// first alternatives of all belong together, then the second, and so on.
+/// Values that are guessed together, by dotted path: a list of alternatives for each, of one
+/// length. The first alternatives of all belong together, then the second, and so on.
 pub type Guess = BTreeMap<String, Vec<Alternative>>;
 
 /// A value that might stand in place of a guessed one.
@@ -415,8 +416,8 @@ pub struct Core {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Multicore {
-    /// The first level of caches that all cores share, as they do those below it: 2, 3, or one more than there are levels
-    /// if they share memory alone.
+    /// The first level of caches that all cores share, as they do those below it: 2, 3, or one more
+    /// than there are levels if they share memory alone.
     pub first_shared_level: u32,
     /// How other cores learn that pages are no longer mapped.
     pub shootdown: Shootdown,
@@ -430,10 +431,12 @@ pub struct Multicore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shootdown {
-    /// By an interrupt to each core that runs the address space. One that ran it before drops all of its translations when it
-    /// runs it again. Linux on x86 (`flush_tlb_func` and `choose_new_asid` in arch/x86/mm/tlb.c) and on RISC-V.
+    /// By an interrupt to each core that runs the address space. One that ran it before drops all
+    /// of its translations when it runs it again. Linux on x86 (`flush_tlb_func` and
+    /// `choose_new_asid` in arch/x86/mm/tlb.c) and on RISC-V.
     Interrupt,
-    /// By an instruction whose effect is broadcast to all cores (Arm ARM DDI 0487, D8.16: TLBI with IS), followed by a barrier.
+    /// By an instruction whose effect is broadcast to all cores (Arm ARM DDI 0487, D8.16: TLBI with
+    /// IS), followed by a barrier.
     Broadcast,
 }
 
@@ -445,8 +448,8 @@ pub struct Memory {
     pub latency_cycles: u32,
     /// How pages get their frames, where any cache is physical.
     pub placement: Placement,
-    /// Of a hundred blocks of 2 MiB that might be one large page, those for which the operating system
-    /// finds no free one. Absent: 0.
+    /// Of a hundred blocks of 2 MiB that might be one large page, those for which the operating
+    /// system finds no free one. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u32>,
 }
@@ -471,17 +474,20 @@ pub struct Interrupts {
     /// Instructions between two copy-on-write faults; each is one interrupt. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy_on_write_interval_instructions: Option<u64>,
-    /// Cycles of the page fault at the first touch of a page of 4 KiB of anonymous memory: the exception, the
-    /// kernel, and zeroing the page. Absent: such faults are counted and cost nothing.
+    /// Cycles of the page fault at the first touch of a page of 4 KiB of anonymous memory: the
+    /// exception, the kernel, and zeroing the page. Absent: such faults are counted and cost
+    /// nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_page_fault_cycles: Option<u32>,
     /// The same for 2 MiB, and absent as there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large_page_fault_cycles: Option<u32>,
-    /// Cycles of the page fault at the first touch of a file's page, which is in memory. Absent as above.
+    /// Cycles of the page fault at the first touch of a file's page, which is in memory. Absent as
+    /// above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_page_fault_cycles: Option<u32>,
-    /// Cycles for which the program waits while its small pages are copied to a large one. Absent: 0.
+    /// Cycles for which the program waits while its small pages are copied to a large one.
+    /// Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion_cycles: Option<u32>,
 }

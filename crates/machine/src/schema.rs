@@ -226,8 +226,9 @@ fn inside(key: &str, properties: &Map<String, Json>) -> Option<String> {
     Some(format!("; did you mean \"{table}.{key}\"?"))
 }
 
-/// "; did you mean ...?", or nothing where no known word is near. The beginning of a known word is (`size` of
-/// `size_bytes`, 0.88), a short word whose letters stand somewhere in a long one is not (0.7).
+/// "; did you mean ...?", or nothing where no known word is near. The beginning of a known word is
+/// (`size` of `size_bytes`, 0.88), a short word whose letters stand somewhere in a long one is not
+/// (0.7).
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     known
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))

@@ -12,8 +12,8 @@ pub enum CachesAtReset {
     /// Nothing: hardware or firmware has invalidated them.
     #[default]
     Invalid,
-    /// Anything: software has to invalidate them before it turns them on. The model's are empty all the same; the
-    /// checker demands it.
+    /// Anything: software has to invalidate them before it turns them on. The model's are empty all
+    /// the same; the checker demands it.
     Unknown,
 }
 
@@ -36,8 +36,8 @@ pub struct Platform {
     pub dcache: Cache,
     /// A second, small data cache for pages that ask for it.
     pub mini_dcache: Option<Cache>,
-    /// The second level that all cores share, where there is one. Its latency is what a reference adds
-    /// that missed the first level.
+    /// The second level that all cores share, where there is one. Its latency is what a reference
+    /// adds that missed the first level.
     pub level_2: Option<Cache>,
     /// What coherence costs, of cores whose data caches are kept coherent.
     pub coherence: Option<CoherenceShape>,
@@ -106,8 +106,8 @@ pub struct CoherenceShape {
     pub upgrade_cycles: u32,
     /// A table walk reads a descriptor through the data cache; a miss adds its own.
     pub walk_hit_cycles: u32,
-    /// Table walks read descriptors from the second level and leave the first as it is, whose newer lines
-    /// they see. Absent: no.
+    /// Table walks read descriptors from the second level and leave the first as it is, whose newer
+    /// lines they see. Absent: no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub walks_pass_first_level: bool,
 }
@@ -126,8 +126,8 @@ pub struct TlbShape {
     pub lockdown_entries: u32,
 }
 
-/// The fully associative TLBs in front of the main TLB, one for each side. Maintenance of the main TLB empties
-/// both.
+/// The fully associative TLBs in front of the main TLB, one for each side. Maintenance of the main
+/// TLB empties both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MicroTlbShape {
@@ -137,8 +137,8 @@ pub struct MicroTlbShape {
     pub replacement: Replacement,
     /// Looking up the main TLB after a miss.
     pub refill_cycles: u32,
-    /// Whether a write of a register that rules translation (table bases, address space, domains, memory types)
-    /// empties them; one of TTBR0, CONTEXTIDR or DACR that changes nothing does not.
+    /// Whether a write of a register that rules translation (table bases, address space, domains,
+    /// memory types) empties them; one of TTBR0, CONTEXTIDR or DACR that changes nothing does not.
     pub emptied_by_register_writes: bool,
 }
 
@@ -154,7 +154,8 @@ pub struct PrefetcherShape {
     pub outstanding: u32,
 }
 
-/// The cache of descriptors of the first level that point to a table. Any TLB maintenance empties it.
+/// The cache of descriptors of the first level that point to a table. Any TLB maintenance empties
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WalkCacheShape {
@@ -178,16 +179,18 @@ pub struct BufferShape {
     pub write_entry_words: u32,
     /// Whether a store joins an entry of the same block that an earlier instruction made.
     pub write_coalesces: bool,
-    /// Lines that a separate write-back buffer holds; 0 where write-backs go through the write buffer.
+    /// Lines that a separate write-back buffer holds; 0 where write-backs go through the write
+    /// buffer.
     pub write_back_entries: u32,
     /// Lines of the software-controlled read buffer; 0 for none.
     pub read_entries: u32,
-    /// Data line fills that may be under way while execution goes on, of preload instructions and of loads,
-    /// whose registers are waited for where they are used. With 0, or absent, both wait for each fill.
+    /// Data line fills that may be under way while execution goes on, of preload instructions and
+    /// of loads, whose registers are waited for where they are used. With 0, or absent, both wait
+    /// for each fill.
     #[serde(default, skip_serializing_if = "is_default")]
     pub outstanding_misses: u32,
-    /// Lines that stores may wait for in the store buffer while execution goes on. With 0, or absent, a store waits until
-    /// its line is the core's only copy.
+    /// Lines that stores may wait for in the store buffer while execution goes on. With 0, or
+    /// absent, a store waits until its line is the core's only copy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub store_lines: u32,
 }

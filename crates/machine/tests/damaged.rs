@@ -316,7 +316,8 @@ fn a_window_of_walks_needs_walkers() {
     );
 }
 
-/// What a replay could not simulate, or would simulate as something else, is refused with the description.
+/// What a replay could not simulate, or would simulate as something else, is refused with the
+/// description.
 #[test]
 fn shapes_that_a_replay_cannot_have_are_refused() {
     let load = |name: &str| {

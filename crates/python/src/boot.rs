@@ -210,7 +210,8 @@ struct Options {
     console: Option<Py<PyAny>>,
     /// What is to be said of the image beside what the run itself notes.
     note: Option<String>,
-    /// The file for its state, and where it is saved: where the user ends the run if nothing is said.
+    /// The file for its state, and where it is saved: where the user ends the run if nothing is
+    /// said.
     save: Option<PathBuf>,
     save_at: Option<SaveAt>,
     save_header: String,

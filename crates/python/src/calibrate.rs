@@ -16,8 +16,8 @@ type Part = (String, usize, usize, bool);
 /// What a thread does with the computer.
 type Work = Box<dyn FnOnce(&mut Measured) + Send>;
 
-/// See `mmulab_calibrate::Computer`. It is measured by a thread of its own, so that a call ends with
-/// Ctrl-C at once; that thread ends after what it is at then.
+/// See `mmulab_calibrate::Computer`. It is measured by a thread of its own, so that a call ends
+/// with Ctrl-C at once; that thread ends after what it is at then.
 #[pyclass]
 pub(crate) struct Computer(Sender<Work>);
 

@@ -11,8 +11,8 @@ use crate::errors::IntoPython;
 use crate::replay::{finish, length_of};
 use crate::watch::{Watch, open_options};
 
-/// Counts stack distances; gives the curves of all streams at all page sizes, their misses as native
-/// 64-bit words.
+/// Counts stack distances; gives the curves of all streams at all page sizes, their misses as
+/// native 64-bit words.
 #[pyfunction]
 #[pyo3(signature = (trace, *, entries, partial, progress))]
 pub(crate) fn miss_curves(

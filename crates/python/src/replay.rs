@@ -13,11 +13,13 @@ use crate::errors::{IntoPython, not_for_replay};
 use crate::machine::Machine;
 use crate::watch::{Watch, open_options};
 
-/// What a core executes before the next one goes on: some microseconds, so that what they share sees them side by side.
+/// What a core executes before the next one goes on: some microseconds, so that what they share
+/// sees them side by side.
 const TURN_INSTRUCTIONS: u64 = 10_000;
 
 /// Replays a trace on machines, each with alternatives to it; gives one dictionary a machine, and a
-/// list of them for its alternatives. With a time slice the traces take turns; without one there is one trace.
+/// list of them for its alternatives. With a time slice the traces take turns; without one there is
+/// one trace.
 #[pyfunction]
 #[pyo3(signature = (
     traces, machines, *, time_slice_instructions, cores, one_queue, seed, threads, skip, warm_up, limit, region, partial, progress
@@ -57,7 +59,8 @@ pub(crate) fn replay<'py>(
     Ok(pythonize::pythonize(python, &outcomes)?)
 }
 
-/// Replays a trace on a machine and attributes the costs to the program's code: the outcome, and the profile.
+/// Replays a trace on a machine and attributes the costs to the program's code: the outcome, and
+/// the profile.
 #[pyfunction]
 #[pyo3(signature = (trace, machine, *, seed, skip, warm_up, limit, region, partial, progress))]
 #[expect(clippy::too_many_arguments, reason = "named in Python")]

@@ -121,7 +121,8 @@ fn open_slice(
     Ok(Slice::new(open_with(path, &open_options(partial))?, skip, count))
 }
 
-/// The instructions of a slice, where the trace says how many it has or the user how many are wanted.
+/// The instructions of a slice, where the trace says how many it has or the user how many are
+/// wanted.
 fn length_of(slice: &Slice, skip: u64, count: Option<u64>) -> Option<u64> {
     let whole = slice.source().information().filter(|whole| whole.is_complete());
     let rest = whole.map(|whole| whole.totals.instructions.saturating_sub(skip));

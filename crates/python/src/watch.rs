@@ -54,7 +54,8 @@ impl Watch {
     }
 }
 
-/// The interrupt that ended the wait for a silent pipe. One for the process: signals are the process's.
+/// The interrupt that ended the wait for a silent pipe. One for the process: signals are the
+/// process's.
 static INTERRUPTED: Mutex<Option<PyErr>> = Mutex::new(None);
 
 /// How traces are opened here: a wait for a pipe ends with Ctrl-C.
@@ -62,8 +63,8 @@ pub(crate) fn open_options(partial: bool) -> OpenOptions {
     OpenOptions { partial, keep_waiting }
 }
 
-/// Whether no interrupt has come. Only Python's main thread learns of signals by asking for them; where
-/// another one reads, the main thread waits for it in [`Watch::continues`].
+/// Whether no interrupt has come. Only Python's main thread learns of signals by asking for them;
+/// where another one reads, the main thread waits for it in [`Watch::continues`].
 fn keep_waiting() -> bool {
     let Ok(mut interrupted) = INTERRUPTED.lock() else { return false };
     if interrupted.is_none() {

@@ -1,7 +1,7 @@
 //! How fast miss curves are counted, decode included. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay --bench miss_curves -- $PWD/TRACE.mmt` prints the rate of three runs on two
-//! threads, and of three that count what was read before.
+//! `cargo bench -p mmulab-replay --bench miss_curves -- $PWD/TRACE.mmt` prints the rate of three
+//! runs on two threads, and of three that count what was read before.
 
 mod processor;
 

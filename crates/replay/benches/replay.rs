@@ -1,8 +1,9 @@
 //! How fast traces are replayed, decode included. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay --bench replay -- $PWD/TRACE.mmt [MACHINE...]` replays the trace on
-//! each machine alone and on all of them together, on one thread and on all, and prints millions of
-//! instructions a second. Machines are those of the folder `machines`; without any, all are taken.
+//! `cargo bench -p mmulab-replay --bench replay -- $PWD/TRACE.mmt [MACHINE...]` replays the trace
+//! on each machine alone and on all of them together, on one thread and on all, and prints millions
+//! of instructions a second. Machines are those of the folder `machines`; without any, all are
+//! taken.
 
 mod processor;
 

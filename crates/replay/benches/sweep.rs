@@ -1,8 +1,8 @@
 //! How long the cross product of the 1998 study's table 1 takes. Not a test of anything.
 //!
-//! `cargo bench -p mmulab-replay --bench sweep -- $PWD/TRACE.mmt [ORGANISATION...]` runs its units one
-//! after the other on one thread, and prints the time of each, on the clock and on the processor: on
-//! a busy computer the second is the one to compare.
+//! `cargo bench -p mmulab-replay --bench sweep -- $PWD/TRACE.mmt [ORGANISATION...]` runs its units
+//! one after the other on one thread, and prints the time of each, on the clock and on the
+//! processor: on a busy computer the second is the one to compare.
 
 mod processor;
 

@@ -1,5 +1,5 @@
-//! The program's pages as the operating system sees them: what is mapped, which pages are large, which have
-//! been touched.
+//! The program's pages as the operating system sees them: what is mapped, which pages are large,
+//! which have been touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
@@ -15,8 +15,8 @@ pub const SMALL_SHIFT: u32 = 12;
 pub const LARGE_SHIFT: u32 = 21;
 /// Small pages in a large one.
 const SMALL_IN_LARGE: u64 = 1 << (LARGE_SHIFT - SMALL_SHIFT);
-/// Bytes of a file, aligned, that a page fault maps as far as they belong to one mapping: the default of
-/// `fault_around_bytes` of Linux (mm/memory.c), whose page cache is taken to hold them.
+/// Bytes of a file, aligned, that a page fault maps as far as they belong to one mapping: the
+/// default of `fault_around_bytes` of Linux (mm/memory.c), whose page cache is taken to hold them.
 const FAULT_AROUND_BYTES: u64 = 1 << 16;
 /// Name of the program's stack, which is recorded with its maximum size.
 const STACK: &str = "[stack]";
@@ -37,24 +37,26 @@ pub enum Fault {
 pub struct Change {
     /// The addresses of which something has been touched before and is no longer mapped.
     pub unmapped: Option<Range<u64>>,
-    /// First addresses of the blocks of 2 MiB with pages that change their size by it, and whether to a
-    /// large one.
+    /// First addresses of the blocks of 2 MiB with pages that change their size by it, and whether
+    /// to a large one.
     pub resized: Vec<(u64, bool)>,
 }
 
 /// The mappings of a program and the pages that the operating system gives it.
 ///
-/// With mixed pages each aligned block of 2 MiB is large as long as it lies wholly within one piece of
-/// anonymous memory. That is the rule of Linux with `transparent_hugepage/enabled` set to `always` and a
-/// background daemon (khugepaged, `max_ptes_none` at its default of 511) that never lags: a block that is touched while the
-/// heap covers only part of it begins with small pages and is promoted when the heap has grown over it (if none of them
-/// is present then, behind the fault of the next), and one of which a part is unmapped goes back to small pages.
-/// Without the daemon what begins small stays small, until nothing of the block is mapped any more: its table of small
+/// With mixed pages each aligned block of 2 MiB is large as long as it lies wholly within one piece
+/// of anonymous memory. That is the rule of Linux with `transparent_hugepage/enabled` set to
+/// `always` and a background daemon (khugepaged, `max_ptes_none` at its default of 511) that never
+/// lags: a block that is touched while the heap covers only part of it begins with small pages and
+/// is promoted when the heap has grown over it (if none of them is present then, behind the fault
+/// of the next), and one of which a part is unmapped goes back to small pages. Without the daemon
+/// what begins small stays small, until nothing of the block is mapped any more: its table of small
 /// pages is freed then (`free_pgtables` of mm/memory.c), and the next touch decides anew. Linux:
 /// Documentation/admin-guide/mm/transhuge.rst.
 ///
-/// A stack is mapped from its lowest touched page on (`expand_stack` of mm/mmap.c), as a heap that grows downwards: of a
-/// block that it comes to page by page the last page is the one that covers it.
+/// A stack is mapped from its lowest touched page on (`expand_stack` of mm/mmap.c), as a heap that
+/// grows downwards: of a block that it comes to page by page the last page is the one that covers
+/// it.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     pages: Pages,
@@ -67,7 +69,8 @@ pub struct AddressSpace {
     stacks: Vec<Range<u64>>,
     /// The blocks that were touched, for mixed pages.
     blocks: BTreeMap<u64, Block>,
-    /// Numbers of the small pages that are mapped because something touched them or a page around them.
+    /// Numbers of the small pages that are mapped because something touched them or a page around
+    /// them.
     touched: BTreeSet<u64>,
 }
 
@@ -114,7 +117,8 @@ impl AddressSpace {
     /// Blocks that are resized as `range`, of which nothing is mapped, becomes `name`.
     fn map(&mut self, range: Range<u64>, name: &str) -> Vec<(u64, bool)> {
         let blocks = blocks_of(&range);
-        // Growth is seen where a TLB misses, and a page of 2 MiB or more that holds something else need not miss.
+        // Growth is seen where a TLB misses, and a page of 2 MiB or more that holds something else
+        // need not miss.
         if name == STACK && self.pages.shift(|| false) == SMALL_SHIFT {
             self.stacks.push(range);
         } else {
@@ -153,9 +157,9 @@ impl AddressSpace {
         change
     }
 
-    /// Numbers of the small pages that are gone with the mappings of `unmapped`. A page at its edge that is mapped in part
-    /// stays what it is: a small one whatever else of it is mapped, a large one of [`Pages::Large`] or [`Pages::Huge`] while
-    /// something of it is.
+    /// Numbers of the small pages that are gone with the mappings of `unmapped`. A page at its edge
+    /// that is mapped in part stays what it is: a small one whatever else of it is mapped, a large
+    /// one of [`Pages::Large`] or [`Pages::Huge`] while something of it is.
     fn pages_without_mapping(&self, unmapped: Range<u64>) -> Range<u64> {
         let shift = self.pages.shift(|| false);
         if shift == SMALL_SHIFT {
@@ -176,8 +180,9 @@ impl AddressSpace {
         self.mappings.overlaps(&(first..last))
     }
 
-    /// A stack in which `address` lies, which is being touched, grows down to its page. First addresses of the blocks that
-    /// become large by it, for the daemon; that of `address` with all of its pages touched.
+    /// A stack in which `address` lies, which is being touched, grows down to its page. First
+    /// addresses of the blocks that become large by it, for the daemon; that of `address` with all
+    /// of its pages touched.
     pub fn grow_stack(&mut self, address: u64) -> Vec<u64> {
         let Some(room) = self.stacks.iter_mut().find(|room| room.contains(&address)) else {
             return Vec::new();
@@ -189,7 +194,8 @@ impl AddressSpace {
         resized.into_iter().map(|(block, _)| block).collect()
     }
 
-    /// Decides anew about those of some blocks that are known, whose mappings have changed; see [`Change::resized`].
+    /// Decides anew about those of some blocks that are known, whose mappings have changed; see
+    /// [`Change::resized`].
     fn resize(&mut self, blocks: RangeInclusive<u64>) -> Vec<(u64, bool)> {
         let mut resized = Vec::new();
         let is_promoting = self.pages == Pages::Mixed;
@@ -210,7 +216,8 @@ impl AddressSpace {
         resized
     }
 
-    /// Whether nothing of a block is mapped. What was touched without a known mapping counts as mapped.
+    /// Whether nothing of a block is mapped. What was touched without a known mapping counts as
+    /// mapped.
     fn is_empty(&self, block: u64) -> bool {
         !self.is_mapped(block, LARGE_SHIFT)
             && self.touched.range(small_pages(block)).next().is_none()
@@ -233,8 +240,9 @@ impl AddressSpace {
         is_large
     }
 
-    /// Whether the small page at `address`, which is about to be touched for the first time, has its block promoted
-    /// behind its fault: nothing of the block was present when it was covered. All of the block is touched then.
+    /// Whether the small page at `address`, which is about to be touched for the first time, has
+    /// its block promoted behind its fault: nothing of the block was present when it was covered.
+    /// All of the block is touched then.
     pub fn promotes(&mut self, address: u64) -> bool {
         // Asked at each walk.
         if self.pages != Pages::Mixed {
@@ -252,15 +260,16 @@ impl AddressSpace {
         block.is_large
     }
 
-    /// Whether a page of `1 << page_shift` bytes at `address` has been touched, so that a table maps it.
+    /// Whether a page of `1 << page_shift` bytes at `address` has been touched, so that a table
+    /// maps it.
     pub fn maps(&self, address: u64, page_shift: u32) -> bool {
         let block = self.blocks.get(&(address >> LARGE_SHIFT));
         let own_shift = self.pages.shift(|| block.is_some_and(|block| block.is_large));
         own_shift == page_shift && self.touched.contains(&(address >> SMALL_SHIFT))
     }
 
-    /// The page of `1 << page_shift` bytes at `address` is touched; the fault that this leads to, if it is
-    /// the first time. Memory of which no mapping is known counts as anonymous.
+    /// The page of `1 << page_shift` bytes at `address` is touched; the fault that this leads to,
+    /// if it is the first time. Memory of which no mapping is known counts as anonymous.
     pub fn touch(&mut self, address: u64, page_shift: u32) -> Option<Fault> {
         let page = address >> SMALL_SHIFT;
         if self.touched.contains(&page) {
@@ -459,7 +468,8 @@ mod tests {
             pages.note(&map(8 * MIB, MIB, "[heap]"));
             let shift = pages.page_shift(8 * MIB);
             assert_eq!(pages.touch(8 * MIB, shift), Some(Fault::Small));
-            // A part that is unmapped leaves the table of small pages, and so does a page without a mapping.
+            // A part that is unmapped leaves the table of small pages, and so does a page without a
+            // mapping.
             pages.note(&Event::Unmap { address: 8 * MIB, length_bytes: MIB / 2 });
             let shift = pages.page_shift(9 * MIB);
             assert_eq!(pages.touch(9 * MIB, shift), Some(Fault::Small));

@@ -25,17 +25,17 @@ impl Numbered for u32 {
     }
 }
 
-/// Walks and their cycles by page. A walk belongs to the page whose translation was sought, and so do
-/// the cycles of a look-up that a second-level TLB answered.
+/// Walks and their cycles by page. A walk belongs to the page whose translation was sought, and so
+/// do the cycles of a look-up that a second-level TLB answered.
 ///
-/// A walk is short enough for a hash of the page to show: its account is found by two loads, of which
-/// the first is shared with its neighbours.
+/// A walk is short enough for a hash of the page to show: its account is found by two loads, of
+/// which the first is shared with its neighbours.
 #[derive(Clone, Debug)]
 pub struct Attribution<P> {
     chunks: Vec<Chunk>,
     /// For the low bits of a chunk's number, the place of such a chunk in `chunks`. All chunks of a
-    /// 32-bit machine have different ones; others make each other be sought in `index`. Empty as long as
-    /// nothing was added.
+    /// 32-bit machine have different ones; others make each other be sought in `index`. Empty as
+    /// long as nothing was added.
     places: Box<[u32]>,
     index: HashMap<u64, u32>,
     is_paused: bool,

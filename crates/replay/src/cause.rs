@@ -152,8 +152,8 @@ impl Cause {
         (Cause::L1iMiss as u8..=Cause::L3dMiss as u8).contains(&(self as u8))
     }
 
-    /// Whether this cause is part of VMCPI: finding translations, and telling other cores which are gone, without the
-    /// interrupts that enter a handler.
+    /// Whether this cause is part of VMCPI: finding translations, and telling other cores which are
+    /// gone, without the interrupts that enter a handler.
     pub fn is_vmcpi(self) -> bool {
         (Cause::Uhandler as u8..=Cause::Stlb as u8).contains(&(self as u8))
     }

@@ -11,19 +11,21 @@ use crate::caches::miss_cycles;
 use crate::cause::{Cause, Role, Tier};
 use crate::engine::EngineResult;
 
-/// Whether two machines do the same with every program, so that they differ at most in what it costs.
+/// Whether two machines do the same with every program, so that they differ at most in what it
+/// costs.
 pub(crate) fn do_the_same(one: &ReplayMachine, other: &ReplayMachine) -> bool {
     without_costs(one) == without_costs(other)
 }
 
-/// Whether two machines differ at most in their caches below the first level and in costs, so that nothing else
-/// does anything different on them: TLBs, walks and first levels know nothing of the caches below.
+/// Whether two machines differ at most in their caches below the first level and in costs, so that
+/// nothing else does anything different on them: TLBs, walks and first levels know nothing of the
+/// caches below.
 pub(crate) fn are_same_to_first_level(one: &ReplayMachine, other: &ReplayMachine) -> bool {
     to_first_level(one).is_some_and(|one| Some(one) == to_first_level(other))
 }
 
-/// The machine without costs and without the sizes and the like of caches below the first level; `None` if walks, or what
-/// is waited for, depend on these.
+/// The machine without costs and without the sizes and the like of caches below the first level;
+/// `None` if walks, or what is waited for, depend on these.
 pub(crate) fn to_first_level(machine: &ReplayMachine) -> Option<ReplayMachine> {
     if table_of(machine)?.overlap().is_some() {
         return None;
@@ -109,8 +111,8 @@ fn keep_small_pages(array: &mut Option<Tlb>) {
     }
 }
 
-/// The result at the costs of `machine`, which does the same as the machine that gave it; without the
-/// costs by page.
+/// The result at the costs of `machine`, which does the same as the machine that gave it; without
+/// the costs by page.
 pub(crate) fn at_costs_of<P: Numbered>(
     result: &EngineResult<P>,
     machine: &ReplayMachine,

@@ -9,9 +9,10 @@ use crate::replay::ReplayError;
 
 /// Delivers a source in batches of which all blocks count or none does.
 ///
-/// The warm-up ends between two blocks, at the first place where at least that many instructions are executed. A
-/// region of interest is what functions of a name do from their entry to their return, with all that they call, and
-/// what is between two marks of that name that the program makes (`mmulab.h`); all executions of it together.
+/// The warm-up ends between two blocks, at the first place where at least that many instructions
+/// are executed. A region of interest is what functions of a name do from their entry to their
+/// return, with all that they call, and what is between two marks of that name that the program
+/// makes (`mmulab.h`); all executions of it together.
 pub(crate) struct Counting<'a> {
     source: &'a mut dyn Source,
     /// Instructions still to be delivered for warming up.
@@ -21,7 +22,8 @@ pub(crate) struct Counting<'a> {
     whole: Batch,
     /// How much of it has been delivered.
     done: Position,
-    /// How many of its events the region knows: those before the next block are known before they are delivered.
+    /// How many of its events the region knows: those before the next block are known before they
+    /// are delivered.
     noted: usize,
     /// Whether the next block of `whole` counts, where that was found out already.
     next_counts: Option<bool>,
@@ -84,7 +86,8 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// Fills `batch` with what comes next, and says whether it counts; `None` at the end of the trace.
+    /// Fills `batch` with what comes next, and says whether it counts; `None` at the end of the
+    /// trace.
     pub(crate) fn next_batch(&mut self, batch: &mut Batch) -> Result<Option<bool>, TraceError> {
         if self.done.blocks == self.whole.blocks.len() {
             self.done = Position::default();

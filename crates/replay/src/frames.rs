@@ -10,8 +10,8 @@ const AREA_SHIFT: u32 = 36;
 
 /// Gives each page a frame when it is first touched, and keeps it.
 ///
-/// Pages of each size have an area of 64 GiB (a guest's: less) to themselves, from which frames are taken in order,
-/// or in a seeded permutation of that order.
+/// Pages of each size have an area of 64 GiB (a guest's: less) to themselves, from which frames are
+/// taken in order, or in a seeded permutation of that order.
 #[derive(Clone, Debug)]
 pub struct Frames {
     placement: Placement,

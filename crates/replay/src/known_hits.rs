@@ -7,10 +7,10 @@ use crate::program::{Program, StaticBlock, USUAL_LINE_SHIFT, is_long};
 
 /// What the TLB and the cache of one side's first level hold of what the program referenced lately.
 ///
-/// A reference to a line and a page that are here hits both, and all that it changes is replacement state and
-/// dirty bits of the two slots that stand beside them. It may lack what they hold, never the other way
-/// round: whatever leaves a slot leaves here. Lines are known apart from pages, since a small TLB loses pages that
-/// the cache still has many lines of.
+/// A reference to a line and a page that are here hits both, and all that it changes is replacement
+/// state and dirty bits of the two slots that stand beside them. It may lack what they hold, never
+/// the other way round: whatever leaves a slot leaves here. Lines are known apart from pages, since
+/// a small TLB loses pages that the cache still has many lines of.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownHits {
     /// By numbers of lines: virtual addresses without their lowest bits.
@@ -119,14 +119,15 @@ const NO_LINE: u64 = u64::MAX;
 const NO_PAGE: PageRange = PageRange { first: u64::MAX, size_bytes: 0 };
 /// Known pages at most.
 const PAGE_PLACES: usize = 1024;
-/// Known lines at most: enough that two live lines seldom share a place; more would no longer fit the first-level cache
-/// of the host.
+/// Known lines at most: enough that two live lines seldom share a place; more would no longer fit
+/// the first-level cache of the host.
 const LINE_PLACES: usize = 4096;
 
 /// How many blocks before its turn a block is fetched into the host's cache.
 const BLOCKS_AHEAD: usize = 32;
 
-/// Records uses for replacement, with its clock in a register. `IS_USED` is whether uses change anything.
+/// Records uses for replacement, with its clock in a register. `IS_USED` is whether uses change
+/// anything.
 struct Touches<'a, const IS_USED: bool> {
     clock: &'a mut u64,
     last_use: &'a mut [u64],
@@ -155,8 +156,8 @@ impl<'a, const IS_USED: bool> Touches<'a, IS_USED> {
     }
 }
 
-/// Calls a method for the kind of first level that is known: whether uses of pages and lines change anything, and whether lines
-/// are of the usual size. It is given what they change.
+/// Calls a method for the kind of first level that is known: whether uses of pages and lines change
+/// anything, and whether lines are of the usual size. It is given what they change.
 macro_rules! with_kinds {
     ($known:ident . $method:ident ( $state:ident, $($rest:expr),* )) => {{
         let HitState { pages, lines, dirty } = $state;
@@ -186,9 +187,10 @@ macro_rules! with_kinds {
 }
 
 impl KnownHits {
-    /// Knows nothing of a first level of so many slots, whose TLB takes pages of `1 << page_shift` bytes and larger
-    /// ones; `None` if the slots are too many to be numbered, pages are smaller than `1 << SMALL_SHIFT` bytes, lines
-    /// larger, or lines so small that their numbers have too many bits.
+    /// Knows nothing of a first level of so many slots, whose TLB takes pages of `1 << page_shift`
+    /// bytes and larger ones; `None` if the slots are too many to be numbered, pages are smaller
+    /// than `1 << SMALL_SHIFT` bytes, lines larger, or lines so small that their numbers have too
+    /// many bits.
     pub(crate) fn new(
         cache_slots: u32,
         tlb_slots: u32,
@@ -210,7 +212,8 @@ impl KnownHits {
         })
     }
 
-    /// The slots of the cache and of the TLB that a reference to `address` touches, each [`SLOTS`] or more if it is not known.
+    /// The slots of the cache and of the TLB that a reference to `address` touches, each [`SLOTS`]
+    /// or more if it is not known.
     #[inline(always)]
     fn slots_of<const USUAL: bool>(&self, address: u64) -> (u64, u64) {
         let line = address >> self.shift::<USUAL>();
@@ -230,15 +233,16 @@ impl KnownHits {
         (line | page < SLOTS).then_some(Slots { line: line as u16, page: page as u16 })
     }
 
-    /// The slot of the cache that holds the line of `address`, if it is known, whatever is known of its page.
+    /// The slot of the cache that holds the line of `address`, if it is known, whatever is known of
+    /// its page.
     #[inline]
     pub(crate) fn find_in_cache(&self, address: u64) -> Option<u32> {
         let slot = self.known_lines.find(address >> self.line_shift);
         (slot < SLOTS).then_some(slot as u32)
     }
 
-    /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
-    /// has room for all, whether each of their accesses writes.
+    /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`,
+    /// which has room for all, whether each of their accesses writes.
     #[inline]
     pub(crate) fn fetch(
         &self,
@@ -282,7 +286,8 @@ impl KnownHits {
         passed
     }
 
-    /// Fetches blocks up to the first whose lines are more than two, or in two pages, or not all known to hit.
+    /// Fetches blocks up to the first whose lines are more than two, or in two pages, or not all
+    /// known to hit.
     #[inline(never)]
     fn fetch_short<const PAGES: bool, const LINES: bool, const USUAL: bool>(
         &self,
@@ -307,7 +312,8 @@ impl KnownHits {
             if first_line | last_line | page | is_long << SLOT_BITS >= SLOTS {
                 break;
             }
-            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses.
+            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there
+            // are as many uses.
             unsafe {
                 pages.touch(page as u16);
                 lines.touch(first_line as u16);
@@ -366,8 +372,8 @@ impl KnownHits {
         if USUAL { block.is_long } else { is_long(block.first, block.last, self.line_shift) }
     }
 
-    /// Makes data references, of which none spans lines, up to the first that is not known to hit; how
-    /// many these are.
+    /// Makes data references, of which none spans lines, up to the first that is not known to hit;
+    /// how many these are.
     #[inline]
     pub(crate) fn load_and_store(
         &self,
@@ -395,12 +401,13 @@ impl KnownHits {
             if line | page >= SLOTS {
                 break;
             }
-            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there are as many uses
-            // and dirty bits.
+            // SAFETY: `learn_line` and `learn_page` check the slots, and `with_kinds` that there
+            // are as many uses and dirty bits.
             unsafe {
                 lines.touch(line as u16);
                 pages.touch(page as u16);
-                // Most stores find the line dirty: to look first keeps loads from waiting for stores.
+                // Most stores find the line dirty: to look first keeps loads from waiting for
+                // stores.
                 let dirty = dirty.get_unchecked_mut(usize::from(line as u16));
                 if *dirty < is_store {
                     *dirty = is_store;
@@ -423,8 +430,8 @@ impl KnownHits {
         }
     }
 
-    /// The page of `1 << shift` bytes at `address` is in a slot of the TLB, in the place of what was
-    /// there.
+    /// The page of `1 << shift` bytes at `address` is in a slot of the TLB, in the place of what
+    /// was there.
     #[inline]
     pub(crate) fn note_page(&mut self, slot: u32, address: u64, shift: u32) {
         let page = PageRange { first: address >> shift << shift, size_bytes: 1 << shift };
@@ -441,8 +448,9 @@ impl KnownHits {
         }
     }
 
-    /// Pages whose first address is `within` something have left the TLB, and may be elsewhere in memory when they
-    /// come back: the cache need not have their lines any more, also of those that had left before.
+    /// Pages whose first address is `within` something have left the TLB, and may be elsewhere in
+    /// memory when they come back: the cache need not have their lines any more, also of those that
+    /// had left before.
     pub(crate) fn invalidate(&mut self, within: impl Fn(u64) -> bool) {
         for page in self.pages.iter_mut().filter(|page| within(page.first)) {
             *page = NO_PAGE;

@@ -105,17 +105,19 @@ impl MissCurves {
         Some(&self.curves[stream as usize][size])
     }
 
-    /// Misses per thousand instructions of a data TLB of `entries` at `page_size`, but for the first use
-    /// of each page: that is a page fault, beside which its walk counts for nothing.
+    /// Misses per thousand instructions of a data TLB of `entries` at `page_size`, but for the
+    /// first use of each page: that is a page fault, beside which its walk counts for nothing.
     fn repeated_misses_per_thousand(&self, page_size: PageSize, entries: usize) -> f64 {
         let repeated = |curve: &Curve| curve.misses_at(entries) - curve.pages() as u64;
         let misses = self.curve(Stream::Data, page_size).map_or(0, repeated);
         misses as f64 * 1000.0 / self.instructions.max(1) as f64
     }
 
-    /// Whether huge pages would help, in one sentence with its numbers, for a data TLB of `entries`.
+    /// Whether huge pages would help, in one sentence with its numbers, for a data TLB of
+    /// `entries`.
     ///
-    /// First uses of pages are not counted. One that is larger than a first level of today is taken for a second level behind it.
+    /// First uses of pages are not counted. One that is larger than a first level of today is taken
+    /// for a second level behind it.
     pub fn huge_page_verdict(&self, entries: usize) -> String {
         let misses = |entries| {
             let at = |size| self.repeated_misses_per_thousand(size, entries);
@@ -136,8 +138,8 @@ impl MissCurves {
         }
         change.push_str(" (the first use of each page, which is a page fault, not counted)");
         // Ten cycles is a cheap walk and a hundred an expensive one: below 0.1 misses per thousand
-        // instructions even expensive ones cost one cycle in a hundred instructions. So do ten times as
-        // many misses of a first level, which a second level answers in some ten cycles.
+        // instructions even expensive ones cost one cycle in a hundred instructions. So do ten
+        // times as many misses of a first level, which a second level answers in some ten cycles.
         if small >= 0.1 && large <= small / 2.0 {
             // Rounded down, so that 100% means none at all.
             let fewer = (1000.0 * (1.0 - large / small)).floor() / 10.0;
@@ -152,7 +154,8 @@ impl MissCurves {
     }
 }
 
-/// Counts the distances of a whole trace, on two threads, which share reading ahead and the stacks of the streams.
+/// Counts the distances of a whole trace, on two threads, which share reading ahead and the stacks
+/// of the streams.
 ///
 /// `progress` is called now and then with the number of instructions counted; `false` stops it.
 ///
@@ -426,10 +429,11 @@ fn page_number(address: u64) -> u64 {
 /// No page: own numbers of pages begin after it, at every size.
 const NO_PAGE: u32 = 0;
 
-/// Gives pages numbers of their own, from 1 in the order in which they are first used, at each size.
+/// Gives pages numbers of their own, from 1 in the order in which they are first used, at each
+/// size.
 struct Pages {
-    /// The number in the address space and the own number of the pages found last: most look-ups end
-    /// here.
+    /// The number in the address space and the own number of the pages found last: most look-ups
+    /// end here.
     found: Box<[(u64, u32); FOUND_PAGES]>,
     smallest: HashMap<u64, u32>,
     larger: [HashMap<u64, u32>; SIZES - 1],
@@ -482,8 +486,8 @@ impl Pages {
     }
 }
 
-/// How many updates a stream can collect before they go through the stacks, on two threads: enough that these wait for each other
-/// seldom.
+/// How many updates a stream can collect before they go through the stacks, on two threads: enough
+/// that these wait for each other seldom.
 const MAX_UPDATES: usize = 1 << 16;
 
 /// A page that becomes one of the two used last; of the two before, one kept.
@@ -655,7 +659,8 @@ impl Changes {
     }
 }
 
-/// Whether the processor is one of the last ten years, for which the hot functions are compiled too.
+/// Whether the processor is one of the last ten years, for which the hot functions are compiled
+/// too.
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")

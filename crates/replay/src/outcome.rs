@@ -77,7 +77,8 @@ pub struct RegionCost {
     pub name: String,
     /// Whether it holds code.
     pub executable: bool,
-    /// Pages whose translation cost something: that were walked for, or found in a second-level TLB.
+    /// Pages whose translation cost something: that were walked for, or found in a second-level
+    /// TLB.
     pub pages: u64,
     /// Walks; a look-up that a second-level TLB answers is none.
     pub walks: u64,
@@ -204,7 +205,8 @@ fn attribute<P: Numbered>(
     regions: &Regions,
     locate: impl Fn(&P) -> Option<PageInProgram>,
 ) -> (Vec<RegionCost>, Vec<PageCost>) {
-    // Where an access reaches behind a slab that was remapped, a page of the program has two pages of the user space.
+    // Where an access reaches behind a slab that was remapped, a page of the program has two pages
+    // of the user space.
     let mut by_page: BTreeMap<(u64, u64), PageWalks> = BTreeMap::new();
     for (page, walks) in attribution.pages() {
         let Some(PageInProgram { address, size_bytes }) = locate(&page) else { continue };

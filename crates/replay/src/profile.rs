@@ -1,7 +1,8 @@
 //! Which functions and lines of the program its costs belong to.
 //!
-//! The program is replayed an instruction at a time, except for blocks that are known to cost nothing, so that each
-//! cycle belongs to the instruction that spent it and the totals are those of a plain replay.
+//! The program is replayed an instruction at a time, except for blocks that are known to cost
+//! nothing, so that each cycle belongs to the instruction that spent it and the totals are those of
+//! a plain replay.
 
 mod code;
 mod paths;
@@ -25,8 +26,8 @@ use paths::Paths;
 
 pub use code::{CodeCost, Function, LineCost, PathCost, Profile};
 
-/// Replays a trace on one machine and attributes what it costs to functions, source lines and paths of calls.
-/// `threads` of the options have no meaning.
+/// Replays a trace on one machine and attributes what it costs to functions, source lines and paths
+/// of calls. `threads` of the options have no meaning.
 ///
 /// # Errors
 /// As [`crate::replay()`].
@@ -97,7 +98,8 @@ struct Executed<'a> {
 }
 
 impl Executed<'_> {
-    /// Runs the batch on the one machine of `group`; `single` has the program's instructions as blocks.
+    /// Runs the batch on the one machine of `group`; `single` has the program's instructions as
+    /// blocks.
     fn run<A: Send + Sync + Copy>(
         &self,
         group: &mut Group<A>,

@@ -39,11 +39,12 @@ pub struct StaticAccess {
 /// log2 of the bytes of a line on nearly all machines of today.
 pub(crate) const USUAL_LINE_SHIFT: u32 = 6;
 
-/// Of so many accesses of a block it says itself whether they write. [`Program::stores`] has so many beyond its last
-/// access, so that as many can be read from any.
+/// Of so many accesses of a block it says itself whether they write. [`Program::stores`] has so
+/// many beyond its last access, so that as many can be read from any.
 pub(crate) const STORES_AT_ONCE: usize = 8;
 
-/// All blocks known so far, as machines of one kind address them: remapped to 32 bits, or as recorded.
+/// All blocks known so far, as machines of one kind address them: remapped to 32 bits, or as
+/// recorded.
 #[derive(Clone, Debug)]
 pub struct Program<A> {
     /// By block number.
@@ -69,8 +70,8 @@ impl<A> Default for Program<A> {
 }
 
 impl Program<u32> {
-    /// The blocks of `table` that have to be known to run `batch`, and are not: a trace may define others long before
-    /// it executes them.
+    /// The blocks of `table` that have to be known to run `batch`, and are not: a trace may define
+    /// others long before it executes them.
     fn new_blocks<'a>(&self, table: &'a [Block], batch: &Batch) -> &'a [Block] {
         let known = self.blocks.len();
         if known == table.len() {
@@ -80,7 +81,8 @@ impl Program<u32> {
         &table[known..needed.max(known)]
     }
 
-    /// Learns what `batch` brings before it is run: mappings, and the blocks of `table` that are new in it.
+    /// Learns what `batch` brings before it is run: mappings, and the blocks of `table` that are
+    /// new in it.
     ///
     /// # Errors
     /// The user space has no room left.
@@ -114,8 +116,9 @@ impl Program<u32> {
         Ok(())
     }
 
-    /// Learns what the batches of `stretch` bring before all of them are run. The user space is given as if each were
-    /// run before the next one is learned of: where that matters, what earlier ones access gets its place first.
+    /// Learns what the batches of `stretch` bring before all of them are run. The user space is
+    /// given as if each were run before the next one is learned of: where that matters, what
+    /// earlier ones access gets its place first.
     ///
     /// # Errors
     /// The user space has no room left.
@@ -236,7 +239,8 @@ impl<A> Program<A> {
         &self.stores[block.first_access as usize..][..block.accesses as usize]
     }
 
-    /// How many data accesses a block makes before it fetches the byte at `address`, which is in it.
+    /// How many data accesses a block makes before it fetches the byte at `address`, which is in
+    /// it.
     pub(crate) fn accesses_before(&self, block: &StaticBlock<A>, address: A) -> usize
     where
         A: Into<u64> + Copy,
@@ -257,8 +261,8 @@ impl<A> Program<A> {
         accesses.partition_point(|access| usize::from(access.instruction) < instruction)
     }
 
-    /// Writes [`Program::stores`] of a block to `stores`, whose length must be [`STORES_AT_ONCE`] more
-    /// than that of the block's accesses at least; what is behind them is overwritten, too.
+    /// Writes [`Program::stores`] of a block to `stores`, whose length must be [`STORES_AT_ONCE`]
+    /// more than that of the block's accesses at least; what is behind them is overwritten, too.
     #[inline(always)]
     pub(crate) fn copy_stores(&self, block: &StaticBlock<A>, stores: &mut [u8]) {
         stores[..STORES_AT_ONCE].copy_from_slice(&bytes_of_bits(block.first_stores));
@@ -277,7 +281,8 @@ impl<A> Program<A> {
     }
 }
 
-/// Whether code from `first` to `last` has more than two lines of `1 << line_shift` bytes, or is in two pages.
+/// Whether code from `first` to `last` has more than two lines of `1 << line_shift` bytes, or is in
+/// two pages.
 #[inline(always)]
 pub(crate) fn is_long(first: u64, last: u64, line_shift: u32) -> bool {
     let lines_between = (last >> line_shift).wrapping_sub(first >> line_shift);
@@ -297,7 +302,8 @@ fn bits_of_bytes(bytes: &[u8]) -> u8 {
 /// A byte of 0 or 1 for each bit, the lowest first.
 #[inline(always)]
 fn bytes_of_bits(bits: u8) -> [u8; 8] {
-    // The product has the seven bits eight times side by side, so that bit `i` of copy `i` is the lowest of byte `i`.
+    // The product has the seven bits eight times side by side, so that bit `i` of copy `i` is the
+    // lowest of byte `i`.
     let low = u64::from(bits & 0x7f).wrapping_mul(0x0002_0408_1020_4081) & 0x0001_0101_0101_0101;
     (low | u64::from(bits >> 7) << 56).to_le_bytes()
 }
@@ -385,7 +391,8 @@ mod tests {
     const CODE: u64 = 0x1_2340_0000;
     const DATA: u64 = 0x2_2340_0000;
 
-    /// A block that loads, and one at [`CODE`]; batches in which data is touched by the first, then the second is executed.
+    /// A block that loads, and one at [`CODE`]; batches in which data is touched by the first, then
+    /// the second is executed.
     fn data_before_code() -> ([Block; 2], [Batch; 2]) {
         let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
         let block =

@@ -57,8 +57,8 @@ impl ProgramCosts {
         }
     }
 
-    /// Puts the costs into the outcomes of each machine. Those of its alternatives get none, and none keeps
-    /// costs by page: one address stands for a page in each program.
+    /// Puts the costs into the outcomes of each machine. Those of its alternatives get none, and
+    /// none keeps costs by page: one address stands for a page in each program.
     pub(crate) fn give(self, mut outcomes: Vec<Vec<Outcome>>) -> Vec<Vec<Outcome>> {
         if self.programs > 0 {
             for (of_machine, costs) in outcomes.iter_mut().zip(self.costs) {

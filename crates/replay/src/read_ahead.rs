@@ -4,8 +4,9 @@ use mmulab_trace::{Batch, Block, TraceError};
 
 use crate::counting::Counting;
 
-/// How many batches a stretch has at most where several threads share the work: enough that waiting for each other costs
-/// little beside it. On one thread a batch is decoded and replayed while the host's caches hold it.
+/// How many batches a stretch has at most where several threads share the work: enough that waiting
+/// for each other costs little beside it. On one thread a batch is decoded and replayed while the
+/// host's caches hold it.
 pub(crate) const BATCHES_BETWEEN_THREADS: usize = 16;
 
 /// Batches in a row that one program executes, and of which all count or none does.
@@ -53,7 +54,8 @@ impl Stretch {
 pub(crate) struct ReadAhead<'a> {
     source: Counting<'a>,
     most_batches: usize,
-    /// A batch that was read and is charged to something else than those before it, and how many blocks were known then.
+    /// A batch that was read and is charged to something else than those before it, and how many
+    /// blocks were known then.
     kept: Option<(Batch, usize, ChargedTo)>,
 }
 

@@ -11,16 +11,16 @@ const SLAB_BYTES: u64 = 1 << SLAB_SHIFT;
 
 /// A function from the program's addresses to a user space of up to 2 GiB, built while it is used.
 ///
-/// The program's address space is divided into slabs of 1 MiB. Each one that the program touches gets
-/// a slab of the user space, for good: the one at the same address modulo the size of the space if
-/// it is free, so that a program that fits stays where it is and low address bits keep their meaning,
-/// otherwise the next free one. A mapped region of up to an eighth of the space is moved as a whole,
-/// so that offsets within it are kept; a larger one (which may be a mere reservation), and one that
-/// finds no free run of slabs, goes slab by slab as it is touched. The result depends on
-/// the trace alone.
+/// The program's address space is divided into slabs of 1 MiB. Each one that the program touches
+/// gets a slab of the user space, for good: the one at the same address modulo the size of the
+/// space if it is free, so that a program that fits stays where it is and low address bits keep
+/// their meaning, otherwise the next free one. A mapped region of up to an eighth of the space is
+/// moved as a whole, so that offsets within it are kept; a larger one (which may be a mere
+/// reservation), and one that finds no free run of slabs, goes slab by slab as it is touched. The
+/// result depends on the trace alone.
 ///
-/// A block or a data access is remapped by its first byte and keeps its length, even where it crosses
-/// into a slab that has gone elsewhere.
+/// A block or a data access is remapped by its first byte and keeps its length, even where it
+/// crosses into a slab that has gone elsewhere.
 #[derive(Clone, Debug)]
 pub struct Remapping {
     /// By slab of the user space, the slab of the program that it holds.
@@ -83,7 +83,8 @@ impl Remapping {
         Ok(target << SLAB_SHIFT | address as u32 & (SLAB_BYTES - 1) as u32)
     }
 
-    /// Whether `batch`, in which the blocks `new` are new, brings a mapping or code that has no place yet.
+    /// Whether `batch`, in which the blocks `new` are new, brings a mapping or code that has no
+    /// place yet.
     pub(crate) fn would_learn(&self, batch: &Batch, new: &[Block]) -> bool {
         batch.events.iter().any(|(_, event)| matches!(event, Event::Map { .. }))
             || new.iter().any(|block| !self.targets.contains_key(&(block.address >> SLAB_SHIFT)))
@@ -168,8 +169,9 @@ impl Remapping {
         self.targets.insert(slab, target);
     }
 
-    /// The program's address of a remapped one. Behind a slab that is the last for now it is what follows there
-    /// in the program: an access may begin in the slab and end behind it. `None` elsewhere.
+    /// The program's address of a remapped one. Behind a slab that is the last for now it is what
+    /// follows there in the program: an access may begin in the slab and end behind it. `None`
+    /// elsewhere.
     pub fn original(&self, remapped: u32) -> Option<u64> {
         let index = (remapped >> SLAB_SHIFT) as usize;
         let owner = |index: usize| self.owners.get(index).copied().flatten();

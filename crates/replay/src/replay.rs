@@ -35,8 +35,9 @@ pub struct Options<'a> {
     pub threads: Option<NonZeroUsize>,
     /// Instructions to warm up with, which are replayed and not counted; to the end of a block.
     pub warm_up: u64,
-    /// What to count: functions of this name, from their entry to their return and with all that they call, and
-    /// regions that the program marks with it. The rest is replayed and not counted. `None`: all counts.
+    /// What to count: functions of this name, from their entry to their return and with all that
+    /// they call, and regions that the program marks with it. The rest is replayed and not counted.
+    /// `None`: all counts.
     pub region: Option<&'a str>,
     /// Called now and then, by the thread that called [`replay`], with the number of instructions
     /// replayed; `false` stops the replay.
@@ -105,12 +106,12 @@ pub fn replay(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-/// Replays a trace on several machines and on alternatives to each. The outcomes of alternatives are
-/// without the costs by region and by page.
+/// Replays a trace on several machines and on alternatives to each. The outcomes of alternatives
+/// are without the costs by region and by page.
 ///
 /// An alternative that differs from its machine only in what events cost is not run: nothing in a
-/// replay depends on time, so the same events are given other prices. Of one that differs in caches below the first
-/// level no more than these is run.
+/// replay depends on time, so the same events are given other prices. Of one that differs in caches
+/// below the first level no more than these is run.
 ///
 /// # Errors
 /// As [`replay`].
@@ -137,7 +138,8 @@ pub fn replay_with_alternatives(
     Ok(places.into_iter().map(gather).collect())
 }
 
-/// Replays a trace on machines that share what work they can. The outcomes are without the costs by region and by page.
+/// Replays a trace on machines that share what work they can. The outcomes are without the costs by
+/// region and by page.
 ///
 /// # Errors
 /// As [`replay`].
@@ -163,8 +165,9 @@ fn replay_subjects(
 ) -> Result<Vec<Vec<Outcome>>, ReplayError> {
     let Options { threads, progress, .. } = options;
     let threads = threads.or_else(|| std::thread::available_parallelism().ok());
-    // There is no work for more than the machines and the reader. Never 0, which would mean the same to the pool: rustc 1.95
-    // concluded from the number's type that it cannot be, and started no thread at all.
+    // There is no work for more than the machines and the reader. Never 0, which would mean the
+    // same to the pool: rustc 1.95 concluded from the number's type that it cannot be, and started
+    // no thread at all.
     let threads = threads.map_or(1, |threads| threads.get().min(machines.len() + 1));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     watched(progress, |goes_on| pool.install(|| replay_in_pool(source, machines, options, goes_on)))
@@ -216,7 +219,8 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Learns what `stretch` brings before it is run, as if each batch were run before the next one is learned of.
+    /// Learns what `stretch` brings before it is run, as if each batch were run before the next one
+    /// is learned of.
     pub(crate) fn learn(&mut self, table: &[Block], stretch: &Stretch) -> Result<(), Refused> {
         for (remapping, group) in &mut self.remapped {
             let place = group.engines[0].0;
@@ -282,8 +286,8 @@ pub(crate) trait Driven<A>: Send {
     /// What was spent so far, counted or not.
     fn ledger(&self) -> &Ledger<Cause>;
 
-    /// Whether all references of a block, of which none spans lines, are known to hit the first level, so that it
-    /// costs nothing; `false` where that cannot be told.
+    /// Whether all references of a block, of which none spans lines, are known to hit the first
+    /// level, so that it costs nothing; `false` where that cannot be told.
     fn is_known(&self, block: &StaticBlock<A>, addresses: &[u64]) -> bool;
 
     /// Whether what happens from here on counts; at first it does not.

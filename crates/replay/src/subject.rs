@@ -7,8 +7,8 @@ use crate::costs::{are_same_to_first_level, at_costs_of, do_the_same};
 use crate::engine::EngineResult;
 use crate::outcome::{Outcome, PageInProgram};
 
-/// Gives `machine` to the first of the subjects from `first` on that can cover it, or to a new one; the subject and the
-/// machine's place among its outcomes.
+/// Gives `machine` to the first of the subjects from `first` on that can cover it, or to a new one;
+/// the subject and the machine's place among its outcomes.
 pub(crate) fn add_to_subjects(
     subjects: &mut Vec<Subject>,
     first: usize,
@@ -28,8 +28,8 @@ pub(crate) struct Subject {
     pub(crate) machine: ReplayMachine,
     /// Those whose first levels do the same, so that its engine drives their lower caches.
     pub(crate) followers: Vec<ReplayMachine>,
-    /// Those that have outcomes after the first machine: 0 or a follower's place plus one, which does the same at the
-    /// costs of that follower, and the machine.
+    /// Those that have outcomes after the first machine: 0 or a follower's place plus one, which
+    /// does the same at the costs of that follower, and the machine.
     others: Vec<(usize, ReplayMachine)>,
 }
 
@@ -38,8 +38,8 @@ impl Subject {
         Self { machine, followers: Vec::new(), others: Vec::new() }
     }
 
-    /// Takes `machine` too, if it can be found out beside the own one, both with so many `cores`; its place among the
-    /// outcomes.
+    /// Takes `machine` too, if it can be found out beside the own one, both with so many `cores`;
+    /// its place among the outcomes.
     fn cover(&mut self, machine: &ReplayMachine, cores: usize) -> Option<usize> {
         let mut driven = std::iter::once(&self.machine).chain(&self.followers);
         let does_the_same = match driven.position(|driven| do_the_same(driven, machine)) {
@@ -54,7 +54,8 @@ impl Subject {
         Some(self.others.len())
     }
 
-    /// The outcome of the machine, then those of the others, given the results of the machine and of its followers.
+    /// The outcome of the machine, then those of the others, given the results of the machine and
+    /// of its followers.
     pub(crate) fn outcomes<P: Numbered>(
         &self,
         mut results: Vec<EngineResult<P>>,

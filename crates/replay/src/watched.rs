@@ -1,5 +1,5 @@
-//! Long work in a thread of its own, so that whoever asked for it is told how far it is, and can stop it, while it
-//! computes or waits for its input.
+//! Long work in a thread of its own, so that whoever asked for it is told how far it is, and can
+//! stop it, while it computes or waits for its input.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -8,8 +8,9 @@ use std::time::Duration;
 /// How often progress is told.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What `work` gives. It tells what it has done to the function that it is handed, which says whether to go on;
-/// `progress` is called now and then by the caller's thread with that number, and `false` from it stops the work.
+/// What `work` gives. It tells what it has done to the function that it is handed, which says
+/// whether to go on; `progress` is called now and then by the caller's thread with that number, and
+/// `false` from it stops the work.
 pub(crate) fn watched<T: Send>(
     progress: Option<&(dyn Fn(u64) -> bool + Sync)>,
     work: impl FnOnce(&(dyn Fn(u64) -> bool + Sync)) -> T + Send,

@@ -1,8 +1,8 @@
 //! Programs of four instructions, with every event worked out by hand.
 //!
-//! The caches are those of the shipped study machines: 64 KB L1 of 64-byte lines, 1 MB L2 of 128-byte
-//! lines, split, direct-mapped; L1 has 1024 sets, L2 has 8192. A miss in L1 costs 20, one in L2 500 on
-//! top; an interrupt costs 10.
+//! The caches are those of the shipped study machines: 64 KB L1 of 64-byte lines, 1 MB L2 of
+//! 128-byte lines, split, direct-mapped; L1 has 1024 sets, L2 has 8192. A miss in L1 costs 20, one
+//! in L2 500 on top; an interrupt costs 10.
 //!
 //! The program is one block, executed twice:
 //!
@@ -11,9 +11,9 @@
 //! 0x0040_0004  a load of 4 bytes from 0x1000_0008 (for the inverted tables: 0x0140_1008)
 //! ```
 //!
-//! The user handler is at 0x8000_0000. Its first line and the program's only line fall into set 0 of
-//! L1 and of L2 alike, so that handler and program evict each other, which each account shows: the
-//! second execution finds its line gone wherever a handler ran for the load of the first.
+//! The user handler is at 0x8000_0000. Its first line and the program's only line fall into set 0
+//! of L1 and of L2 alike, so that handler and program evict each other, which each account shows:
+//! the second execution finds its line gone wherever a handler ran for the load of the first.
 
 use mmulab_replay::{Options, Outcome, replay};
 use mmulab_trace::{Access, AccessKind, Block};
@@ -49,15 +49,15 @@ const ULTRIX: [(&str, &str); 4] = [
     ("organisation.root_table.base_address", "0x8001_0000"),
 ];
 
-/// First execution, nop: the I-TLB misses page 0x400. The user handler (one line) comes from memory.
-/// Its load of the user entry at 0xc000_0000 + 0x400 x 4 = 0xc000_1000 misses the D-TLB, so the root
-/// handler runs: 80 bytes are two L1 lines of one L2 line, so two misses in L1 and one in L2. The root
-/// entry, 0x8001_0000 + 1 x 4, and then the user entry come from memory, then the program's line,
-/// which evicts the user handler.
+/// First execution, nop: the I-TLB misses page 0x400. The user handler (one line) comes from
+/// memory. Its load of the user entry at 0xc000_0000 + 0x400 x 4 = 0xc000_1000 misses the D-TLB, so
+/// the root handler runs: 80 bytes are two L1 lines of one L2 line, so two misses in L1 and one in
+/// L2. The root entry, 0x8001_0000 + 1 x 4, and then the user entry come from memory, then the
+/// program's line, which evicts the user handler.
 ///
 /// Load: the D-TLB misses page 0x10000. The user handler comes from memory again and evicts the
-/// program's line. The user entry at 0xc004_0000 is on another page of the table, so the root handler
-/// runs, now from L1; root entry 0x8001_0100 and user entry are new lines. Then the datum.
+/// program's line. The user entry at 0xc004_0000 is on another page of the table, so the root
+/// handler runs, now from L1; root entry 0x8001_0100 and user entry are new lines. Then the datum.
 ///
 /// Second execution: both pages are mapped. The program's line is fetched from memory; the datum is
 /// in L1.
@@ -100,8 +100,8 @@ fn ultrix() {
     assert_eq!(pages, [(0x40_0000, 20 + 30 + 1040 + 1060), (0x1000_0000, 20 + 30 + 1040 + 520)]);
 }
 
-/// As ULTRIX, with three tiers. Fetch: user entry 0xc020_1000 misses the D-TLB, kernel handler (two L1
-/// lines, one L2 line); kernel entry 0xffc0_0000 + 0xc0201 x 4 = 0xfff0_0804 misses it too, root
+/// As ULTRIX, with three tiers. Fetch: user entry 0xc020_1000 misses the D-TLB, kernel handler (two
+/// L1 lines, one L2 line); kernel entry 0xffc0_0000 + 0xc0201 x 4 = 0xfff0_0804 misses it too, root
 /// handler: 2000 bytes are 32 L1 lines of 16 L2 lines; ten administrative loads and the root entry
 /// come from memory, then the kernel entry and the user entry.
 ///
@@ -176,12 +176,12 @@ fn intel() {
 
 /// Page 0x400 hashes to head 0x400; so does the load's page 0x1401: 0x1401 XOR 0x1 is 0x1400.
 ///
-/// Fetch: the handler, 80 bytes, takes two L1 lines of one L2 line from memory; the head of the chain
-/// is free, and its entry at 0x8002_0000 + 0x400 x 16 comes from memory. The program's line evicts
-/// the handler's first line from L1 and its line from L2.
+/// Fetch: the handler, 80 bytes, takes two L1 lines of one L2 line from memory; the head of the
+/// chain is free, and its entry at 0x8002_0000 + 0x400 x 16 comes from memory. The program's line
+/// evicts the handler's first line from L1 and its line from L2.
 ///
-/// Load: the handler's first line comes from memory, its second is in L1. The head is another page's,
-/// and in L1; the first entry of the collision table comes from memory.
+/// Load: the handler's first line comes from memory, its second is in L1. The head is another
+/// page's, and in L1; the first entry of the collision table comes from memory.
 #[test]
 fn pa_risc() {
     let changes = [
@@ -237,8 +237,8 @@ fn inverted_hw() {
 }
 
 /// Every miss of the program in L2 walks. The first two walk as ULTRIX does: user entries are in no
-/// cache, so the root handler runs. For the second execution's fetch, the user handler is in L1, where
-/// the load's walk left it, and so is the user entry: no root handler.
+/// cache, so the root handler runs. For the second execution's fetch, the user handler is in L1,
+/// where the load's walk left it, and so is the user entry: no root handler.
 #[test]
 fn notlb() {
     let outcome = run("notlb", &ULTRIX, LOAD);
@@ -291,10 +291,12 @@ fn base() {
 
 /// Four levels of 512 entries of 8 bytes; caches of level 2 and level 3 entries; frames in order.
 ///
-/// Fetch: both TLB levels miss; four steps, each through a new table, so each entry comes from memory.
+/// Fetch: both TLB levels miss; four steps, each through a new table, so each entry comes from
+/// memory.
 ///
-/// Load: the level 2 cache holds the entry for 0x0040_0000 and not for 0x1000_0000, the level 3 cache
-/// that of the first gigabyte, so two steps: a new line of the level 2 table, a new last-level table.
+/// Load: the level 2 cache holds the entry for 0x0040_0000 and not for 0x1000_0000, the level 3
+/// cache that of the first gigabyte, so two steps: a new line of the level 2 table, a new
+/// last-level table.
 #[test]
 fn radix() {
     let changes = [
@@ -328,16 +330,18 @@ fn radix() {
             ("rpte-L3", 3 + 1, 128),
             ("rpte-MEM", 3 + 1, 800),
             ("stlb", 2, 18),
-            // Each of the two pages is touched for the first time once; no mapping of a file is known.
+            // Each of the two pages is touched for the first time once; no mapping of a file is
+            // known.
             ("small-page-fault", 2, 2000),
         ],
     );
     assert_eq!(outcome.mean_free_path, Some(2.0));
 }
 
-/// Slab 0xd01 of the program comes first and has place 0x501, slab 0x500 its own, and 0xd00 the next one that is free,
-/// 0x502. An access that reaches behind it touches the first page of place 0x503, which is nobody's: it counts as the
-/// page that follows in the program, and that has been walked for at its own place already.
+/// Slab 0xd01 of the program comes first and has place 0x501, slab 0x500 its own, and 0xd00 the
+/// next one that is free, 0x502. An access that reaches behind it touches the first page of place
+/// 0x503, which is nobody's: it counts as the page that follows in the program, and that has been
+/// walked for at its own place already.
 #[test]
 fn a_page_behind_a_slab_is_listed_once() {
     let access = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };

@@ -1,11 +1,11 @@
 //! Against Valgrind's cachegrind: the same program on the same caches.
 //!
-//! What still differs, by design: a reference that spans two lines is one event to cachegrind, which
-//! counts one miss even if both lines missed, and two here. A modify is a read to cachegrind; the
-//! test calls it so too. Where two jumps in a row have one target, Valgrind may execute the code
-//! between them ahead of the first, and cachegrind counts it even if the first jump is taken (one
-//! instruction in eighty for this program); the recorder does not let it, and here cachegrind must not
-//! either. The two runs differ a little in the environment that Valgrind hands to the
+//! What still differs, by design: a reference that spans two lines is one event to cachegrind,
+//! which counts one miss even if both lines missed, and two here. A modify is a read to cachegrind;
+//! the test calls it so too. Where two jumps in a row have one target, Valgrind may execute the
+//! code between them ahead of the first, and cachegrind counts it even if the first jump is taken
+//! (one instruction in eighty for this program); the recorder does not let it, and here cachegrind
+//! must not either. The two runs differ a little in the environment that Valgrind hands to the
 //! program, which moves its stack. All this stays well below one percent.
 
 use std::path::{Path, PathBuf};

@@ -158,8 +158,8 @@ proptest! {
     }
 }
 
-/// Enough evictions from the window that the time axis is compacted several times, and more updates than the counter
-/// collects before they go through its stacks.
+/// Enough evictions from the window that the time axis is compacted several times, and more updates
+/// than the counter collects before they go through its stacks.
 #[test]
 fn long_cycles_through_many_pages() {
     let blocks = [Block {

@@ -35,7 +35,8 @@ fn a_file_s_page_fault_maps_the_next_page() {
         executable: true,
         name: "/bin/program".to_owned(),
     };
-    // Sixteen pages come with the first fault. The third page is walked for, since a hit prefetches nothing.
+    // Sixteen pages come with the first fault. The third page is walked for, since a hit prefetches
+    // nothing.
     assert_eq!(walks_and_prefetches(&[], &[0, 1], &[(0, file.clone())]), [1, 1]);
     assert_eq!(walks_and_prefetches(&[], &[0, 1, 2], &[(0, file.clone())]), [2, 2]);
     assert_eq!(walks_and_prefetches(&[], &[15, 16], &[(0, file)]), [2, 1]);

@@ -138,7 +138,8 @@ fn the_seed_decides_what_is_replaced_at_random() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// On several threads many batches are learned of before any is run, and with a warm-up of any length.
+    /// On several threads many batches are learned of before any is run, and with a warm-up of any
+    /// length.
     #[test]
     fn several_threads_give_what_one_gives(
         program in program(), batch_blocks in 1usize..30, warm_up in warm_up(),
@@ -173,8 +174,8 @@ fn an_access_beyond_its_slab_is_charged_to_the_next_page() {
     }
 }
 
-/// What is unmapped is the first half of a large page of which nothing else is mapped, so that its TLB entry is gone for the
-/// second half, too.
+/// What is unmapped is the first half of a large page of which nothing else is mapped, so that its
+/// TLB entry is gone for the second half, too.
 #[test]
 fn a_large_page_of_which_nothing_is_mapped_any_more_is_walked_for_again() {
     let (heap, half) = (0x1000_0000, 1 << 20);
@@ -192,7 +193,8 @@ fn a_large_page_of_which_nothing_is_mapped_any_more_is_walked_for_again() {
     }
 }
 
-/// What is unmapped is the second half of a large page, whose TLB entry stays. A line there is evicted like any other.
+/// What is unmapped is the second half of a large page, whose TLB entry stays. A line there is
+/// evicted like any other.
 #[test]
 fn lines_of_a_large_page_of_which_a_part_is_unmapped_can_be_evicted() {
     let heap = 0x1000_0000;
@@ -212,8 +214,8 @@ fn lines_of_a_large_page_of_which_a_part_is_unmapped_can_be_evicted() {
     compare(&machine, &program, 1, 0).unwrap();
 }
 
-/// Nothing of a block is present when it is covered: the daemon promotes it behind the fault of the next page, and the walk
-/// cache forgets its table.
+/// Nothing of a block is present when it is covered: the daemon promotes it behind the fault of the
+/// next page, and the walk cache forgets its table.
 #[test]
 fn a_block_that_is_covered_while_none_of_it_is_present_is_promoted_behind_a_fault() {
     let (heap, half) = (0x1000_0000, 1 << 20);
@@ -358,7 +360,8 @@ fn warm_up() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 2 => 1u64..1200]
 }
 
-/// Five large pages take turns in a TLB of four entries, each by a small part of its own and then by its first.
+/// Five large pages take turns in a TLB of four entries, each by a small part of its own and then
+/// by its first.
 #[test]
 fn a_large_page_that_leaves_the_tlb_is_not_known_by_any_part() {
     let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };
@@ -375,8 +378,8 @@ fn a_large_page_that_leaves_the_tlb_is_not_known_by_any_part() {
     compare(&machine("x86-64", &changes), &program, 1, 0).unwrap();
 }
 
-/// A second level that holds no pages of 1 GB gives pieces of them, and a piece is found before the whole page beside it:
-/// however hits are looked up, that is the one used.
+/// A second level that holds no pages of 1 GB gives pieces of them, and a piece is found before the
+/// whole page beside it: however hits are looked up, that is the one used.
 #[test]
 fn a_piece_beside_its_large_page_is_the_one_that_is_used() {
     let load = Access { instruction: 0, size_bytes: 4, kind: AccessKind::Load };

@@ -15,8 +15,8 @@ fn mark(name: &str, begins: bool) -> Event {
     Event::Mark { name: name.to_owned(), begins }
 }
 
-/// The counters of an outcome that add up; issue and copy-on-write faults are rounded for each count, and hits
-/// cannot be negative.
+/// The counters of an outcome that add up; issue and copy-on-write faults are rounded for each
+/// count, and hits cannot be negative.
 fn counters(outcome: &Outcome) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::from([("instructions".to_owned(), outcome.instructions)]);
     let mut add = |name: String, count: u64| *all.entry(name).or_default() += count;
@@ -203,7 +203,8 @@ fn own_program() -> (Event, u64) {
     (maps.lines().find_map(parse).unwrap(), address)
 }
 
-/// A caller, the function with a callee, and again; the function's instructions and its callee's count.
+/// A caller, the function with a callee, and again; the function's instructions and its callee's
+/// count.
 #[test]
 fn a_function_counts_from_its_entry_to_its_return() {
     let (map, function) = own_program();
@@ -238,7 +239,8 @@ fn a_function_counts_from_its_entry_to_its_return() {
     assert_eq!(outcome.instructions, 10 * (2 + 5 + 7));
 }
 
-/// What `longjmp` left is noticed at the next call, which is as deep as the function was: its callee does not count.
+/// What `longjmp` left is noticed at the next call, which is as deep as the function was: its
+/// callee does not count.
 #[test]
 fn a_function_that_longjmp_left_ends_at_the_next_call() {
     let (map, function) = own_program();

@@ -336,7 +336,8 @@ fn one_program_in_turns_is_that_program() {
     assert_eq!(outcome, alone[0]);
 }
 
-/// What stands behind the last block of a chunk happens in the next turn, as it does before the first one of another.
+/// What stands behind the last block of a chunk happens in the next turn, as it does before the
+/// first one of another.
 #[test]
 fn where_a_batch_ends_changes_nothing() {
     let machine = with_spaces(common::machine("x86-64", &[]), 2);
@@ -408,7 +409,8 @@ fn what_one_thread_unmaps_is_gone_from_the_core_of_another() {
     // The second thread's core knows page 1; the first one unmaps it.
     let events = [(0, first), (1, second.clone()), (2, again), (2, unmap), (3, second)];
     let program = loads(&[1, 1, 0, 1], &events);
-    // Both cores walk for the code and for page 1, the first one for page 0, and the second one once more for page 1.
+    // Both cores walk for the code and for page 1, the first one for page 0, and the second one
+    // once more for page 1.
     let programs = [program];
     assert_eq!(shootdowns(Shootdown::Interrupt, &programs, 1000), [1, 1, 6]);
     assert_eq!(shootdowns(Shootdown::Broadcast, &programs, 1000), [1, 0, 6]);
@@ -417,7 +419,8 @@ fn what_one_thread_unmaps_is_gone_from_the_core_of_another() {
     assert_eq!(shootdowns(Shootdown::Interrupt, &[program], 1000)[..2], [0, 0]);
 }
 
-/// Of three threads the second one unmaps before the third one goes on: one other core has run the program.
+/// Of three threads the second one unmaps before the third one goes on: one other core has run the
+/// program.
 #[test]
 fn what_a_thread_unmaps_last_is_unmapped_on_its_core() {
     let unmap = Event::Unmap { address: 0x1000_1000, length_bytes: 4096 };
@@ -446,7 +449,8 @@ fn a_block_of_2_mib_that_is_unmapped_is_shot_down_once() {
     }
 }
 
-/// The first thread's core knows the block's table when the second one's touch makes the block one page.
+/// The first thread's core knows the block's table when the second one's touch makes the block one
+/// page.
 #[test]
 fn a_block_that_is_promoted_behind_a_fault_is_shot_down() {
     let (heap, quarter) = (0x1000_0000, 1 << 19);
@@ -473,7 +477,8 @@ fn a_block_that_is_promoted_behind_a_fault_is_shot_down() {
     }
 }
 
-/// A core that runs another address space is left alone, and drops all of the first when that returns.
+/// A core that runs another address space is left alone, and drops all of the first when that
+/// returns.
 #[test]
 fn a_core_that_runs_another_program_learns_late() {
     let unmap = Event::Unmap { address: 0x1000_1000, length_bytes: 4096 };
@@ -487,7 +492,8 @@ fn a_core_that_runs_another_program_learns_late() {
         shootdowns(Shootdown::Interrupt, &[other.clone(), program.clone()], 1);
     assert_eq!([shootdown, interrupts], [0, 0]);
     let walks = |how, program: &Random| shootdowns(how, &[other.clone(), program.clone()], 1)[2];
-    // Page 2 instead of page 1 is one walk more; the code of the program is walked for again where all was dropped.
+    // Page 2 instead of page 1 is one walk more; the code of the program is walked for again where
+    // all was dropped.
     assert_eq!(walks(Shootdown::Broadcast, &program), walks(Shootdown::Broadcast, &kept) + 1);
     assert_eq!(walks(Shootdown::Interrupt, &program), walks(Shootdown::Broadcast, &program) + 1);
 }

@@ -235,7 +235,8 @@ proptest! {
     }
 }
 
-/// What shares the first level is in one unit, wherever it stands in the list; what does not is cut as ever.
+/// What shares the first level is in one unit, wherever it stands in the list; what does not is cut
+/// as ever.
 #[test]
 fn lower_caches_come_to_the_unit_of_their_first_level() {
     let with = |set: &[(&str, u64)]| {
@@ -303,7 +304,8 @@ fn what_shares_nothing_else_shares_the_decoding() {
     assert_same(&machines, 1, small_trace);
 }
 
-/// Of two machines that differ in nothing one is run. What it did beside the program costs the other nothing either.
+/// Of two machines that differ in nothing one is run. What it did beside the program costs the
+/// other nothing either.
 #[test]
 fn equal_machines_with_overlapping_walks_have_equal_outcomes() {
     let two_walkers = [

@@ -156,7 +156,8 @@ pub fn save_sparse<T: Value + Default + PartialEq>(elements: &[T], to: &mut Save
     }
 }
 
-/// Restores what [`save_sparse`] wrote. Pieces that are new and stay so are not written to, and take no memory.
+/// Restores what [`save_sparse`] wrote. Pieces that are new and stay so are not written to, and
+/// take no memory.
 ///
 /// # Errors
 /// The bytes are of something else.
@@ -187,7 +188,8 @@ pub fn save_optional<T: State>(part: &Option<T>, to: &mut Saver<'_>) {
 /// Restores it.
 ///
 /// # Errors
-/// The bytes are of something else, or of a machine that has it while this one has not, or the other way round.
+/// The bytes are of something else, or of a machine that has it while this one has not, or the
+/// other way round.
 pub fn restore_optional<T: State>(
     part: &mut Option<T>,
     from: &mut Restorer<'_>,

@@ -1,5 +1,5 @@
-//! The file of a state: a magic word, a checksum of what follows, a text that says what it is of, and the bytes,
-//! compressed.
+//! The file of a state: a magic word, a checksum of what follows, a text that says what it is of,
+//! and the bytes, compressed.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -74,7 +74,8 @@ fn write_to(file: File, header: &str, state: &dyn State) -> std::io::Result<()> 
     file.sync_all()
 }
 
-/// A name beside `path` for what will take its name, another one for each that writes there at once.
+/// A name beside `path` for what will take its name, another one for each that writes there at
+/// once.
 pub fn unfinished_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

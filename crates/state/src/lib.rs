@@ -1,8 +1,9 @@
 //! What a machine holds, as bytes and back: the state of a run that is saved and restored.
 //!
-//! A machine's description builds a machine; its [`State`] is the rest: what execution has changed. So a state is
-//! restored *into* a machine that was built from a description, and what the description gave stays. Of each type
-//! one of the macros names every field: a field that is added and forgotten does not compile.
+//! A machine's description builds a machine; its [`State`] is the rest: what execution has changed.
+//! So a state is restored *into* a machine that was built from a description, and what the
+//! description gave stays. Of each type one of the macros names every field: a field that is added
+//! and forgotten does not compile.
 //!
 //! * [`state!`] is for what stands in place: structures whose shape the description gives.
 //! * [`value!`] and [`value_enum!`] are for what can be made from the bytes alone.

@@ -1,12 +1,12 @@
-//! The states of structures and enumerations. Each macro takes its type apart without `..`, so that a field or
-//! variant that it does not name is an error of the compiler.
+//! The states of structures and enumerations. Each macro takes its type apart without `..`, so that
+//! a field or variant that it does not name is an error of the compiler.
 
 /// The [`State`](crate::State) of a structure that stands in place, by the names of its fields.
 ///
-/// After the fields that are restored in place: `anew`, those that are made anew, because the machine's shape does
-/// not give their length; `optional`, those that the machine's shape has or
-/// has not; `sparse`, arrays most of which are as new; and `built`, what the machine's description gives or what
-/// only makes things fast, none of which is saved.
+/// After the fields that are restored in place: `anew`, those that are made anew, because the
+/// machine's shape does not give their length; `optional`, those that the machine's shape has or
+/// has not; `sparse`, arrays most of which are as new; and `built`, what the machine's description
+/// gives or what only makes things fast, none of which is saved.
 #[macro_export]
 macro_rules! state {
     ($type:ident { $($rest:tt)* } $($more:tt)*) => {
@@ -89,7 +89,8 @@ macro_rules! value {
     };
 }
 
-/// The [`Value`](crate::Value) of an enumeration, by its variants with a name for each value in them.
+/// The [`Value`](crate::Value) of an enumeration, by its variants with a name for each value in
+/// them.
 #[macro_export]
 macro_rules! value_enum {
     ($type:ident { $($variant:ident $(($($value:ident),*))? $({ $($field:ident),* })?),* $(,)? }) => {
@@ -132,8 +133,8 @@ macro_rules! value_enum {
     };
 }
 
-/// The [`Value`](crate::Value) of a structure that refers to what a state does not hold: the one that was
-/// [given](crate::Restorer::give), with the state that was saved.
+/// The [`Value`](crate::Value) of a structure that refers to what a state does not hold: the one
+/// that was [given](crate::Restorer::give), with the state that was saved.
 #[macro_export]
 macro_rules! value_like_given {
     ($type:ty) => {

@@ -91,7 +91,8 @@ impl Elf {
     }
 }
 
-/// The name as the source has it. Only what begins as an encoded name is one: `f` alone would be the type `float`.
+/// The name as the source has it. Only what begins as an encoded name is one: `f` alone would be
+/// the type `float`.
 fn demangle(name: &str) -> Cow<'_, str> {
     match name.starts_with("_Z") || name.starts_with("_R") {
         true => demangle_auto(Cow::Borrowed(name), None),

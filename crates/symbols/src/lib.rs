@@ -1,7 +1,8 @@
-//! Functions and source lines of a recorded program: from its addresses, through what it had mapped, to the
-//! ELF files that stand there.
+//! Functions and source lines of a recorded program: from its addresses, through what it had
+//! mapped, to the ELF files that stand there.
 //!
-//! The files are read where the program had them. One that is missing, or is no ELF file, has no symbols.
+//! The files are read where the program had them. One that is missing, or is no ELF file, has no
+//! symbols.
 
 mod elf;
 
@@ -24,7 +25,8 @@ pub struct Place {
     pub line: u32,
 }
 
-/// The code that a program has mapped, or had: a mapping is remembered until another takes its place.
+/// The code that a program has mapped, or had: a mapping is remembered until another takes its
+/// place.
 #[derive(Default)]
 pub struct ProgramSymbols {
     /// By first address.
@@ -42,8 +44,8 @@ struct Mapping {
 }
 
 impl ProgramSymbols {
-    /// `length_bytes` of a file's code are mapped from `address` on. What is not an absolute path, such as
-    /// `[heap]`, only covers what was there.
+    /// `length_bytes` of a file's code are mapped from `address` on. What is not an absolute path,
+    /// such as `[heap]`, only covers what was there.
     pub fn map_code(&mut self, address: u64, length_bytes: u64, object: &str) {
         let end = address.saturating_add(length_bytes);
         if address == end {
@@ -64,8 +66,9 @@ impl ProgramSymbols {
         self.mappings.insert(address, Mapping { end, whole, object: object.to_owned() });
     }
 
-    /// First addresses, in the mapping that begins at `address`, of the functions called `name`, as in the
-    /// source or as encoded for the linker; of a C++ or Rust function with or without its parameters.
+    /// First addresses, in the mapping that begins at `address`, of the functions called `name`, as
+    /// in the source or as encoded for the linker; of a C++ or Rust function with or without its
+    /// parameters.
     pub fn functions(&mut self, address: u64, name: &str) -> Vec<u64> {
         let Some((bias, elf)) = self.at(address).and_then(|(bias, _, elf)| Some((bias, elf?)))
         else {

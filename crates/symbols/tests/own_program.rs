@@ -1,4 +1,5 @@
-//! This test's own program is the oracle: it knows where its functions are and from which lines they come.
+//! This test's own program is the oracle: it knows where its functions are and from which lines
+//! they come.
 
 #![allow(clippy::unwrap_used)]
 

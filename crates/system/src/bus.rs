@@ -41,8 +41,8 @@ pub struct Bus<C: Core> {
     pub(crate) observers: Option<Box<Observers<C>>>,
 }
 
-/// Between time slices, when every core is in the list. Of those who look on the checker alone has a state; it is
-/// there when the bus is restored, or it is not, as when it was saved.
+/// Between time slices, when every core is in the list. Of those who look on the checker alone has
+/// a state; it is there when the bus is restored, or it is not, as when it was saved.
 impl<C: Core> State for Bus<C> {
     fn save(&self, to: &mut Saver<'_>) {
         let Bus { ram, zero_bank: _, board, cores, off, level_2, observers } = self;

@@ -1,8 +1,8 @@
 //! A core's time: the ledger, and what the run loop has gathered for it.
 //!
-//! Nearly every instruction costs an issue cycle and perhaps a stall. These are summed in one word and
-//! moved into the ledger now and then, so that an instruction costs one addition here. Nothing outside
-//! of this file knows how the word is divided.
+//! Nearly every instruction costs an issue cycle and perhaps a stall. These are summed in one word
+//! and moved into the ledger now and then, so that an instruction costs one addition here. Nothing
+//! outside of this file knows how the word is divided.
 
 use mmulab_hardware::{Account, Ledger};
 
@@ -14,7 +14,8 @@ const STALL_BITS: u32 = 20;
 const STALL_SHIFT: u32 = CYCLE_BITS;
 const COUNT_SHIFT: u32 = CYCLE_BITS + STALL_BITS;
 
-/// A deadline that sends the run loop to where it asks before each instruction which registers it reads.
+/// A deadline that sends the run loop to where it asks before each instruction which registers it
+/// reads.
 const HELD: u64 = 1;
 
 /// The cost of an instruction that is known when it is decoded.
@@ -48,7 +49,8 @@ pub struct Clock {
     ledger: Ledger<Cause>,
     /// Costs of instructions that are not in the ledger yet.
     pending: u64,
-    /// What the run loop compares the time with: when the turn ends, 0 to make it look up, or [`HELD`].
+    /// What the run loop compares the time with: when the turn ends, 0 to make it look up, or
+    /// [`HELD`].
     deadline: u64,
     turn_ends_at: u64,
     /// What was charged while something happens beside execution.
@@ -59,7 +61,8 @@ mmulab_state::state!(Clock { ledger, pending, deadline, turn_ends_at, beside });
 
 impl Clock {
     /// Cycles after which the run loop has to look up at the latest, so that no part of the packed
-    /// word overflows: an instruction takes a cycle at least, and the last line's a few thousand at most.
+    /// word overflows: an instruction takes a cycle at least, and the last line's a few thousand at
+    /// most.
     pub const LONGEST_RUN_CYCLES: u64 = 1 << 16;
 
     pub(crate) fn new() -> Clock {
@@ -121,7 +124,8 @@ impl Clock {
             self.ledger.charge_many(Cause::Issue, count, issue);
         }
         if stall > 0 {
-            // Each stalled cycle counts: the stalls are gathered, not the instructions that had them.
+            // Each stalled cycle counts: the stalls are gathered, not the instructions that had
+            // them.
             self.ledger.charge_many(Cause::Interlock, stall, stall);
         }
     }

@@ -1,12 +1,12 @@
-//! Coherent data caches: the lines of all cores, the shared second level below them, and the monitors
-//! of exclusive accesses.
+//! Coherent data caches: the lines of all cores, the shared second level below them, and the
+//! monitors of exclusive accesses.
 //!
-//! A core whose [`Core::COHERENT`] is set keeps its data cache, which is indexed and tagged with physical
-//! addresses, coherent with its peers' by the protocol of [`mmulab_hardware::coherence`]. A request goes
-//! to the peers' caches, then to the second level, then to memory. Stores to lines that are not the only
-//! copy, and stores that miss, make them so first. What leaves a first level goes into the second at once;
-//! buffers hide its time. Instruction caches are not kept coherent: they read the second level, which
-//! is the point of unification.
+//! A core whose [`Core::COHERENT`] is set keeps its data cache, which is indexed and tagged with
+//! physical addresses, coherent with its peers' by the protocol of [`mmulab_hardware::coherence`].
+//! A request goes to the peers' caches, then to the second level, then to memory. Stores to lines
+//! that are not the only copy, and stores that miss, make them so first. What leaves a first level
+//! goes into the second at once; buffers hide its time. Instruction caches are not kept coherent:
+//! they read the second level, which is the point of unification.
 
 use mmulab_hardware::coherence::{Request, State};
 use mmulab_hardware::{DataCache, HeldLine, Line};
@@ -21,8 +21,8 @@ use crate::observer::Observer;
 /// How far an operation on a line by address goes (ARM DDI 0406C, B2.2.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Where the instruction caches, data caches and table walks of all cores see the same: below the
-    /// first level.
+    /// Where the instruction caches, data caches and table walks of all cores see the same: below
+    /// the first level.
     Unification,
     /// Where all that access memory see the same: memory.
     Coherency,
@@ -111,8 +111,8 @@ impl<C: Core> Bus<C> {
         }
     }
 
-    /// Checks that of each line there is one writer and one owner, that all copies are the same, and that
-    /// those are what is below where none is dirty.
+    /// Checks that of each line there is one writer and one owner, that all copies are the same,
+    /// and that those are what is below where none is dirty.
     ///
     /// # Errors
     /// What is wrong.
@@ -291,7 +291,8 @@ impl<C: Core> CoreMemory<C> {
 
     // ---- Maintenance ---------------------------------------------------------------------------
 
-    /// Does an operation on this core, then on each of the others: a broadcast. Each spends its time.
+    /// Does an operation on this core, then on each of the others: a broadcast. Each spends its
+    /// time.
     pub fn broadcast(
         &mut self,
         bus: &mut Bus<C>,
@@ -391,8 +392,8 @@ impl<C: Core> CoreMemory<C> {
 
     // ---- Exclusive accesses and events ---------------------------------------------------------
 
-    /// Loads a word and watches its line: a [`CoreMemory::store_exclusive`] succeeds until another core
-    /// stores to the line.
+    /// Loads a word and watches its line: a [`CoreMemory::store_exclusive`] succeeds until another
+    /// core stores to the line.
     ///
     /// # Errors
     /// The MMU refuses the access, or the address is not aligned.
@@ -440,8 +441,8 @@ impl<C: Core> CoreMemory<C> {
         Ok(true)
     }
 
-    /// A swap asks before it loads whether it may store, and waits for the line as the only copy where caches are
-    /// coherent: so it loads and stores before another core does either.
+    /// A swap asks before it loads whether it may store, and waits for the line as the only copy
+    /// where caches are coherent: so it loads and stores before another core does either.
     ///
     /// # Errors
     /// The store would be refused.

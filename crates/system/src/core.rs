@@ -389,9 +389,9 @@ pub trait Mmu: Clone + Value + 'static {
     /// Whether an access to an address that is not a multiple of its size faults.
     fn checks_alignment(&self) -> bool;
 
-    /// Whether a load or store of a word or half-word takes any address that is not checked, and one of
-    /// several words faults unless its address is a multiple of four. Otherwise low bits of an address
-    /// are ignored, and a loaded word is rotated.
+    /// Whether a load or store of a word or half-word takes any address that is not checked, and
+    /// one of several words faults unless its address is a multiple of four. Otherwise low bits of
+    /// an address are ignored, and a loaded word is rotated.
     fn reads_unaligned(&self) -> bool {
         false
     }
@@ -410,11 +410,12 @@ pub trait Mmu: Clone + Value + 'static {
     /// The permission of an address of a page, as a number that the debugger shows.
     fn permission(&self, page: &Translation, address: u32) -> u8;
 
-    /// All of the state that a translation and its permissions depend on, other than privilege and the
-    /// tables: also what tells address spaces apart.
+    /// All of the state that a translation and its permissions depend on, other than privilege and
+    /// the tables: also what tells address spaces apart.
     fn permission_state(&self) -> u64;
 
-    /// Whether table walks for an address go through the data cache, on cores whose data caches are kept coherent.
+    /// Whether table walks for an address go through the data cache, on cores whose data caches are
+    /// kept coherent.
     fn walks_through_data_cache(&self, _address: u32) -> bool {
         false
     }
@@ -422,8 +423,9 @@ pub trait Mmu: Clone + Value + 'static {
     /// Walks the tables for an address; `read` gives a word of physical memory.
     fn walk(&self, address: u32, read: impl FnMut(u32) -> u32) -> Walk;
 
-    /// Base-two logarithm of the bytes that a descriptor of a level of the tables stands for, the first
-    /// level being 0. `None` where the architecture has no rules for changes of tables on several cores.
+    /// Base-two logarithm of the bytes that a descriptor of a level of the tables stands for, the
+    /// first level being 0. `None` where the architecture has no rules for changes of tables on
+    /// several cores.
     fn level_shift(&self, _level: usize) -> Option<u32> {
         None
     }
@@ -483,19 +485,19 @@ pub trait Decode {
     /// Decodes a word; `following` is the next one, where it is known.
     fn word(&mut self, word: u32, following: Option<u32>) -> Self::Op;
 
-    /// Decodes the instruction that begins with a half-word of a narrow line; `following` are the next
-    /// ones, as far as they are in the line.
+    /// Decodes the instruction that begins with a half-word of a narrow line; `following` are the
+    /// next ones, as far as they are in the line.
     fn half(&mut self, half: u16, following: [Option<u16>; 3]) -> Self::Op;
 
-    /// The stall of an instruction for what the one before delivers late; none if it ends in the next line, so that
-    /// what it reads is not known.
+    /// The stall of an instruction for what the one before delivers late; none if it ends in the
+    /// next line, so that what it reads is not known.
     fn stall(&mut self, late: Self::Late, next: Following) -> Option<u8>;
 
     /// What an instruction delivers late, if the next one was not known when it was decoded.
     fn late(op: &Self::Op) -> Option<Self::Late>;
 
-    /// Whether one instruction of four bytes may replace another while cores execute it: those that are not
-    /// synchronised execute either.
+    /// Whether one instruction of four bytes may replace another while cores execute it: those that
+    /// are not synchronised execute either.
     fn may_replace(_old: u32, _new: u32) -> bool {
         false
     }
@@ -584,12 +586,12 @@ pub trait Core: State + Sized + 'static {
     const FETCH_INDEX: CacheAddress;
     /// Which address the tags of the instruction cache hold.
     const FETCH_TAG: CacheAddress;
-    /// Whether the data caches of all cores are kept coherent ([`crate::coherence`]). They are indexed
-    /// and tagged with physical addresses then, and fetch the line of a store that misses; a page that
-    /// caches hold is written back.
+    /// Whether the data caches of all cores are kept coherent ([`crate::coherence`]). They are
+    /// indexed and tagged with physical addresses then, and fetch the line of a store that misses;
+    /// a page that caches hold is written back.
     const COHERENT: bool = false;
-    /// Whether a load that misses lets execution go on ([`crate::line_fills`]), on a machine that has places for
-    /// such fills.
+    /// Whether a load that misses lets execution go on ([`crate::line_fills`]), on a machine that
+    /// has places for such fills.
     const OVERLAPS_MISSES: bool = false;
     /// Whether there are instructions of two bytes.
     const HAS_NARROW: bool;
@@ -650,8 +652,8 @@ pub trait Core: State + Sized + 'static {
         crate::line_fills::ALL_REGISTERS
     }
 
-    /// Executes one decoded instruction at `memory().pc`, and charges what it costs. It leaves the PC
-    /// unless it jumps.
+    /// Executes one decoded instruction at `memory().pc`, and charges what it costs. It leaves the
+    /// PC unless it jumps.
     fn execute<const NARROW: bool>(&mut self, bus: &mut Bus<Self>, op: &Self::Op) -> Flow;
 
     /// The MMU refused the fetch at the PC.
@@ -674,7 +676,7 @@ pub trait Core: State + Sized + 'static {
     /// Sets the one at a place, and no other; whether it can be set.
     fn set_debug_register(&mut self, place: usize, value: u32) -> bool;
 
-    /// Things worth knowing about the guest, each with the address of an instruction, and perhaps one
-    /// without.
+    /// Things worth knowing about the guest, each with the address of an instruction, and perhaps
+    /// one without.
     fn notes(&self) -> (Vec<(String, u32)>, Option<String>);
 }

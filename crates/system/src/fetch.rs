@@ -37,8 +37,8 @@ const EMPTY_PAGE: Page = Page { tag: 0, physical: 0, memory_type: MemoryType::ST
 pub struct InstructionSide<C: Core> {
     pub(crate) cache: Cache,
     pub(crate) decoder: C::Decoder,
-    /// Address of the line in each slot, with bit 0 set, while its place in the pool is its own; 0 if
-    /// it is empty, or another line has taken the index.
+    /// Address of the line in each slot, with bit 0 set, while its place in the pool is its own; 0
+    /// if it is empty, or another line has taken the index.
     line_tags: Box<[u32]>,
     pub(crate) line_physical: Box<[u32]>,
     pub(crate) lines: Box<[C::FetchLine]>,
@@ -66,7 +66,8 @@ pub struct InstructionSide<C: Core> {
 /// Set in the index of a half-word, to tell it from that of a word.
 const NARROW_INDEX: u32 = 1 << 31;
 
-/// What is saved and restored in place, in this order. Every field is named, so that none is forgotten.
+/// What is saved and restored in place, in this order. Every field is named, so that none is
+/// forgotten.
 macro_rules! parts {
     ($side:expr) => {{
         let Self {
@@ -108,7 +109,8 @@ macro_rules! parts {
     }};
 }
 
-/// Decoded instructions refer to this program, and depend on words only: what is saved is which there are.
+/// Decoded instructions refer to this program, and depend on words only: what is saved is which
+/// there are.
 impl<C: Core> State for InstructionSide<C> {
     fn save(&self, to: &mut Saver<'_>) {
         let parts: [&dyn State; 14] = parts!(self);
@@ -207,7 +209,8 @@ impl<C: Core> InstructionSide<C> {
         self.pages[place] = EMPTY_PAGE;
     }
 
-    /// Where the decoded instructions of a slot begin. It stays while execution does not leave the line.
+    /// Where the decoded instructions of a slot begin. It stays while execution does not leave the
+    /// line.
     #[inline(always)]
     pub(crate) fn decoded_line(&self, slot: usize) -> usize {
         self.pool_indices[slot] as usize * Self::WORDS
@@ -236,7 +239,8 @@ impl<C: Core> InstructionSide<C> {
         (word >> (16 * (index & 1))) as u16
     }
 
-    /// The half-word that is so many behind this one, if it is in the line; the scratch slot has one alone.
+    /// The half-word that is so many behind this one, if it is in the line; the scratch slot has
+    /// one alone.
     fn half_ahead(&self, index: usize, distance: usize) -> Option<u16> {
         let is_alone = index / Self::HALVES == self.scratch;
         let is_in_line = !is_alone && index % Self::HALVES + distance < Self::HALVES;
@@ -374,8 +378,8 @@ impl<C: Core> InstructionSide<C> {
         self.cache.invalidate_all();
     }
 
-    /// The stall of the instruction at `pc`, in `slot`, for what the one before it delivers late. Of one that ends
-    /// in the next line it is not known yet, and `late` stays.
+    /// The stall of the instruction at `pc`, in `slot`, for what the one before it delivers late.
+    /// Of one that ends in the next line it is not known yet, and `late` stays.
     #[inline(never)]
     pub(crate) fn stall_across(&mut self, slot: usize, pc: u32, narrow: bool) -> u8 {
         let Some(late) = self.late else { return 0 };
@@ -392,8 +396,8 @@ impl<C: Core> InstructionSide<C> {
 }
 
 impl<C: Core> CoreMemory<C> {
-    /// The half-word at an address, fetched as an instruction: the second of an instruction whose first
-    /// one ends its line.
+    /// The half-word at an address, fetched as an instruction: the second of an instruction whose
+    /// first one ends its line.
     ///
     /// # Errors
     /// The MMU refuses the fetch.
@@ -455,8 +459,8 @@ impl<C: Core> CoreMemory<C> {
         Ok(self.instruction_line(bus, address, physical, memory_type))
     }
 
-    /// Brings a line into the instruction cache before it is executed, as for locking it down. A fault
-    /// is ignored.
+    /// Brings a line into the instruction cache before it is executed, as for locking it down. A
+    /// fault is ignored.
     pub(crate) fn prefetch_instructions(&mut self, bus: &mut Bus<C>, address: u32) {
         let Ok((physical, memory_type, _)) = self.translate_fetch(bus, address) else { return };
         if memory_type.is_cached() && bus.region(physical) == Region::Ram {

@@ -1,8 +1,8 @@
 //! The debugger's side: gdb over TCP by the `gdbstub` crate (docs/debugging.md).
 //!
-//! Each core is a thread, numbered from 1. Memory is shown as the chosen core sees it, with what its data
-//! cache holds; `monitor physical` shows what is in memory. Looking changes nothing: no TLB entry, no line,
-//! no cycle.
+//! Each core is a thread, numbered from 1. Memory is shown as the chosen core sees it, with what
+//! its data cache holds; `monitor physical` shows what is in memory. Looking changes nothing: no
+//! TLB entry, no line, no cycle.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -216,8 +216,8 @@ impl<C: Core> MultiThreadBase for Debuggee<'_, C> {
     }
 }
 
-/// gdb writes one register alone: with all of them it would also write those that it showed before the mode changed, into
-/// the other mode's banks.
+/// gdb writes one register alone: with all of them it would also write those that it showed before
+/// the mode changed, into the other mode's banks.
 impl<C: Core> SingleRegisterAccess<Tid> for Debuggee<'_, C> {
     fn read_register(
         &mut self,
@@ -560,8 +560,9 @@ enum Turn<'a, 'b, C: Core> {
 impl<C: Core> Debuggee<'_, C> {
     /// Runs until the next look at the connection; why it stopped, if it did.
     fn run_slice(&mut self) -> Option<MultiThreadStopReason<u32>> {
-        // Of an ARM gdb expects to be told before the access, and steps over the instruction before it looks
-        // (`have_nonsteppable_watchpoint` of its arm-tdep.c). Here that has executed: the step is done.
+        // Of an ARM gdb expects to be told before the access, and steps over the instruction before
+        // it looks (`have_nonsteppable_watchpoint` of its arm-tdep.c). Here that has executed: the
+        // step is done.
         if let Some(core) = self.accessed.take()
             && self.system.debugging.step == Some(core)
         {
@@ -706,8 +707,8 @@ fn accept(listener: &TcpListener, host: &mut dyn Host) -> std::io::Result<Option
     }
 }
 
-/// Waits for gdb on a TCP port of this host, and runs the machine under it. When gdb detaches or its
-/// connection breaks, the machine runs on by itself.
+/// Waits for gdb on a TCP port of this host, and runs the machine under it. When gdb detaches or
+/// its connection breaks, the machine runs on by itself.
 ///
 /// # Errors
 /// The port cannot be had; the message says so.

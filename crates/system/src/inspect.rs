@@ -17,7 +17,8 @@ impl<C: Core> CoreMemory<C> {
         self.peek_entry(address, side).map(|entry| entry.payload)
     }
 
-    /// The physical address and memory type of an address as the MMU sees it, as a load would find them.
+    /// The physical address and memory type of an address as the MMU sees it, as a load would find
+    /// them.
     fn translated(&self, bus: &Bus<C>, address: u32) -> Option<(u32, MemoryType)> {
         if !self.mmu.is_on() {
             return Some((address, self.mmu.untranslated_type(Side::Data)));

@@ -1,5 +1,5 @@
-//! A machine that executes a kernel, whatever its instruction set: cores with their caches, TLBs and
-//! buffers, the bus with memory and devices, the run loop, and who looks on.
+//! A machine that executes a kernel, whatever its instruction set: cores with their caches, TLBs
+//! and buffers, the bus with memory and devices, the run loop, and who looks on.
 //!
 //! An instruction set is a type that implements [`core::Core`]: it decodes and executes, and its
 //! [`core::Mmu`] walks its tables. Nothing here names one.

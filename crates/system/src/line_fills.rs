@@ -1,11 +1,12 @@
 //! Data line fills that go on while the core executes, and the registers that wait for them.
 //!
 //! A preload starts the fill of its line and lets execution go on; so does, on a core whose
-//! [`Core::OVERLAPS_MISSES`](crate::core::Core::OVERLAPS_MISSES) is set, a load that misses. Its registers are then
-//! *late*: the values are in them, since what executes does not depend on time, and who reads one waits until the
-//! fill ends. The run loop asks before each instruction while any register is late, and only then.
-//! As many fills are under way as there are places for; who needs one more waits for the first to end. Another access
-//! to a line that is under way waits for it too.
+//! [`Core::OVERLAPS_MISSES`](crate::core::Core::OVERLAPS_MISSES) is set, a load that misses. Its
+//! registers are then *late*: the values are in them, since what executes does not depend on time,
+//! and who reads one waits until the fill ends. The run loop asks before each instruction while any
+//! register is late, and only then. As many fills are under way as there are places for; who needs
+//! one more waits for the first to end. Another access to a line that is under way waits for it
+//! too.
 
 use mmulab_hardware::Line;
 
@@ -92,8 +93,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Brings the line of `address` into the data cache beside execution; returns its slot and when it is there.
-    /// Where the machine has no places for fills the core waits.
+    /// Brings the line of `address` into the data cache beside execution; returns its slot and when
+    /// it is there. Where the machine has no places for fills the core waits.
     pub(crate) fn fill_beside(
         &mut self,
         bus: &mut Bus<C>,

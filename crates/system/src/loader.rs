@@ -26,8 +26,8 @@ pub struct ImageRules {
 const PAGE_BYTES: u32 = 0x1000;
 /// Of an image: all that an address of 32 bits reaches.
 const BYTES_MAX: u64 = 1 << 32;
-/// What a program finds as its own name. Not the image's: what it costs to copy and to read it would depend on
-/// the folder that the image lies in.
+/// What a program finds as its own name. Not the image's: what it costs to copy and to read it
+/// would depend on the folder that the image lies in.
 const PROGRAM_NAME: &str = "image";
 
 /// Why an image cannot be run.
@@ -63,7 +63,8 @@ impl File {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or does not end where no memory could hold more of it, as a device without an end.
+    /// It cannot be read, or does not end where no memory could hold more of it, as a device
+    /// without an end.
     pub fn read(path: &std::path::Path) -> Result<File, LoadError> {
         let name = path.display().to_string();
         let mut file = File { name, bytes: Vec::new() };
@@ -128,8 +129,9 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
         .map(|(address, bytes)| u64::from(*address) + bytes.len() as u64)
         .max()
         .unwrap_or(0);
-    // An ELF program that leaves room before itself finds the device tree there, at the start of memory (QEMU's
-    // manual of `virt`, hardware configuration information for bare-metal programming); not where the vectors are.
+    // An ELF program that leaves room before itself finds the device tree there, at the start of
+    // memory (QEMU's manual of `virt`, hardware configuration information for bare-metal
+    // programming); not where the vectors are.
     let image_start = (ram.start != 0 && image.bytes.starts_with(b"\x7fELF"))
         .then(|| loaded.segments.iter().map(|(address, _)| u64::from(*address)).min())
         .flatten();

@@ -107,8 +107,8 @@ impl<C: Core> CoreMemory<C> {
         self.observe(bus, |observer, core, _| observer.enabling(core, units));
     }
 
-    /// Maintenance begins, behind the stores before it: it goes through the store buffer too, as on the Cortex-A53
-    /// (ARM DDI 0500D, 2.1.5).
+    /// Maintenance begins, behind the stores before it: it goes through the store buffer too, as on
+    /// the Cortex-A53 (ARM DDI 0500D, 2.1.5).
     pub fn announce(&mut self, bus: &mut Bus<C>, maintenance: Maintenance) {
         self.await_stores(bus, Cause::Drain);
         self.observe(bus, |observer, core, bus| observer.maintaining(core, bus, maintenance));
@@ -122,7 +122,8 @@ impl<C: Core> CoreMemory<C> {
 
     // ---- TLBs ------------------------------------------------------------------------------
 
-    /// Invalidates the TLBs of these sides. A TLB of both sides is emptied by an operation on either.
+    /// Invalidates the TLBs of these sides. A TLB of both sides is emptied by an operation on
+    /// either.
     pub fn invalidate_translations(&mut self, bus: &mut Bus<C>, instructions: bool, data: bool) {
         let since = self.now();
         if instructions || self.dtlb.is_none() {
@@ -229,8 +230,8 @@ impl<C: Core> CoreMemory<C> {
         left.map(drop)
     }
 
-    /// Enters a translation for data that software gives in place of a walk, into the TLB and in the place of what
-    /// translates its address there.
+    /// Enters a translation for data that software gives in place of a walk, into the TLB and in
+    /// the place of what translates its address there.
     pub fn enter_translation(
         &mut self,
         bus: &mut Bus<C>,
@@ -295,8 +296,8 @@ impl<C: Core> CoreMemory<C> {
         self.statistics.maintenance("dcache flush", since, self.clock.now());
     }
 
-    /// Cleans one dirty line of the data cache, if there is one; else, with `invalidate`, invalidates
-    /// the data caches. Returns whether there was none.
+    /// Cleans one dirty line of the data cache, if there is one; else, with `invalidate`,
+    /// invalidates the data caches. Returns whether there was none.
     pub fn clean_next_line(&mut self, bus: &mut Bus<C>, invalidate: bool) -> bool {
         let since = self.now();
         self.charge(Cause::DataCacheOperation, self.line_operation_cycles);
@@ -383,7 +384,8 @@ impl<C: Core> CoreMemory<C> {
 
     // ---- The instruction cache ---------------------------------------------------------------
 
-    /// Invalidates the instruction cache, and with `data` the data caches, whose dirty lines are lost.
+    /// Invalidates the instruction cache, and with `data` the data caches, whose dirty lines are
+    /// lost.
     pub fn invalidate_instructions(&mut self, bus: &mut Bus<C>, data: bool) {
         let since = self.now();
         if data {
@@ -408,8 +410,8 @@ impl<C: Core> CoreMemory<C> {
         self.end_instruction_line_operation(since);
     }
 
-    /// The same for the line of a physical address in the set that an address chooses: what reaches other
-    /// cores, whose tables may be others.
+    /// The same for the line of a physical address in the set that an address chooses: what reaches
+    /// other cores, whose tables may be others.
     pub fn invalidate_instruction_line_of(&mut self, address: u32, physical: u32) {
         let since = self.now();
         self.fetch.invalidate(address, physical);

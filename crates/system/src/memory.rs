@@ -1,7 +1,7 @@
 //! One core's view of memory: translation, the data caches with their data, the buffers, and time.
 //!
-//! Nothing but the core's own maintenance operations keeps the caches right: they hold copies of the
-//! words. By which address they are indexed and tagged is a constant of the core.
+//! Nothing but the core's own maintenance operations keeps the caches right: they hold copies of
+//! the words. By which address they are indexed and tagged is a constant of the core.
 //!
 //! A load or store that hits takes the fast path: the page's entry in `pages` (a direct-mapped copy
 //! of what TLB, domains and permissions say for the present mode; dropped with the TLB entry) and
@@ -81,7 +81,8 @@ pub struct CoreMemory<C: Core> {
     /// Address of the instruction that executes: it is here because everything that happens in
     /// memory is reported with it.
     pub pc: u32,
-    /// Where instructions were fetched from although nothing is there: virtual and physical address.
+    /// Where instructions were fetched from although nothing is there: virtual and physical
+    /// address.
     pub(crate) unmapped_fetch: Option<(u32, u32)>,
 
     privileged: bool,
@@ -141,8 +142,8 @@ pub struct CoreMemory<C: Core> {
     pub(crate) fetch_known: bool,
     /// How often the context was synchronised: by an ISB, an exception, or the return from one.
     pub(crate) synchronisations: u64,
-    /// While observed: the registers of translation as they were before the first write since the context
-    /// was synchronised, and the PC of that write. The core may still use them.
+    /// While observed: the registers of translation as they were before the first write since the
+    /// context was synchronised, and the PC of that write. The core may still use them.
     pub(crate) unsynchronised: Option<(C::Mmu, u32)>,
 }
 
@@ -338,8 +339,8 @@ impl<C: Core> CoreMemory<C> {
         self.fetch.invalidate_current_page();
     }
 
-    /// What was done to registers and complete maintenance counts for the instructions that follow: an ISB,
-    /// an exception, or the return from one.
+    /// What was done to registers and complete maintenance counts for the instructions that follow:
+    /// an ISB, an exception, or the return from one.
     #[inline(always)]
     pub fn synchronise_context(&mut self) {
         self.synchronisations += 1;
@@ -367,9 +368,9 @@ impl<C: Core> CoreMemory<C> {
 
     // ---- Contexts and pages ---------------------------------------------------------------
 
-    /// Domains or permissions changed. Fast-path tags carry a context: the mode's privilege with the
-    /// state under which the permission was found. A kernel that rewrites its domain register on
-    /// each entry goes to and fro between few of them.
+    /// Domains or permissions changed. Fast-path tags carry a context: the mode's privilege with
+    /// the state under which the permission was found. A kernel that rewrites its domain register
+    /// on each entry goes to and fro between few of them.
     pub fn update_contexts(&mut self) {
         let key = self.mmu.permission_state();
         let tag = match self.contexts.iter().find(|(known, _)| *known == key) {
@@ -396,7 +397,8 @@ impl<C: Core> CoreMemory<C> {
         self.context
     }
 
-    /// Discards everything the fast path knows of pages. New context numbers do it, until they run out.
+    /// Discards everything the fast path knows of pages. New context numbers do it, until they run
+    /// out.
     fn invalidate_fast_path(&mut self) {
         self.contexts.clear();
         if self.next_context + 2 * (KNOWN_CONTEXTS as u32 + 1) > CONTEXTS {
@@ -456,8 +458,8 @@ impl<C: Core> CoreMemory<C> {
         self.update_watched();
     }
 
-    /// Counts loads and stores of the data cache from here on, or no longer: it takes time, as none takes
-    /// the fast path meanwhile.
+    /// Counts loads and stores of the data cache from here on, or no longer: it takes time, as none
+    /// takes the fast path meanwhile.
     pub fn count_data_accesses(&mut self, counts: bool) {
         self.counts_data_accesses = counts;
         self.update_watched();

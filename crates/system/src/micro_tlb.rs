@@ -1,8 +1,9 @@
 //! A micro TLB: the few entries of one side in front of the main TLB.
 //!
-//! It holds entries of its own. What leaves the main TLB stays here until another entry takes its place, or
-//! maintenance of the main TLB empties this one. Since the fast path stands for hits here, each entry knows
-//! which pages the fast path has because of it. A hit changes nothing, so that the fast path need not tell of one.
+//! It holds entries of its own. What leaves the main TLB stays here until another entry takes its
+//! place, or maintenance of the main TLB empties this one. Since the fast path stands for hits
+//! here, each entry knows which pages the fast path has because of it. A hit changes nothing, so
+//! that the fast path need not tell of one.
 
 use mmulab_hardware::{GeometryError, Partition, Random, Slot, Tlb, TlbGeometry};
 use mmulab_machine::MicroTlbShape;
@@ -53,7 +54,8 @@ impl MicroTlb {
         self.tlb.entry(self.tlb.peek(u64::from(address), asid)?)
     }
 
-    /// Takes an entry; gives the places of the fast path that were there because of the one that left.
+    /// Takes an entry; gives the places of the fast path that were there because of the one that
+    /// left.
     pub(crate) fn insert(&mut self, entry: Entry) -> PageSet {
         (self.last, _) = self.tlb.insert(entry, Partition::Normal);
         std::mem::take(&mut self.pages[self.last as usize])

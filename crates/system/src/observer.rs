@@ -1,9 +1,10 @@
 //! Observers look on and change nothing: the checker, watchpoints, and what a caller attaches.
 //!
-//! With none attached a core takes its fast paths, where no observer is asked; the slow paths then ask
-//! once whether there is any. With one, every access takes the slow path, and with the checker alone what
-//! it knows to be right is left out ([`CoreMemory::load_known`] and its like). Events with their
-//! numbers (time by mode and space, counts) are [`crate::statistics`]', which are always kept.
+//! With none attached a core takes its fast paths, where no observer is asked; the slow paths then
+//! ask once whether there is any. With one, every access takes the slow path, and with the checker
+//! alone what it knows to be right is left out ([`CoreMemory::load_known`] and its like). Events
+//! with their numbers (time by mode and space, counts) are [`crate::statistics`]', which are always
+//! kept.
 
 use mmulab_hardware::HeldLine;
 
@@ -71,13 +72,15 @@ pub struct Store {
 
 mmulab_state::value!(Store { pc, address, asid, physical, cached, value, mask });
 
-/// Looks on. `core` is the core where it happens, `bus` the rest of the machine, with the other cores.
+/// Looks on. `core` is the core where it happens, `bus` the rest of the machine, with the other
+/// cores.
 pub trait Observer<C: Core> {
     /// An access will be translated. Whether the run is to stop after the instruction.
     fn accessing(&mut self, _core: &CoreMemory<C>, _address: u32, _size: u32, _: Access) -> bool {
         false
     }
-    /// The instruction of `length` bytes at the PC will execute, from `slot` of the instruction cache.
+    /// The instruction of `length` bytes at the PC will execute, from `slot` of the instruction
+    /// cache.
     fn fetched(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _slot: usize, _length: u32) {}
     /// A load was done.
     fn loaded(&mut self, _core: &CoreMemory<C>, _bus: &Bus<C>, _: &Load) {}
@@ -351,8 +354,8 @@ impl<C: Core> CoreMemory<C> {
         bus.observers = Some(observers);
     }
 
-    /// The word that a load gets, where the checker alone looks on and knows the load to be right: no
-    /// event is told.
+    /// The word that a load gets, where the checker alone looks on and knows the load to be right:
+    /// no event is told.
     #[inline(always)]
     pub(crate) fn load_known(&self, bus: &Bus<C>, address: u32) -> Option<u32> {
         let checker = bus.observers.as_ref()?.only_checker()?;
@@ -361,8 +364,8 @@ impl<C: Core> CoreMemory<C> {
         right.then(|| self.dcache.word(slot, address))
     }
 
-    /// Does a store that stays in the data cache, where the checker alone looks on and knows it to be
-    /// right: no event is told. Returns whether it was done.
+    /// Does a store that stays in the data cache, where the checker alone looks on and knows it to
+    /// be right: no event is told. Returns whether it was done.
     #[inline(always)]
     pub(crate) fn store_known(
         &mut self,

@@ -102,8 +102,8 @@ pub struct Outcome {
     pub machine: String,
     /// Why it ended, in a sentence.
     pub end: String,
-    /// A word for why: exit, reboot, limit, saved, interrupted, debugger, hang, deadlock, vector-loop,
-    /// empty-vector, lost-fetch.
+    /// A word for why: exit, reboot, limit, saved, interrupted, debugger, hang, deadlock,
+    /// vector-loop, empty-vector, lost-fetch.
     pub reason: &'static str,
     /// The status that the guest gave; 0 for a reboot; none if it did not end by itself.
     pub exit: Option<u8>,
@@ -125,7 +125,8 @@ pub struct Outcome {
     pub events: Events,
     /// The checker's findings.
     pub checker: CheckerOutcome,
-    /// Things worth knowing about the guest: accesses to nothing, operations the core does not have.
+    /// Things worth knowing about the guest: accesses to nothing, operations the core does not
+    /// have.
     pub notes: Vec<String>,
     /// Time of the host.
     pub seconds: f64,

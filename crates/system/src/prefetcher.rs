@@ -1,12 +1,14 @@
 //! The data prefetcher: fills lines ahead of misses that follow each other at one distance.
 //!
-//! So many misses in a row, each as many lines from the one before, at most so far up or down, are a stream
-//! (three misses and four lines: Cortex-A7 TRM, ARM DDI 0464F, 6.5.2). Hits between them make no difference. The next
-//! lines of a stream are filled beside execution, as many at a time as a register permits (4.3.28), beside the places
-//! that preloads and misses have. Whoever uses the next of these lines first carries the stream on.
+//! So many misses in a row, each as many lines from the one before, at most so far up or down, are
+//! a stream (three misses and four lines: Cortex-A7 TRM, ARM DDI 0464F, 6.5.2). Hits between them
+//! make no difference. The next lines of a stream are filled beside execution, as many at a time as
+//! a register permits (4.3.28), beside the places that preloads and misses have. Whoever uses the
+//! next of these lines first carries the stream on.
 //!
-//! The manual leaves open, and it is so here: a stream stays in its page of 4 KB, behind which physical memory may be
-//! anything's; loads and stores miss, and preloads, exclusive stores and table walks do not count.
+//! The manual leaves open, and it is so here: a stream stays in its page of 4 KB, behind which
+//! physical memory may be anything's; loads and stores miss, and preloads, exclusive stores and
+//! table walks do not count.
 
 use mmulab_hardware::Line;
 use mmulab_hardware::coherence::Request;
@@ -41,7 +43,8 @@ pub(crate) struct Prefetcher {
     /// Misses in a row at this distance, the first one included, as far as they count.
     misses: u32,
     places: Box<[Ahead]>,
-    /// How many of these are unused, and when the last fill ends: most accesses need look no further.
+    /// How many of these are unused, and when the last fill ends: most accesses need look no
+    /// further.
     unused: u32,
     all_end_at: u64,
 }
@@ -145,7 +148,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// A load or store has used a line of RAM, which was missing or not: begins what the prefetcher makes of that.
+    /// A load or store has used a line of RAM, which was missing or not: begins what the prefetcher
+    /// makes of that.
     #[inline(always)]
     pub(crate) fn tell_prefetcher(&mut self, bus: &mut Bus<C>, physical: u32, missed: bool) {
         let Some(prefetcher) = &mut self.prefetcher else { return };

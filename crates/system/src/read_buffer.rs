@@ -1,8 +1,8 @@
 //! The SA-1100's read buffer: a few lines that software fetches ahead (278088-004, 6.4).
 //!
 //! A fetch does not stall; a load that finds its word here waits until it has come. Nothing but
-//! software keeps the buffer right. That it goes by virtual addresses follows from Linux, which empties it at
-//! each switch of address space (arch/arm/mm/proc-sa1100.S).
+//! software keeps the buffer right. That it goes by virtual addresses follows from Linux, which
+//! empties it at each switch of address space (arch/arm/mm/proc-sa1100.S).
 
 use mmulab_hardware::Line;
 

@@ -30,7 +30,8 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
             if memory.clock.pending_instructions() >= left {
                 return;
             }
-            // Before the fetch, since one past the cache would be made and paid for again when the run goes on.
+            // Before the fetch, since one past the cache would be made and paid for again when the
+            // run goes on.
             let pc = memory.pc;
             if stops_before(core, pc, debugging, *first) {
                 return;
@@ -68,8 +69,8 @@ pub(crate) fn run_core<C: Core, const LOOK: u8>(
     }
 }
 
-/// Whether the debugger is to look before the instruction at `pc` executes; the run then ends. To go on from a
-/// breakpoint gdb takes it away for a step (`first` is that step's instruction).
+/// Whether the debugger is to look before the instruction at `pc` executes; the run then ends. To
+/// go on from a breakpoint gdb takes it away for a step (`first` is that step's instruction).
 fn stops_before<C: Core>(core: &mut C, pc: u32, debugging: &Debugging, first: bool) -> bool {
     let stops = match debugging.step == Some(core.memory().number) {
         true => !first,
@@ -82,8 +83,8 @@ fn stops_before<C: Core>(core: &mut C, pc: u32, debugging: &Debugging, first: bo
     stops
 }
 
-/// Executes instructions of one line, until one leaves it. With `WAITS` each waits for the registers that it reads;
-/// otherwise one that makes a register late is the last.
+/// Executes instructions of one line, until one leaves it. With `WAITS` each waits for the
+/// registers that it reads; otherwise one that makes a register late is the last.
 #[inline(always)]
 fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
     core: &mut C,
@@ -113,7 +114,8 @@ fn run_line<C: Core, const LOOK: u8, const NARROW: bool, const WAITS: bool>(
         memory.fetch_known = memory.knows_fetch_line(bus, slot);
     }
     let mut was_first = false;
-    // Whether the instruction was looked at before it was decoded: as far as one unit, since its length was not known.
+    // Whether the instruction was looked at before it was decoded: as far as one unit, since its
+    // length was not known.
     let mut was_looked_at = false;
     loop {
         let memory = core.memory_mut();

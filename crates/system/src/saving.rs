@@ -7,8 +7,8 @@ use mmulab_state::{FileError, SavedState};
 use crate::core::{Core, Mmu};
 use crate::system::System;
 
-/// Where a run ends by [`Stop::SavePoint`](crate::Stop::SavePoint): between the first two time slices when it is
-/// reached, so that what follows is the same as if it had not ended.
+/// Where a run ends by [`Stop::SavePoint`](crate::Stop::SavePoint): between the first two time
+/// slices when it is reached, so that what follows is the same as if it had not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SavePoint {
     /// Nowhere.
@@ -68,8 +68,8 @@ impl<C: Core> System<C> {
         mmulab_state::save(path, header, self)
     }
 
-    /// Makes this machine what was saved of one like it, with the checker on or off as it was there. What goes on is
-    /// the same, cycle by cycle, as what went on there.
+    /// Makes this machine what was saved of one like it, with the checker on or off as it was
+    /// there. What goes on is the same, cycle by cycle, as what went on there.
     ///
     /// # Errors
     /// The state is of another machine; this one cannot be used any more.

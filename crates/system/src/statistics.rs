@@ -31,8 +31,8 @@ pub struct Counters {
     pub write_backs: u64,
     /// Lines of which at least one half was.
     pub lines_written_back: u64,
-    /// Loads and stores of the data cache, while [`crate::memory::CoreMemory::count_data_accesses`] has them
-    /// counted.
+    /// Loads and stores of the data cache, while [`crate::memory::CoreMemory::count_data_accesses`]
+    /// has them counted.
     pub data_accesses: u64,
     /// Reads of the second level, and lines written back into it.
     pub level_2_accesses: u64,
@@ -87,7 +87,8 @@ pub enum Event {
     Maintenance(&'static str, u64),
     /// The processor mode is another one from here on, after so many instructions.
     Mode(u32, u64),
-    /// The core is off from here on until another time, after so many instructions, and has these mode and space then.
+    /// The core is off from here on until another time, after so many instructions, and has these
+    /// mode and space then.
     Off {
         /// When it is turned on.
         until: u64,
@@ -189,7 +190,8 @@ impl Statistics {
         self.note(now, Event::Space(space));
     }
 
-    /// The core was off between two times, after so many instructions; they belong to no mode or space.
+    /// The core was off between two times, after so many instructions; they belong to no mode or
+    /// space.
     pub(crate) fn was_off(&mut self, since: u64, until: u64, instructions: u64) {
         let (mode, space) = (self.mode, self.space());
         self.note(since, Event::Off { until, instructions, mode, space });
@@ -208,8 +210,8 @@ impl Statistics {
         self.note(since, Event::Maintenance(what, now - since));
     }
 
-    /// An operation on a line began at `since` and has ended: one more step of the loop over lines by
-    /// which most cores clean their data cache, or the first one of the next loop.
+    /// An operation on a line began at `since` and has ended: one more step of the loop over lines
+    /// by which most cores clean their data cache, or the first one of the next loop.
     pub(crate) fn line_operation(&mut self, since: u64, now: u64) {
         if self.log.is_none() {
             return;

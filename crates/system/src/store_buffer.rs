@@ -1,10 +1,11 @@
 //! The store buffer of a coherent core: stores to cacheable memory that wait for their line.
 //!
-//! A store whose line is here as the only copy is *performed* at once: all cores see it. Another store asks for its
-//! line and waits in the buffer, and execution goes on. Until the line is here, or is the only copy, the data cache has
-//! the old word, which other cores load and table walks read; so a later store may be seen before it. A missing barrier
-//! shows, as on hardware: ARM DDI 0406C, A3.8.2, orders stores to different lines by DMB and DSB only.
-//! The core's own loads from the line wait, as do DMB, DSB, exclusive accesses to the line and maintenance.
+//! A store whose line is here as the only copy is *performed* at once: all cores see it. Another
+//! store asks for its line and waits in the buffer, and execution goes on. Until the line is here,
+//! or is the only copy, the data cache has the old word, which other cores load and table walks
+//! read; so a later store may be seen before it. A missing barrier shows, as on hardware: ARM DDI
+//! 0406C, A3.8.2, orders stores to different lines by DMB and DSB only. The core's own loads from
+//! the line wait, as do DMB, DSB, exclusive accesses to the line and maintenance.
 
 use mmulab_hardware::Line;
 use mmulab_hardware::coherence::Request;
@@ -72,8 +73,8 @@ impl StoreBuffer {
 }
 
 impl<C: Core> CoreMemory<C> {
-    /// Stores to cacheable memory: at once if the line is here as the only copy, else by the store buffer, where
-    /// there is one.
+    /// Stores to cacheable memory: at once if the line is here as the only copy, else by the store
+    /// buffer, where there is one.
     pub(crate) fn store_coherent(
         &mut self,
         bus: &mut Bus<C>,
@@ -176,16 +177,16 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Performs the stores whose lines are here by now, and those that have left the write buffer: what another core
-    /// may see of this one's stores in its time slice.
+    /// Performs the stores whose lines are here by now, and those that have left the write buffer:
+    /// what another core may see of this one's stores in its time slice.
     #[inline(always)]
     pub(crate) fn perform_ready_stores(&mut self, bus: &mut Bus<C>) {
         self.write_buffer.retire(self.now(), &mut bus.ram);
         self.perform_stores_here(bus, |_, _| true);
     }
 
-    /// Performs the stores whose lines are here by now as the only copies, which takes no time: a line that leaves
-    /// the cache takes its stores along, and a walk reads them.
+    /// Performs the stores whose lines are here by now as the only copies, which takes no time: a
+    /// line that leaves the cache takes its stores along, and a walk reads them.
     #[inline(always)]
     pub(crate) fn perform_due_stores(&mut self, bus: &mut Bus<C>) {
         self.perform_stores_here(bus, |memory, line| {
@@ -219,9 +220,9 @@ impl<C: Core> CoreMemory<C> {
     #[inline(never)]
     fn perform_stores_to(&mut self, bus: &mut Bus<C>, place: usize) {
         let line = self.store_buffer.lines.remove(place).line;
-        // Another core may have taken the line meanwhile, or a copy of it, or another line its slot before it was
-        // here: then it is asked for again, and the core waits. It is not asked for a third time, so that two cores
-        // cannot keep each other from storing.
+        // Another core may have taken the line meanwhile, or a copy of it, or another line its slot
+        // before it was here: then it is asked for again, and the core waits. It is not asked for a
+        // third time, so that two cores cannot keep each other from storing.
         let slot = match self.dcache.peek(line, line) {
             Some(slot) => slot,
             None => self.fill_coherent(bus, line, Request::Unique, Cause::WriteAllocate),

@@ -1,5 +1,5 @@
-//! Names of functions and source lines, from the ELF file that runs or one given beside it, or from a list as
-//! of `nm` or `/proc/kallsyms`.
+//! Names of functions and source lines, from the ELF file that runs or one given beside it, or from
+//! a list as of `nm` or `/proc/kallsyms`.
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
@@ -63,7 +63,8 @@ impl Symbols {
         Some(Symbols { functions, lines })
     }
 
-    /// Lines of an address in hexadecimal digits, a letter for the kind, and a name. Kinds of functions are t and w.
+    /// Lines of an address in hexadecimal digits, a letter for the kind, and a name. Kinds of
+    /// functions are t and w.
     fn parse_list(text: &str) -> Option<Symbols> {
         let mut functions = Vec::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {

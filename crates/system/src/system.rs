@@ -86,12 +86,13 @@ pub trait Host {
     fn input(&mut self) -> Vec<u8> {
         Vec::new()
     }
-    /// The machine waits and nothing but input can wake it: waits for some. `false` if none can come.
+    /// The machine waits and nothing but input can wake it: waits for some. `false` if none can
+    /// come.
     fn wait_for_input(&mut self) -> bool {
         false
     }
-    /// The machine waits until its next event, for `length` of its time. Returns how much of that has
-    /// passed when it shall look for input: all, and at once, for a host without a clock.
+    /// The machine waits until its next event, for `length` of its time. Returns how much of that
+    /// has passed when it shall look for input: all, and at once, for a host without a clock.
     fn idle(&mut self, length: Duration) -> Duration {
         length
     }
@@ -371,8 +372,8 @@ impl<C: Core> System<C> {
         next
     }
 
-    /// Runs a core, which has been taken out of its place, until it has to be looked after; gives the
-    /// instructions that it executed.
+    /// Runs a core, which has been taken out of its place, until it has to be looked after; gives
+    /// the instructions that it executed.
     fn take_turn(&mut self, host: &mut dyn Host, core: &mut C, left: u64) -> Result<u64, Stop> {
         core.memory_mut().perform_ready_stores(&mut self.bus);
         match self.service(host, core) {
@@ -509,7 +510,8 @@ impl<C: Core> System<C> {
         }
     }
 
-    /// Whether the debugger shall be told that a core waits: it was to step, or is the only one to run.
+    /// Whether the debugger shall be told that a core waits: it was to step, or is the only one to
+    /// run.
     fn debugger_waits(&self, number: usize) -> bool {
         let stepped = self.debugging.step == Some(number) && self.fresh >> (number & 63) & 1 == 0;
         stepped || self.debugging.only == Some(number)
@@ -542,8 +544,8 @@ impl<C: Core> System<C> {
         Wait::Stop(if host.interrupted() { Stop::Interrupted } else { Stop::Deadlock })
     }
 
-    /// Whether another core executes instructions when its turn comes: it does not wait, or what it waits for
-    /// is there.
+    /// Whether another core executes instructions when its turn comes: it does not wait, or what it
+    /// waits for is there.
     fn others_continue(&mut self) -> bool {
         let bus = &mut self.bus;
         (0..bus.cores.len()).any(|number| {
@@ -557,7 +559,8 @@ impl<C: Core> System<C> {
         })
     }
 
-    /// A core that waits lets its time pass until something happens that may wake it, or the run ends.
+    /// A core that waits lets its time pass until something happens that may wake it, or the run
+    /// ends.
     fn sleep(&mut self, host: &mut dyn Host, core: &mut C, now: u64, until: u64) -> Wait {
         // Another core may send something before.
         let several = self.bus.cores.len() > 1;
@@ -571,7 +574,8 @@ impl<C: Core> System<C> {
         if !self.bus.board.output.is_empty() {
             self.poll_host(host);
         }
-        // Of several cores each sleeps through the same time, in steps of a turn: too short to wait for one by one.
+        // Of several cores each sleeps through the same time, in steps of a turn: too short to wait
+        // for one by one.
         let from = if several { self.paced_to.max(now) } else { now };
         self.owed_cycles += (now + left).saturating_sub(from);
         self.paced_to = from.max(now + left);

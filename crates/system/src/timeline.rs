@@ -222,7 +222,8 @@ impl Timeline {
         }
     }
 
-    /// Draws a point of the counters: the misses since the last one, where the viewer draws a value from.
+    /// Draws a point of the counters: the misses since the last one, where the viewer draws a value
+    /// from.
     fn count_now(&mut self, core: usize, now: u64, counters: &Counters) {
         let open = &mut self.open[core];
         let before = std::mem::replace(&mut open.counted, *counters);

@@ -30,8 +30,8 @@ pub fn replacement(word: ReplacementWord) -> Replacement {
     }
 }
 
-/// How long ago an entry was used, in marks that software sets: [`IN_USE`] since the last one, 1 since the one before,
-/// 2 if it is longer ago; or that it was not used at all.
+/// How long ago an entry was used, in marks that software sets: [`IN_USE`] since the last one, 1
+/// since the one before, 2 if it is longer ago; or that it was not used at all.
 pub type Age = u8;
 /// Used since the last mark.
 pub const IN_USE: Age = 0;
@@ -225,8 +225,8 @@ impl TranslationBuffer {
         (self.main.protected_ways(), victim, preserve)
     }
 
-    /// The ARM920T's lockdown register: entries below `base` stay, the next one goes to `victim`, and
-    /// with `preserve` the invalidation of all spares it.
+    /// The ARM920T's lockdown register: entries below `base` stay, the next one goes to `victim`,
+    /// and with `preserve` the invalidation of all spares it.
     ///
     /// # Errors
     /// No entry would be left.

@@ -1,10 +1,11 @@
 //! Entries that a core takes over from another core's data TLB while it executes.
 //!
-//! The core asks the other one for a few entries at a time, as for a line of a cache, and enters those that it
-//! does not have. An answer takes what a line takes from cache to cache, a cycle for each set that the other core
-//! looks at, and one for each entry. It is what the other core has when it is asked. An invalidation that reaches
-//! the core before the answer is entered makes it drop the answer and ask again: what it enters is in the other
-//! core's TLB, too, until an invalidation takes it from both.
+//! The core asks the other one for a few entries at a time, as for a line of a cache, and enters
+//! those that it does not have. An answer takes what a line takes from cache to cache, a cycle for
+//! each set that the other core looks at, and one for each entry. It is what the other core has
+//! when it is asked. An invalidation that reaches the core before the answer is entered makes it
+//! drop the answer and ask again: what it enters is in the other core's TLB, too, until an
+//! invalidation takes it from both.
 
 use crate::bus::Bus;
 use crate::core::{Core, Mmu, Side};
@@ -23,7 +24,8 @@ pub(crate) struct TlbTransfer {
     /// Which entries: of this address space, and not older than this.
     asid: u16,
     oldest: Age,
-    /// The slot of the other core's TLB from which on it is asked, and the one behind what it looked at.
+    /// The slot of the other core's TLB from which on it is asked, and the one behind what it
+    /// looked at.
     first_slot: u32,
     next_slot: u32,
     /// Whether it was asked, and what it answered.
@@ -70,8 +72,8 @@ impl TlbTransfer {
 }
 
 impl<C: Core> CoreMemory<C> {
-    /// Begins to take over what another core's data TLB has of the address space that runs here. What was under
-    /// way ends.
+    /// Begins to take over what another core's data TLB has of the address space that runs here.
+    /// What was under way ends.
     pub fn begin_tlb_transfer(&mut self, bus: &mut Bus<C>, source: u32, oldest: Age) {
         self.end_tlb_transfer();
         let transfer = &mut self.tlb_transfer;

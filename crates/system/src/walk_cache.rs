@@ -1,4 +1,5 @@
-//! The walk cache: descriptors of the first level that point to a table, so that a walk reads only the last one.
+//! The walk cache: descriptors of the first level that point to a table, so that a walk reads only
+//! the last one.
 
 use mmulab_hardware::{GeometryError, Partition, Random, Tlb, TlbEntry, TlbGeometry};
 use mmulab_machine::WalkCacheShape;

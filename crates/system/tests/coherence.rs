@@ -42,8 +42,8 @@ fn system(platform: Platform, code: &[u32]) -> System<Coherent> {
 /// What each core does next, at random; the memory is flat and says what each load must give.
 struct Flat {
     words: Vec<u32>,
-    /// The line that each core's exclusive accesses watch. An exclusive store may fail without reason
-    /// where hardware lets it, but not succeed.
+    /// The line that each core's exclusive accesses watch. An exclusive store may fail without
+    /// reason where hardware lets it, but not succeed.
     watched: Vec<Option<u32>>,
 }
 
@@ -155,8 +155,8 @@ fn here(code: &[u32]) -> u32 {
     (START + 4 * code.len() as u32) / 4
 }
 
-/// Each core adds one to a counter under a spin lock, `times` times; core 0 waits for the others and
-/// ends with the counter.
+/// Each core adds one to a counter under a spin lock, `times` times; core 0 waits for the others
+/// and ends with the counter.
 fn spin_lock_program(times: u32, cores: u32, locks: bool) -> Vec<u32> {
     let mut code = Vec::new();
     for (register, value) in [(1, LOCK), (2, COUNT), (3, DONE), (4, times), (5, 0), (6, 1)] {

@@ -1,5 +1,5 @@
-//! The devices by their manuals, register by register: SP804 (ARM DDI 0271D), PL190 (ARM DDI 0181E),
-//! PL011 (ARM DDI 0183G).
+//! The devices by their manuals, register by register: SP804 (ARM DDI 0271D), PL190 (ARM DDI
+//! 0181E), PL011 (ARM DDI 0183G).
 
 use mmulab_hardware::Random;
 use mmulab_machine::BoardKind;

@@ -17,8 +17,8 @@ const TABLES: u32 = 0x8000;
 const DATA: u32 = 0x2_0000;
 const CODE_AND_DATA: u32 = VALID | WRITABLE | CACHED;
 
-/// Descriptors: page 0 with the vector and page 1 with the code as they are, tables uncached, DATA at
-/// virtual 0x40000.
+/// Descriptors: page 0 with the vector and page 1 with the code as they are, tables uncached, DATA
+/// at virtual 0x40000.
 fn tables() -> Vec<(u32, u32)> {
     vec![
         (TABLES, CODE_AND_DATA | GLOBAL),
@@ -76,8 +76,8 @@ fn a_refused_store_goes_to_the_vector() {
     assert_eq!(boot(&code, false).1, Stop::Exit(0x52), "no translation");
 }
 
-/// Changes the descriptor of virtual page 0x40 from DATA to DATA + 0x1000 between two loads, with an
-/// operation in between.
+/// Changes the descriptor of virtual page 0x40 from DATA to DATA + 0x1000 between two loads, with
+/// an operation in between.
 fn remap(operation: Option<u32>) -> Vec<u32> {
     let mut code = turn_on();
     code.extend(set(2, 0x4_0000));

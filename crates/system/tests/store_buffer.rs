@@ -277,8 +277,8 @@ impl Observer<Coherent> for Witness {
     }
 }
 
-/// Loads, stores and exclusive stores to a few lines, and now and then a barrier, in a loop; each core enters it
-/// somewhere else.
+/// Loads, stores and exclusive stores to a few lines, and now and then a barrier, in a loop; each
+/// core enters it somewhere else.
 fn random_program(random: &mut Random) -> Vec<u32> {
     let mut code = Vec::new();
     for register in 0..8 {

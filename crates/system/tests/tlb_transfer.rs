@@ -1,5 +1,5 @@
-//! Entries that a core takes over from another core's TLB, beside a slow model of the same rules: a list for each TLB,
-//! and the time by addition.
+//! Entries that a core takes over from another core's TLB, beside a slow model of the same rules: a
+//! list for each TLB, and the time by addition.
 
 use mmulab_hardware::Random;
 use mmulab_machine::{Platform, TlbShape, Ways};
@@ -43,7 +43,8 @@ fn system() -> System<Coherent> {
     system
 }
 
-/// An entry: its space, its frame, and how many marks ago an access used it here, at most 2, or 3 if none did.
+/// An entry: its space, its frame, and how many marks ago an access used it here, at most 2, or 3
+/// if none did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
     space: u32,
@@ -186,8 +187,8 @@ fn times(system: &System<Coherent>) -> Vec<u64> {
     system.cores().map(|core| core.memory().now()).collect()
 }
 
-/// Every operation of one core, after those entries came to it that are there by then. Gives the entries that were taken over
-/// and how often an answer was thrown away.
+/// Every operation of one core, after those entries came to it that are there by then. Gives the
+/// entries that were taken over and how often an answer was thrown away.
 fn compare(seed: u64, broken: Option<Broken>) -> Result<(u32, u32), String> {
     let mut system = system();
     let mut slow = Slow { cores: Vec::new(), broken, repeated: 0 };

@@ -1,4 +1,5 @@
-//! The devices of QEMU's `virt` by their manuals: GICv2 (ARM IHI 0048B), generic timers (ARM DDI 0406C, B8).
+//! The devices of QEMU's `virt` by their manuals: GICv2 (ARM IHI 0048B), generic timers (ARM DDI
+//! 0406C, B8).
 
 use mmulab_machine::BoardKind;
 use mmulab_system::board::{Board, Timer};

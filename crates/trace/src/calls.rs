@@ -1,8 +1,8 @@
 //! Which calls a thread of the program is in, from blocks and addresses alone.
 //!
-//! On x86 a call is a block whose last instruction stores a return address and after which execution does not
-//! continue at the next address; a return is one whose last instruction loads from where such an address is.
-//! This needs no symbols and no knowledge of instructions.
+//! On x86 a call is a block whose last instruction stores a return address and after which
+//! execution does not continue at the next address; a return is one whose last instruction loads
+//! from where such an address is. This needs no symbols and no knowledge of instructions.
 
 use std::collections::HashMap;
 
@@ -21,9 +21,10 @@ pub struct Frame {
 
 /// The calls of all threads of a program.
 ///
-/// What leaves frames without a return (`longjmp`, exceptions) is noticed at the next call or return that the
-/// stack pointer tells to be above them. A call into a function by a jump (a tail call, a linkage stub) is no
-/// frame of its own. Programs that switch stacks within a thread have frames that are never left.
+/// What leaves frames without a return (`longjmp`, exceptions) is noticed at the next call or
+/// return that the stack pointer tells to be above them. A call into a function by a jump (a tail
+/// call, a linkage stub) is no frame of its own. Programs that switch stacks within a thread have
+/// frames that are never left.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     /// By block number.
@@ -120,7 +121,8 @@ impl Calls {
         &self.current.frames
     }
 
-    /// The running thread is about to execute a block of `table`; `addresses` begin with those of its accesses.
+    /// The running thread is about to execute a block of `table`; `addresses` begin with those of
+    /// its accesses.
     #[inline]
     pub fn step(&mut self, table: &BlockTable, block: BlockId, addresses: &[u64]) -> Change {
         while let Some(new) = table.blocks().get(self.ends.len()) {

@@ -69,7 +69,8 @@ impl Packing {
 pub struct OpenOptions {
     /// Read an incomplete or damaged trace as far as it is whole, instead of refusing it.
     pub partial: bool,
-    /// Asked ten times a second while a pipe has nothing to read; `false` ends the reading with an error.
+    /// Asked ten times a second while a pipe has nothing to read; `false` ends the reading with an
+    /// error.
     pub keep_waiting: fn() -> bool,
 }
 

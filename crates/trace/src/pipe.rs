@@ -1,4 +1,5 @@
-//! Reading from pipes that may be silent for long, with a question now and then whether to go on waiting.
+//! Reading from pipes that may be silent for long, with a question now and then whether to go on
+//! waiting.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -16,7 +17,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Opens a file or a pipe. A named pipe that nobody writes to yet is waited for when it is read.
+    /// Opens a file or a pipe. A named pipe that nobody writes to yet is waited for when it is
+    /// read.
     pub(crate) fn open(path: &Path, keep_waiting: fn() -> bool) -> io::Result<Self> {
         let file =
             std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;

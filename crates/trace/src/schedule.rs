@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::{Batch, BlockId, BlockTable, Event, LineCrossing, Source, TraceError};
 
-/// Where the number of an address space begins in the addresses of a schedule. Programs have addresses of 48 bits; those
-/// of the kernel's half keep a 49th when their upper bits are left out, so that they are no others.
+/// Where the number of an address space begins in the addresses of a schedule. Programs have
+/// addresses of 48 bits; those of the kernel's half keep a 49th when their upper bits are left out,
+/// so that they are no others.
 const SPACE_SHIFT: u32 = 49;
 /// So that an address of a schedule has 56 bits, as many as TLBs compare.
 const SPACE_BITS: u32 = 7;
@@ -17,11 +18,12 @@ pub const MOST_PROGRAMS: usize = 1 << SPACE_BITS;
 pub struct Cores {
     /// How many there are, at least 1.
     pub count: usize,
-    /// Whether programs wait in one queue for whichever core is free, so that they migrate. Otherwise each thread has a core
-    /// of its own, that with the fewest threads when it was first seen, and programs wait for that.
+    /// Whether programs wait in one queue for whichever core is free, so that they migrate.
+    /// Otherwise each thread has a core of its own, that with the fewest threads when it was first
+    /// seen, and programs wait for that.
     pub one_queue: bool,
-    /// How many instructions a core executes before the next one goes on, at least 1. Cores work side by side; a trace has
-    /// one order, and this is how fine it is.
+    /// How many instructions a core executes before the next one goes on, at least 1. Cores work
+    /// side by side; a trace has one order, and this is how fine it is.
     pub turn_instructions: u64,
 }
 
@@ -33,9 +35,10 @@ impl Cores {
 /// Programs that run in turn, each for a time slice, until all have ended.
 ///
 /// Each has an address space of its own: the number of the program, from 0, stands above its
-/// addresses. A time slice ends between two blocks, at the first place where at least so many instructions are
-/// executed; then the program waits behind all others that wait. Before the first block of the next program stands
-/// [`Event::AddressSpace`], and where another core goes on [`Event::Core`] before that. Each batch is of one program.
+/// addresses. A time slice ends between two blocks, at the first place where at least so many
+/// instructions are executed; then the program waits behind all others that wait. Before the first
+/// block of the next program stands [`Event::AddressSpace`], and where another core goes on
+/// [`Event::Core`] before that. Each batch is of one program.
 ///
 /// A program's threads take turns as they did when it was recorded, each on its core.
 pub struct RoundRobin {
@@ -98,7 +101,8 @@ fn thread_of(event: &Event) -> Option<u32> {
 }
 
 impl RoundRobin {
-    /// A schedule of `sources`, at most [`MOST_PROGRAMS`], with time slices of `slice_instructions`, at least 1.
+    /// A schedule of `sources`, at most [`MOST_PROGRAMS`], with time slices of
+    /// `slice_instructions`, at least 1.
     pub fn new(sources: Vec<Box<dyn Source>>, slice_instructions: u64, cores: Cores) -> Self {
         let Cores { count, one_queue, turn_instructions } = cores;
         assert!(sources.len() <= MOST_PROGRAMS && slice_instructions > 0);
@@ -144,7 +148,8 @@ impl RoundRobin {
         address & ((1 << SPACE_SHIFT) - 1)
     }
 
-    /// What goes on next on the core whose turn it is, or on the next one that has something; `None` when all have ended.
+    /// What goes on next on the core whose turn it is, or on the next one that has something;
+    /// `None` when all have ended.
     fn next_running(&mut self) -> Option<Running> {
         for _ in 0..=self.cores.len() {
             if self.turn_left > 0 {
@@ -178,8 +183,8 @@ fn give_core(cores: &mut [Core]) -> usize {
 }
 
 impl Program {
-    /// Reads on where all blocks have been delivered; whether there is more. What stands behind the last block belongs to the
-    /// next one: where a batch ends must change nothing.
+    /// Reads on where all blocks have been delivered; whether there is more. What stands behind the
+    /// last block belongs to the next one: where a batch ends must change nothing.
     fn read_on(&mut self) -> Result<bool, TraceError> {
         if self.done.blocks < self.inner.blocks.len() {
             return Ok(true);
@@ -197,7 +202,8 @@ impl Program {
         due.take_while(|(at, event)| *at <= self.done.blocks && thread_of(event).is_some()).count()
     }
 
-    /// The event, by its place in `inner`, by which the thread that goes on gives way to one that still does something here.
+    /// The event, by its place in `inner`, by which the thread that goes on gives way to one that
+    /// still does something here.
     fn change_of_thread(&self) -> Option<usize> {
         let events = &self.inner.events;
         let from = self.done.events + self.due_threads();
@@ -221,8 +227,8 @@ impl Program {
         }
     }
 
-    /// Moves blocks from `inner` to `batch` until these have so many instructions, or another thread goes on where
-    /// threads have cores; the number of their instructions.
+    /// Moves blocks from `inner` to `batch` until these have so many instructions, or another
+    /// thread goes on where threads have cores; the number of their instructions.
     fn take(
         &mut self,
         space: u64,
@@ -255,8 +261,8 @@ impl Program {
             end.blocks += 1;
             end.addresses += block.accesses.len();
         }
-        // An event before a block belongs to it; but what stands before another thread's turn is still done by the thread
-        // before it. Where there are no blocks the program has ended.
+        // An event before a block belongs to it; but what stands before another thread's turn is
+        // still done by the thread before it. Where there are no blocks the program has ended.
         let is_last = inner.blocks.is_empty() || next_thread <= done.blocks;
         let belongs = |(at, _): &(usize, Event)| is_last || *at < end.blocks;
         end.events += inner.events[done.events..].partition_point(belongs);

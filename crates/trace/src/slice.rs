@@ -6,8 +6,8 @@ use crate::{Batch, Block, BlockId, BlockTable, Event, LineCrossing, Source, Trac
 
 /// Instructions `skip` to `skip + count` of another source, as a source.
 ///
-/// What was mapped before them, and which thread runs, stands before the first. A block that the cut
-/// goes through is delivered in part.
+/// What was mapped before them, and which thread runs, stands before the first. A block that the
+/// cut goes through is delivered in part.
 pub struct Slice {
     source: Box<dyn Source>,
     /// Instructions still to be left out, and then to be delivered.
@@ -48,7 +48,8 @@ impl Slice {
         &*self.source
     }
 
-    /// Whether the slice, which has been read to its end, ended before the trace. What cannot be read stands after it, too.
+    /// Whether the slice, which has been read to its end, ended before the trace. What cannot be
+    /// read stands after it, too.
     pub fn is_truncated(&mut self) -> bool {
         while self.left == 0 && !self.cut {
             match self.source.next_batch(&mut self.inner) {
@@ -126,8 +127,8 @@ impl Slice {
     }
 }
 
-/// Keeps an event that came before the slice; of threads only the last matters, of regions those that have
-/// not ended, as all do where another program begins.
+/// Keeps an event that came before the slice; of threads only the last matters, of regions those
+/// that have not ended, as all do where another program begins.
 fn keep(before: &mut Vec<Event>, event: Event) {
     match &event {
         Event::Thread(_) => before.retain(|one| !matches!(one, Event::Thread(_))),

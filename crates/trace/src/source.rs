@@ -29,7 +29,8 @@ pub enum Event {
     },
     /// From here on, blocks belong to the program with this number, of several that take turns.
     AddressSpace(u32),
-    /// From here on, blocks are executed on this core, of several. What runs on it follows as [`Event::AddressSpace`].
+    /// From here on, blocks are executed on this core, of several. What runs on it follows as
+    /// [`Event::AddressSpace`].
     Core(u32),
     /// The program said that a region of interest begins or ends here, for all of its threads.
     Mark {
@@ -95,7 +96,8 @@ impl Batch {
     }
 }
 
-/// Why a trace cannot be read (or read on) or made. One line each: the file, the location in it, what to do.
+/// Why a trace cannot be read (or read on) or made. One line each: the file, the location in it,
+/// what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.

@@ -26,7 +26,8 @@ struct Part {
 
 impl ZippedParts {
     /// # Errors
-    /// The archive's directory is damaged, or something in it is packed otherwise than drmemtrace does.
+    /// The archive's directory is damaged, or something in it is packed otherwise than drmemtrace
+    /// does.
     pub(crate) fn new(path: &Path, file: File) -> Result<Self, TraceError> {
         let damaged =
             |problem: &str| TraceError::damaged(path, "directory of the zip archive", problem);

@@ -259,8 +259,8 @@ fn what_is_no_trace_is_refused_with_its_place() {
         "FILE: line 1001: the line is too long"
     );
     const LACKEY: &str = "a line of lackey's; remove it, or record with --log-file=FILE";
-    // A bad line early on is no other format: most lines say what it is. Nothing is whole before the second: it may
-    // have had data of the first's instruction.
+    // A bad line early on is no other format: most lines say what it is. Nothing is whole before
+    // the second: it may have had data of the first's instruction.
     for (whole, bad, what) in [
         ("2 400100", "7 20", "a label and an address; remove it"),
         ("I  0401ab70,3", "Hello, world", LACKEY),

@@ -132,8 +132,8 @@ proptest! {
     }
 }
 
-/// Many try at once, where there is no file and where there is one: one has the name, and what it writes
-/// stays its own.
+/// Many try at once, where there is no file and where there is one: one has the name, and what it
+/// writes stays its own.
 #[test]
 fn one_writer_at_a_time_has_a_name() {
     let folder = tempfile::tempdir().unwrap();

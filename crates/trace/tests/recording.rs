@@ -92,7 +92,8 @@ fn compile(folder: &Folder, source: &str) -> String {
     program.to_str().unwrap().into()
 }
 
-/// Runs this test binary again, as a process of its own that records `program` into `t.mmt`, and its children.
+/// Runs this test binary again, as a process of its own that records `program` into `t.mmt`, and
+/// its children.
 fn recording_process(folder: &Folder, program: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "recording::record_for_another_test", "--ignored"])

@@ -1,13 +1,15 @@
-"""Boots Debian's own kernel and programs on our four Cortex-A7, or on QEMU, and runs a command there.
+"""Boots Debian's own kernel and programs on our four Cortex-A7, or on QEMU, and runs a command
+there.
 
     run.py "python3 -c 'print(2 ** 100)'"
     run.py --systemd "systemctl --failed"
     run.py --busybox --compare "uname -a"
 
-COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs it
-on both, on one core, and fails where they print something different other than times. `--check` marks reports that docs/bugs-found.md explains as
-known; the exit status is 1 if there is any report. `--own-kernel` boots the
-programs with the Linux of `make linux-smp` in place of Debian's. Needs `make linux-debian`.
+COMMAND is what the guest's shell shall run; without one it just starts and ends. `--compare` runs
+it on both, on one core, and fails where they print something different other than times. `--check`
+marks reports that docs/bugs-found.md explains as known; the exit status is 1 if there is any
+report. `--own-kernel` boots the programs with the Linux of `make linux-smp` in place of Debian's.
+Needs `make linux-debian`.
 """
 
 import difflib
@@ -105,7 +107,8 @@ def qemu(command="true", first_process="busybox", cores=4, timeout=600):
     return done.stdout.decode(errors="replace"), seconds
 
 
-# Lines that come when the kernel gets round to it, or that only QEMU comes to: here the run ends before.
+# Lines that come when the kernel gets round to it, or that only QEMU comes to: here the run ends
+# before.
 HAVE_NO_PLACE = (
     *linux.NO_PLACE,
     "audit: type=2000",
@@ -122,8 +125,8 @@ def comparable(console):
     return [line for line in lines if not any(words in line for words in HAVE_NO_PLACE)]
 
 
-# What the checker reports of this kernel, and docs/bugs-found.md explains: the function that noticed it, the one that
-# made something stale, and a part of what was stale.
+# What the checker reports of this kernel, and docs/bugs-found.md explains: the function that
+# noticed it, the one that made something stale, and a part of what was stale.
 KNOWN = (
     ("stale-instruction", "pte_offset_late_fixmap", "__patch_text_real", "the dirty line"),
     ("break-before-make", "cpu_v7_set_pte_ext", "cpu_v7_set_pte_ext", "KB of uncached memory"),

@@ -75,7 +75,8 @@ def calibrate(samples: int = SAMPLES, progress: Progress | None = None) -> Calib
     """Measures this computer on one core (two for shootdowns), for a minute or more.
 
     `progress` gets points done and points in all. Raises `MmulabError` where no levels can be told
-    apart, as on a busy computer, and `InputError` for less than 3 or more than 1000 `samples` of a point.
+    apart, as on a busy computer, and `InputError` for less than 3 or more than 1000 `samples` of a
+    point.
     """
     samples = whole_number("samples", samples, 3, 1000)
     says, load = reported(), os.getloadavg()[0]

@@ -1,4 +1,5 @@
-"""What the measurements say: a value for each quantity of a machine's file, and where it comes from."""
+"""What the measurements say: a value for each quantity of a machine's file, and where it comes
+from."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from mmulab.calibrate.series import PAGES_BESIDES, Measurements, Point, Series, 
 from mmulab.errors import MmulabError
 
 AGREEMENT = 1.35
-"""A reported size within this factor of the measured one is taken for what it is: a curve's knee says
-how much of a level is of use, which depends on what pages lie where."""
+"""A reported size within this factor of the measured one is taken for what it is: a curve's knee
+says how much of a level is of use, which depends on what pages lie where."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,8 @@ class _Finder:
         return Value(_likely_ways(lines), source, (2 * _likely_ways(lines),))
 
     def breaks_up_large_pages(self) -> bool:
-        """Whether a TLB holds a large page as many small ones, as where a hypervisor maps it by such: lines in each 4 KB of
-        one then miss where lines in as many 4 KB pages do."""
+        """Whether a TLB holds a large page as many small ones, as where a hypervisor maps it by
+        such: lines in each 4 KB of one then miss where lines in as many 4 KB pages do."""
         knees = []
         for name in ("tlb_parts", "tlb_4k"):
             series = list(differences(self.series.get(name, []), self.series["loads_of_pages"]))
@@ -250,7 +251,8 @@ class _Finder:
             self.values[f"{name}.ways"] = Value(_likely_ways(count), source, ("full",))
 
     def instruction_side(self) -> None:
-        """The first-level instruction cache and TLB; fetching ahead hides most of what they cost."""
+        """The first-level instruction cache and TLB; fetching ahead hides most of what they
+        cost."""
         cache = self.reported.cache(1, "Instruction")
         for key in ("size_bytes", "ways"):
             known = getattr(cache, key, None)
@@ -294,7 +296,8 @@ def _whole(number: float) -> str:
 
 
 def _why_guessed(known: Cache | Tlb | None, slots: int, of: str) -> str:
-    """The source of a number of ways that is a guess: what is reported, if anything, is of another size."""
+    """The source of a number of ways that is a guess: what is reported, if anything, is of another
+    size."""
     if known is None:
         return "guess: not reported"
     return f"guess; reported: {known.ways} ways of {slots:,} {of}, which does not agree"

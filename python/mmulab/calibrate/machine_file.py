@@ -26,8 +26,8 @@ _LEVEL_3 = {
     "replacement": _REPLACEMENT,
 }
 
-# What a machine's file needs besides what is measured: table, key, value. Sections are written in this
-# order, keys of one section as they come; what was found goes first.
+# What a machine's file needs besides what is measured: table, key, value. Sections are written in
+# this order, keys of one section as they come; what was found goes first.
 _FIXED: dict[str, dict[str, Value]] = {
     "core": {},
     "organisation": {

@@ -13,8 +13,8 @@ LEAST_POINTS = 3
 """A plateau has at least this many points."""
 
 RAMP_COST = 0.10
-"""What a point between plateaus costs, as a deviation of the logarithm: a point that lies farther than
-10 % from a plateau does not belong to it."""
+"""What a point between plateaus costs, as a deviation of the logarithm: a point that lies farther
+than 10 % from a plateau does not belong to it."""
 
 PLATEAU_COST = 0.3
 """What a plateau costs, so that noise does not make two of one."""
@@ -52,16 +52,16 @@ def rising(series: Series) -> list[float]:
 def plateaus(series: Series, count: int | None = None, offset: float = 0.0) -> list[Plateau]:
     """The flat parts, in order of size; `count` of them where that is known.
 
-    The cheapest division of the curve into plateaus and ramps, each point of a plateau at the cost of
-    its distance from the plateau's median. Distances are of logarithms; `offset` cycles are added
-    before, so that differences near zero can be told from noise. Fewer than `count` come back where
-    the curve has not enough points.
+    The cheapest division of the curve into plateaus and ramps, each point of a plateau at the cost
+    of its distance from the plateau's median. Distances are of logarithms; `offset` cycles are
+    added before, so that differences near zero can be told from noise. Fewer than `count` come back
+    where the curve has not enough points.
     """
     curve = rising(series)
     logs = [math.log(max(value, 0.0) + offset + 1e-3) for value in curve]
     most = count if count is not None else len(logs) // LEAST_POINTS
-    # best[k][i]: the cheapest division of the first i points with k plateaus: its cost, where its last
-    # piece begins (None: a ramp of one point), and the height of its last plateau.
+    # best[k][i]: the cheapest division of the first i points with k plateaus: its cost, where its
+    # last piece begins (None: a ramp of one point), and the height of its last plateau.
     best: list[list[tuple[float, int | None, float]]] = []
     for k in range(most + 1):
         row: list[tuple[float, int | None, float]] = [
@@ -108,7 +108,8 @@ def capacity(series: Series, below: Plateau, above: Plateau) -> float:
 
 
 def crossing(series: Series, below: Plateau, cycles: float) -> float:
-    """Where the curve that leaves a plateau crosses a latency, between two points by interpolation."""
+    """Where the curve that leaves a plateau crosses a latency, between two points by
+    interpolation."""
     points = zip(series, rising(series), strict=True)
     for (left, a), (right, b) in itertools.pairwise(points):
         if left.x >= below.first and a <= cycles < b:

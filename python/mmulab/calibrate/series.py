@@ -12,13 +12,14 @@ from mmulab.errors import MmulabError
 
 SAMPLES = 7
 PASSES = 3
-"""All is measured this many times; of each point the fastest pass counts, since what else runs on the
-computer only ever makes it slower."""
+"""All is measured this many times; of each point the fastest pass counts, since what else runs on
+the computer only ever makes it slower."""
 PAGES_BESIDES = 24
-"""Large pages in the series of both sizes: fewer than an array of their own holds in most cores, and
-enough to be missed in one that is shared."""
+"""Large pages in the series of both sizes: fewer than an array of their own holds in most cores,
+and enough to be missed in one that is shared."""
 FAULTS_BYTES = 256 << 20
-"""First touches of small and of large pages are of as much memory, more than caches hold of what the kernel zeroes."""
+"""First touches of small and of large pages are of as much memory, more than caches hold of what
+the kernel zeroes."""
 LINE_BYTES = 64
 PAGE_BYTES = 4096
 HUGE_PAGE_BYTES = 2 << 20

@@ -1,9 +1,9 @@
 """Published results, beside ours: one module per paper.
 
-A module evaluates its paper's claims by code, from what it ran, and returns a `Reproduction`. To add a
-paper, put its figures in `published/<paper>/`, its claims in `published/claims.csv`, the rule by which
-each will be judged in `published/rules.csv` (before the first result), a module here with the functions
-`reproduce(run)` and `missing_packages(run)`, and its name in `PAPERS`.
+A module evaluates its paper's claims by code, from what it ran, and returns a `Reproduction`. To
+add a paper, put its figures in `published/<paper>/`, its claims in `published/claims.csv`, the rule
+by which each will be judged in `published/rules.csv` (before the first result), a module here with
+the functions `reproduce(run)` and `missing_packages(run)`, and its name in `PAPERS`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PAPERS = {
 PUBLISHED = Path(__file__).parents[1] / "published"
 
 ABOUT = 0.25
-"""How far from a published number still is that number, as a part of it: a quarter, in all rules."""
+"""How far from a published number still is that number, as a part of it: a quarter, in all
+rules."""
 
 
 def about(value: float, wanted: float) -> bool:
@@ -144,7 +145,8 @@ class Reproduction:
     notes: str = ""
     """What was run, in sentences: programs, inputs, sizes, machines."""
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What all numbers depend on (`inputs_provenance`, `full`, `seed`); each table file contains it."""
+    """What all numbers depend on (`inputs_provenance`, `full`, `seed`); each table file contains
+    it."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` where a difference has no explanation."""
@@ -199,7 +201,8 @@ def reproduce(name: str, run: Run | None = None) -> Reproduction:
 
 
 def prepare(names: Iterable[str], run: Run) -> None:
-    """Raises `InputError` where something has to be installed first, with one command for all papers."""
+    """Raises `InputError` where something has to be installed first, with one command for all
+    papers."""
     install({package for name in names for package in _module(name).missing_packages(run)})
 
 

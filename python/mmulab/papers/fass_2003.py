@@ -1,10 +1,10 @@
-"""Wiggins, Tuch, Uhlig and Heiser, "Implementation of Fast Address-Space Switching and TLB Sharing on
-the StrongARM Processor", ACSAC 2003: domains as address-space tags, on the SA-1100.
+"""Wiggins, Tuch, Uhlig and Heiser, "Implementation of Fast Address-Space Switching and TLB Sharing
+on the StrongARM Processor", ACSAC 2003: domains as address-space tags, on the SA-1100.
 
-The Linux half runs on Linux 6.12 with FASS where it is built (`fass_linux`). The L4 half runs here on the microkernel: ping-pong (figure 5), `extreme` (figure 4), and a token ring
-that has the shape of the Linux figures 2 and 3 with messages in place of pipes. What a flush costs on
-the processor (section 2) is measured by a program without a kernel. The claims are judged in
-`fass_claims`.
+The Linux half runs on Linux 6.12 with FASS where it is built (`fass_linux`). The L4 half runs here
+on the microkernel: ping-pong (figure 5), `extreme` (figure 4), and a token ring that has the shape
+of the Linux figures 2 and 3 with messages in place of pipes. What a flush costs on the processor
+(section 2) is measured by a program without a kernel. The claims are judged in `fass_claims`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ PAPER = "fass_2003"
 TITLE = "Fast address-space switching on the StrongARM (Wiggins et al., 2003)"
 MACHINE = "sa1100"
 BYTES = range(0, 256, 32)
-"""Places in a page of the byte that `extreme` reads: one for each set of the data cache, 8 KB of 32 ways."""
+"""Places in a page of the byte that `extreme` reads: one for each set of the data cache, 8 KB of 32
+ways."""
 
 
 def missing_packages(run: Run) -> set[str]:
@@ -174,7 +175,8 @@ def run_pingpong(run: Run, rounds: int) -> dict[tuple[str, int], Row]:
 
 
 def run_footprint(run: Run, rounds: int) -> dict[tuple[str, int], Row]:
-    """Round trips of two processes that touch lines of their own at every turn, by the path in C."""
+    """Round trips of two processes that touch lines of their own at every turn, by the path in
+    C."""
     points = {}
     for kernel in ("standard, C", "fast, C"):
         scheme, path = KERNELS[kernel]
@@ -190,7 +192,8 @@ def run_footprint(run: Run, rounds: int) -> dict[tuple[str, int], Row]:
 def visit(run: Run, processes: int, pages: int, mapping: str, laps: int) -> Row:
     """The median run of `extreme` over the place of the byte that is read of each page.
 
-    The paper does not tell the place. All these bytes lie in one set of the data cache, each place in another.
+    The paper does not tell the place. All these bytes lie in one set of the data cache, each place
+    in another.
     """
     run.progress(f"extreme, {processes} processes, {pages} pages, {mapping}")
     rows = [
@@ -246,8 +249,8 @@ def run_flush_cost(run: Run) -> dict[str, float]:
 
 
 def run_ring(run: Run, rounds: int) -> dict[tuple[str, str, int, int], Row]:
-    """Cost of passing the token by scheme, place of the arrays, processes and kilobytes, and less the
-    sum alone. TLB sharing is of interest only where nothing is touched, as in figure 3."""
+    """Cost of passing the token by scheme, place of the arrays, processes and kilobytes, and less
+    the sum alone. TLB sharing is of interest only where nothing is touched, as in figure 3."""
     points = {}
     cases = [
         (scheme, array, processes, kilobytes)

@@ -1,4 +1,5 @@
-"""The claims of the FASS paper, each judged from what was measured by the rule in `published/rules.csv`.
+"""The claims of the FASS paper, each judged from what was measured by the rule in
+`published/rules.csv`.
 
 What explains a difference is told only where the measurements show it.
 """

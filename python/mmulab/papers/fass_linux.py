@@ -1,4 +1,5 @@
-"""The FASS paper's claims on Linux, measured on Linux 6.12 with FASS on sa1100, where it is built."""
+"""The FASS paper's claims on Linux, measured on Linux 6.12 with FASS on sa1100, where it is
+built."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def run_linux(run: Run) -> Rows | None:
         " && ".join(f"{hops}lat ctx {size} 2 4" for size in KILOBYTES if size),
         " && ".join(f"lat {name}" for name in ROWS.values()),
     ]
-    # The processes of lat_ctx have in common what they have of their program's text, where it can be shared.
+    # The processes of lat_ctx have in common what they have of their program's text, where it can
+    # be shared.
     sharers = f"{hops}lat-text-high ctx 0 {' '.join(map(str, SHARERS))}"
     return [
         *(

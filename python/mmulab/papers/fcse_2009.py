@@ -1,11 +1,11 @@
-"""Chanteperdrix and Cochran, "The ARM Fast Context Switch Extension for Linux", 2009: 32 MB slots by
-process ID, guaranteed and best effort, on the IXP425 and the AT91RM9200.
+"""Chanteperdrix and Cochran, "The ARM Fast Context Switch Extension for Linux", 2009: 32 MB slots
+by process ID, guaranteed and best effort, on the IXP425 and the AT91RM9200.
 
-The paper measured Linux. Linux 6.12 with FCSE does so where it is built (`fcse_linux`). The microkernel
-always runs the two modes with programs of the same shape: a periodic task under load (cyclictest), a
-token ring (lat_ctx), a storm of messages among 400 processes (hackbench). What the modes allow, refuse
-and flush (sections 4.1 and 4.2) is judged on it, by a program that brings about each condition of a
-flush and its opposite.
+The paper measured Linux. Linux 6.12 with FCSE does so where it is built (`fcse_linux`). The
+microkernel always runs the two modes with programs of the same shape: a periodic task under load
+(cyclictest), a token ring (lat_ctx), a storm of messages among 400 processes (hackbench). What the
+modes allow, refuse and flush (sections 4.1 and 4.2) is judged on it, by a program that brings about
+each condition of a flush and its opposite.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ class Switches:
     limits: dict[str, int]
     """Whether a page could be mapped inside the 32 MB, across their end and above."""
     switches: list[dict[str, Any]]
-    """By name of the condition: flushes at the switch to a process, within, and at the one from it."""
+    """By name of the condition: flushes at the switch to a process, within, and at the one from
+    it."""
 
     def flushes(self, name: str) -> list[tuple[int, int]]:
         """Flushes of the switches to and from a process, each time that a condition was met."""

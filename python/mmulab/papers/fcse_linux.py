@@ -1,5 +1,5 @@
-"""The FCSE paper's claims on Linux, measured on Linux 6.12 with FCSE on its two machines, where it is
-built."""
+"""The FCSE paper's claims on Linux, measured on Linux 6.12 with FCSE on its two machines, where it
+is built."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def over_guesses(
 ) -> tuple[list[Claim], pa.Table]:
     """The claims with what other values of the guesses make of them, and every such verdict.
 
-    `judge` is called once for each value that a machine's file gives instead of one that it guesses,
-    with nothing else changed; so a run takes as often as long as there are such values.
+    `judge` is called once for each value that a machine's file gives instead of one that it
+    guesses, with nothing else changed; so a run takes as often as long as there are such values.
     """
     others = [other for name in machines for other in Machine.load(name).alternatives()]
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,5 @@
-"""Linux with address spaces, as the papers' modules run it where it is built (`make linux-spaces`)."""
+"""Linux with address spaces, as the papers' modules run it where it is built
+(`make linux-spaces`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The microkernel of `guests/microkernel` as the papers' modules run it: boot, read the measurements."""
+"""The microkernel of `guests/microkernel` as the papers' modules run it: boot, read the
+measurements."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ ARCHITECTURES = {
 LAP_PHASE = "measured"
 """What the programs call the phase of a lap; the first is the one that is told."""
 LEAST_PART = 2000
-"""Repetitions that are enough to tell what the others take; the first thousand calls of `run=fuzz` prepare it."""
+"""Repetitions that are enough to tell what the others take; the first thousand calls of `run=fuzz`
+prepare it."""
 MAX_OPTION = 0x0FFFFFFF * 10 + 9
-"""The largest number that the programs take for an option (`option_number` of guests/microkernel/user/system.c)."""
+"""The largest number that the programs take for an option (`option_number` of
+guests/microkernel/user/system.c)."""
 SCHEMES = ["flush", "fass", "fass_shared", "fcse_guaranteed", "fcse_best_effort"]
 
 
@@ -113,11 +116,13 @@ Run = TypeVar("Run", bound=Executed)
 
 
 def run_with_time_left(count: int, run: Callable[[int, ProgressCallback], Run]) -> Run:
-    """Runs a program that does something `count` times, `run(count, progress)`, beside a bar with the time left.
+    """Runs a program that does something `count` times, `run(count, progress)`, beside a bar with
+    the time left.
 
-    How many instructions that takes nobody knows beforehand. So a fiftieth of the count is run first, and half of
-    that, and all other repetitions are taken to need as many each as those in between. A count that is hardly
-    more than these has no time left, and where no bar is seen nothing is run first.
+    How many instructions that takes nobody knows beforehand. So a fiftieth of the count is run
+    first, and half of that, and all other repetitions are taken to need as many each as those in
+    between. A count that is hardly more than these has no time left, and where no bar is seen
+    nothing is run first.
     """
     part = max(count // 50, LEAST_PART)
     expected = None

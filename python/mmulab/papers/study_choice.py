@@ -1,26 +1,29 @@
-"""Which of the candidates stands for which program of the 1998 study, by what the study says of its own.
+"""Which of the candidates stands for which program of the 1998 study, by what the study says of its
+own.
 
 Stated before the candidates were compared, and of misses only, which no organisation changes:
 
 * All complete in under 200 million instructions (3.2).
-* gcc and vortex "have the worst virtual memory performance" (3.2), 5 to 10% of a 1-CPI machine (4.1). A
-  walk takes 10 cycles in the mean of the organisations (10:10:5:15, 4.3), and 20 more where its entry
-  misses the first level (table 3), so that they walk once in 100 (10 / 0.10) to 600 (30 / 0.05)
-  instructions. What does comes first, and what comes nearest to the middle of that on a scale of ratios
-  is chosen.
-* Among those in that range the ones come first that touch at most 2,048 pages, as 8 MB are "larger than
-  the physical memory requirements of any one benchmark" (3.1). This came before the range at first; but
-  no GCC of today needs so little, and a compiler that does (tcc) walks once in 45,000 instructions.
-* ijpeg has a "low level of overhead", of which "compulsory misses are actually a large portion" (4.4).
-  What walks less often than the range of gcc comes first, then what makes at least half of its walks for
-  first uses, then what touches at most 2,048 pages; the longest run of these is chosen. (At first the
-  largest share of first uses alone; but the smallest picture always has it.)
+* gcc and vortex "have the worst virtual memory performance" (3.2), 5 to 10% of a 1-CPI machine
+  (4.1). A walk takes 10 cycles in the mean of the organisations (10:10:5:15, 4.3), and 20 more
+  where its entry misses the first level (table 3), so that they walk once in 100 (10 / 0.10) to 600
+  (30 / 0.05) instructions. What does comes first, and what comes nearest to the middle of that on a
+  scale of ratios is chosen.
+* Among those in that range the ones come first that touch at most 2,048 pages, as 8 MB are "larger
+  than the physical memory requirements of any one benchmark" (3.1). This came before the range at
+  first; but no GCC of today needs so little, and a compiler that does (tcc) walks once in 45,000
+  instructions.
+* ijpeg has a "low level of overhead", of which "compulsory misses are actually a large portion"
+  (4.4). What walks less often than the range of gcc comes first, then what makes at least half of
+  its walks for first uses, then what touches at most 2,048 pages; the longest run of these is
+  chosen. (At first the largest share of first uses alone; but the smallest picture always has it.)
 
-The curve is the exact LRU one of `mmulab.miss_curves`, for 128 entries on each side. What it says of other
-sizes is not used, since the study's claims are about it (vm98-11, vm98-12); the level is, so that
-vm98-03, vm98-17 and vm98-23 test what a walk costs, and no longer how often there is one.
+The curve is the exact LRU one of `mmulab.miss_curves`, for 128 entries on each side. What it says
+of other sizes is not used, since the study's claims are about it (vm98-11, vm98-12); the level is,
+so that vm98-03, vm98-17 and vm98-23 test what a walk costs, and no longer how often there is one.
 
-`python -m mmulab.papers.study_choice [DIR]` records all candidates into DIR (some minutes) and prints the table.
+`python -m mmulab.papers.study_choice [DIR]` records all candidates into DIR (some minutes) and
+prints the table.
 """
 
 from __future__ import annotations

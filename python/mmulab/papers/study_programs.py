@@ -1,8 +1,8 @@
 """The programs that stand for those of the 1998 study, and their inputs.
 
-The study ran gcc, vortex and ijpeg of SPEC '95. For each there are several candidates of today, as any
-Debian machine has them; `study_choice` says which stands for it, and why. Inputs are generated here,
-the same bytes everywhere; nothing is downloaded.
+The study ran gcc, vortex and ijpeg of SPEC '95. For each there are several candidates of today, as
+any Debian machine has them; `study_choice` says which stands for it, and why. Inputs are generated
+here, the same bytes everywhere; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ ENVIRONMENT = {
     "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu",
     "PWD": "/proc/self/cwd",
 }
-"""Of all programs that are recorded. In direct-mapped caches it matters where a stack begins, which depends on it, and
-where libraries are mapped: below /etc/ld.so.cache, unless they are found without it. A name for the present folder
-that is the same in each is as good as its own for a shell and for GCC, which ask whether it is the one."""
+"""Of all programs that are recorded. In direct-mapped caches it matters where a stack begins, which
+depends on it, and where libraries are mapped: below /etc/ld.so.cache, unless they are found without
+it. A name for the present folder that is the same in each is as good as its own for a shell and for
+GCC, which ask whether it is the one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,8 @@ def compiler(functions: int, option: str) -> Candidate:
         found = subprocess.run(
             ["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True
         ).stdout.strip()
-        # A file's full name is looked up, which takes longer the longer it is; that option writes nothing anyway.
+        # A file's full name is looked up, which takes longer the longer it is; that option writes
+        # nothing anyway.
         output = "-" if option == "-fsyntax-only" else "source.s"
         command = [found, "-quiet", "-w", option, source.name, "-o", output]
         return Program(name, label, command, source)
@@ -86,8 +88,8 @@ def small_compiler(functions: int) -> Candidate:
 
 
 def relational_database(rows: int, queries: int) -> Candidate:
-    """SQLite builds three related tables in memory, then looks up, changes and joins rows in an order
-    without locality."""
+    """SQLite builds three related tables in memory, then looks up, changes and joins rows in an
+    order without locality."""
 
     def build(name: str, folder: Path) -> Program:
         script = write(folder / "script.sql", script_text(rows, queries).encode())
@@ -99,7 +101,8 @@ def relational_database(rows: int, queries: int) -> Candidate:
 
 
 def key_value_database(records: int) -> Candidate:
-    """Berkeley DB loads records into a B-tree, in an order without locality, with a cache of 6 MB."""
+    """Berkeley DB loads records into a B-tree, in an order without locality, with a cache of 6
+    MB."""
 
     def build(name: str, folder: Path) -> Program:
         home = folder / "berkeley"
@@ -184,8 +187,8 @@ QUICK = {
     "vortex-like": object_store(10_000, 20),
     "ijpeg-like": picture_compressor(640, 480),
 }
-"""Shorter inputs, some 20 million instructions each, for the short version. The compiler stops after its
-front end, because setting up its back end alone takes 40 million."""
+"""Shorter inputs, some 20 million instructions each, for the short version. The compiler stops
+after its front end, because setting up its back end alone takes 40 million."""
 
 
 def programs(folder: Path, chosen: dict[str, Candidate]) -> list[Program]:
@@ -447,7 +450,8 @@ def picture_bytes(width: int, height: int) -> bytes:
 
 
 def record(program: Program, trace: Path, max_instructions: int) -> None:
-    """Records a program whole, or not at all; an interrupt, also at the program's end, raises `KeyboardInterrupt`."""
+    """Records a program whole, or not at all; an interrupt, also at the program's end, raises
+    `KeyboardInterrupt`."""
     trace = trace.absolute()
     with contextlib.chdir(program.input.parent):
         recorded = mmulab.record(
@@ -460,8 +464,8 @@ def record(program: Program, trace: Path, max_instructions: int) -> None:
 
 
 def is_recorded(program: Program, trace: Path) -> bool:
-    """Whether a program's trace is there, of this command, no older than its input, and whole: that of a recording
-    that was killed is not."""
+    """Whether a program's trace is there, of this command, no older than its input, and whole: that
+    of a recording that was killed is not."""
     try:
         information = mmulab.trace_information(trace)
     except mmulab.TraceError:

@@ -1,10 +1,11 @@
-"""Landsberg, "Analyzing and Optimizing TLB-Induced Thread Migration Costs on Linux/ARM", 2018: entries of the
-TLB follow a thread to its new core, on the Cortex-A7.
+"""Landsberg, "Analyzing and Optimizing TLB-Induced Thread Migration Costs on Linux/ARM", 2018:
+entries of the TLB follow a thread to its new core, on the Cortex-A7.
 
-What the Cortex-A7 itself has (chapters 3 and 4) is measured by a guest of ours on `cortex-a7`: reading the TLB,
-PLD as a way to write it, and the whole migration with two access patterns, directly and by way of the page
-descriptors. The modified interfaces (chapters 5 and 6) are measured on `gem5-vexpress`, the system that the thesis
-simulated, and on `cortex-a7`. Linux (7 to 9) is in `tlb_migration_linux`.
+What the Cortex-A7 itself has (chapters 3 and 4) is measured by a guest of ours on `cortex-a7`:
+reading the TLB, PLD as a way to write it, and the whole migration with two access patterns,
+directly and by way of the page descriptors. The modified interfaces (chapters 5 and 6) are measured
+on `gem5-vexpress`, the system that the thesis simulated, and on `cortex-a7`. Linux (7 to 9) is in
+`tlb_migration_linux`.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ DIFFERENCES = {
     "a taken branch takes 8 cycles": {"timing.taken_branch_cycles": "8"},
     "an operation of coprocessor 15 takes 10 cycles": {"timing.coprocessor_write_cycles": "10"},
 }
-"""Values of the machine that may be behind what differs, changed one at a time, some of them beyond the range of a guess."""
+"""Values of the machine that may be behind what differs, changed one at a time, some of them beyond
+the range of a guess."""
 
 Points = dict[str, dict[int, list[int]]]
 """What the guest printed: by name and number of entries or pages, medians in cycles or counts."""
@@ -204,8 +206,8 @@ def on_the_core(run: Run) -> Points:
 
 
 def differences(run: Run) -> Iterable[dict[str, Any]]:
-    """What moves the figures that differ: one row for each value of the machine, the published ones last, in cycles. A page is a further
-    one."""
+    """What moves the figures that differ: one row for each value of the machine, the published ones
+    last, in cycles. A page is a further one."""
     for what, changes in DIFFERENCES.items():
         machine = run.machine(MACHINE).with_changes({"cores": "1"} | changes)
         points = measure(run, machine, guests.image(f"{IMAGES['bare']}-few"))
@@ -269,7 +271,8 @@ def per_page(values: dict[int, int], few: int, many: int) -> float:
 
 
 def with_interfaces(run: Run, name: str) -> Points:
-    """What the guest of chapter 6 measures in nanoseconds on a machine whose cores have the interfaces."""
+    """What the guest of chapter 6 measures in nanoseconds on a machine whose cores have the
+    interfaces."""
     changes = {"cores": "2", "core.coprocessor": COPROCESSOR}
     machine = run.machine(name).with_changes(changes)
     nanoseconds = 1e9 / int(str(machine.get("core.clock_hz")))
@@ -339,7 +342,8 @@ def net(points: Points, benchmark: str) -> dict[int, int]:
 
 
 def gains(points: Points) -> pa.Table:
-    """Net gains of versions 4 and 5 by pages in nanoseconds, and how many cycles version 5 takes to take over how many entries."""
+    """Net gains of versions 4 and 5 by pages in nanoseconds, and how many cycles version 5 takes to
+    take over how many entries."""
     return pa.Table.from_pylist(
         [
             {"pages": pages, "v4": gain, **{name: net(points, name)[pages] for name in OURS}}
@@ -441,7 +445,8 @@ def judge_preloads(points: Points, claim: Published) -> Claim:
 
 
 def judge_migration(points: Points, claim: Published, benchmarks: list[str]) -> Claim:
-    """A benchmark of both strides: no gain, what a further page costs, and for the indirect one the ratio."""
+    """A benchmark of both strides: no gain, what a further page costs, and for the indirect one the
+    ratio."""
     parts: list[tuple[str, bool]] = []
     for name in benchmarks:
         gains = net(points, name)

@@ -1,8 +1,9 @@
-"""TLB migration in Linux's scheduler (`make linux-migration`): chapters 7 to 9 of Landsberg's thesis.
+"""TLB migration in Linux's scheduler (`make linux-migration`): chapters 7 to 9 of Landsberg's
+thesis.
 
-The kernel has four ways, chosen at boot: `off`; `thesis`, which saves where the thesis does and checks nothing;
-`safe`, which saves at every migration and whose entries expire with their mappings; and `transfer`, by version 5 of the
-interface, which is ours.
+The kernel has four ways, chosen at boot: `off`; `thesis`, which saves where the thesis does and
+checks nothing; `safe`, which saves at every migration and whose entries expire with their mappings;
+and `transfer`, by version 5 of the interface, which is ours.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ MACHINES = ("gem5-vexpress", "cortex-a7")
 PUBLISHED_COLUMNS = {"off": "no_migration", "thesis": "migration"}
 """Of the thesis's tables of chapter 8."""
 WORKING_SETS = (("stay", 48, 48), ("stay", 48, 12), ("phases", 48, 12))
-"""Of `hop`: one that stays, one that moves on, and one that shrinks after the beginning; pages, and how many are used
-after each migration."""
+"""Of `hop`: one that stays, one that moves on, and one that shrinks after the beginning; pages, and
+how many are used after each migration."""
 POLICIES = {
     "off": "off",
     "all": "safe",
@@ -63,7 +64,8 @@ WARM_MODES = {
     "transfer": "transfer",
 }
 WARM_PAGES = (1, 4, 8, 16, 24, 32, 48, 64)
-"""Migrations with warm caches: what is asked of the kernel, and how many pages are read after each."""
+"""Migrations with warm caches: what is asked of the kernel, and how many pages are read after
+each."""
 LOADS = {
     "hackbench, threads": "hackbench -T -g 1 -l 5",
     "hackbench, processes": "hackbench -p -g 1 -l 5",
@@ -106,8 +108,8 @@ class Measured:
     stale: dict[str, str]
     """What the attack says, by mode."""
     predictions: dict[tuple[str, tuple[str, int, int]], dict[str, float]]
-    """By policy and working set: time of a migration with what follows, entries moved, the part of these that was
-    used, where it is known."""
+    """By policy and working set: time of a migration with what follows, entries moved, the part of
+    these that was used, where it is known."""
     loads: dict[tuple[str, str], dict[str, float]]
     """By load and mode: seconds, the half of their interval, and what the kernel counted."""
     periodic: dict[tuple[str, int], tuple[int, int, int]]
@@ -142,8 +144,8 @@ def boot(
     max_instructions: int | None = None,
     console: Console | None = None,
 ) -> mmulab.BootResult:
-    """Runs a command of the guest's shell; `mode` is the value of `tlb_migration=` with what else the kernel is told,
-    `initrd` the file with the programs."""
+    """Runs a command of the guest's shell; `mode` is the value of `tlb_migration=` with what else
+    the kernel is told, `initrd` the file with the programs."""
     folder = built()
     assert folder is not None
     return mmulab.boot(
@@ -160,7 +162,8 @@ def boot(
 
 
 def printed(run: Run, name: str, mode: str, command: str) -> str:
-    """What the command prints; raises `MmulabError` where it fails, since these programs check themselves."""
+    """What the command prints; raises `MmulabError` where it fails, since these programs check
+    themselves."""
     run.progress(f"Linux, tlb_migration={mode}, on {name}: {command}")
     result = boot(run.machine(name), mode, command)
     if result.exit != 0:
@@ -239,7 +242,8 @@ def warm(run: Run, name: str, mode: str) -> dict[int, int]:
 
 
 def predicted(run: Run, mode: str) -> dict[tuple[str, int, int], dict[str, float]]:
-    """The working sets under a policy. What was used of what moved is counted in a run of its own."""
+    """The working sets under a policy. What was used of what moved is counted in a run of its
+    own."""
     runs = {"stay": 400, "phases": 80} if run.full else {"stay": 100, "phases": 20}
     commands = [f"hop {how} {runs[how]} {pages} {used}" for how, pages, used in WORKING_SETS]
     found = STAY.findall(printed(run, MACHINES[0], mode, " && ".join(commands)))
@@ -249,8 +253,8 @@ def predicted(run: Run, mode: str) -> dict[tuple[str, int, int], dict[str, float
         accounts = f"{mode} tlb_migration_account=1"
         console = printed(run, MACHINES[0], accounts, with_counts(commands))
         counted = [moved(counts) for counts in counts_of_each(console)]
-        # Where each stay begins with all pages, all that was moved was used by the next migration; and the
-        # kernel's count of what was not used stops at its limit on entries.
+        # Where each stay begins with all pages, all that was moved was used by the next migration;
+        # and the kernel's count of what was not used stops at its limit on entries.
         for (how, *_), entries in zip(WORKING_SETS, counted, strict=True):
             if how == "phases" or "tlb_migration_entries" in mode:
                 entries.pop("used_share", None)
@@ -300,7 +304,8 @@ def jobs(run: Run, mode: str) -> dict[int, tuple[int, int, int]]:
 
 
 def with_counts(commands: list[str]) -> str:
-    """A command that tells before the first of some commands, and after each, what the kernel counted."""
+    """A command that tells before the first of some commands, and after each, what the kernel
+    counted."""
     tell = "cat /proc/tlb_migration"
     return " && ".join([tell, *(part for command in commands for part in (command, tell))])
 
@@ -409,7 +414,8 @@ def judge_total(found: Measured, claim: Published) -> Claim:
 
 
 def gain_unflushed(found: Measured) -> str:
-    """What the ways gain without flushes with the published best number of pages, in per cent of the whole."""
+    """What the ways gain without flushes with the published best number of pages, in per cent of
+    the whole."""
     before = found.unflushed[MACHINES[0], "off"][BEST][0]
     ways = {"thesis": "the thesis's way", "safe": "the safe way", "transfer": "version 5"}
     return ", ".join(
@@ -467,7 +473,8 @@ def listed(values: list[float]) -> str:
 def total_rows(
     totals: dict[tuple[str, str], dict[int, tuple[int, int, int]]],
 ) -> list[dict[str, object]]:
-    """Rows of the whole, the accesses and the migrations, in nanoseconds, and the published whole."""
+    """Rows of the whole, the accesses and the migrations, in nanoseconds, and the published
+    whole."""
     published = {
         (mode, int(row["pages"])): int(row[column])
         for mode, column in PUBLISHED_COLUMNS.items()

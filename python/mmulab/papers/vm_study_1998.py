@@ -1,9 +1,10 @@
-"""Jacob and Mudge, "A Look at Several Memory Management Units, TLB-Refill Mechanisms, and Page Table
-Organizations", ASPLOS-VIII, 1998: five organisations of virtual memory, their cost in cycles.
+"""Jacob and Mudge, "A Look at Several Memory Management Units, TLB-Refill Mechanisms, and Page
+Table Organizations", ASPLOS-VIII, 1998: five organisations of virtual memory, their cost in cycles.
 
-Records three programs of today that stand for the study's (`study_programs`, `study_choice`), replays them on the
-study's machines over its table 1, evaluates its claims (`vm_study_claims`) and draws its figures
-(`vm_study_figures`); experiments beside them (`vm_study_experiments`) say why claims differ. The short version has shorter inputs and fewer sizes of caches.
+Records three programs of today that stand for the study's (`study_programs`, `study_choice`),
+replays them on the study's machines over its table 1, evaluates its claims (`vm_study_claims`) and
+draws its figures (`vm_study_figures`); experiments beside them (`vm_study_experiments`) say why
+claims differ. The short version has shorter inputs and fewer sizes of caches.
 """
 
 from __future__ import annotations

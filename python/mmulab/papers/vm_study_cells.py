@@ -65,8 +65,8 @@ class Configuration:
 def table_heads(pages: int) -> int:
     """Heads of the inverted table for a program of `pages` pages.
 
-    The study has two for each page of a memory that is larger than its programs need (3.1): of 8 MB,
-    and here of the next power of two where a program needs more.
+    The study has two for each page of a memory that is larger than its programs need (3.1): of 8
+    MB, and here of the next power of two where a program needs more.
     """
     memory_pages = STUDY_MEMORY_PAGES
     while memory_pages < pages:
@@ -75,7 +75,8 @@ def table_heads(pages: int) -> int:
 
 
 def table_changes(heads: int, offset_bytes: int = 0) -> dict[str, int]:
-    """The values by dotted path of an inverted table of `heads` heads, its collision table behind it."""
+    """The values by dotted path of an inverted table of `heads` heads, its collision table behind
+    it."""
     address = TABLE_ADDRESS + offset_bytes
     return {
         "organisation.hash_table.entries": heads,

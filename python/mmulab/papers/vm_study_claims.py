@@ -1,8 +1,9 @@
 """The claims of the 1998 study, each evaluated by code.
 
-What decides is `published/rules.csv`, written down before the result was seen: "about" allows a quarter
-more or less, "close" 15%, "much" is a factor of two, "constant" allows 5%. What the paper says of its
-programs must hold for each of them. Where a claim differs, `explain` says what the run's numbers show.
+What decides is `published/rules.csv`, written down before the result was seen: "about" allows a
+quarter more or less, "close" 15%, "much" is a factor of two, "constant" allows 5%. What the paper
+says of its programs must hold for each of them. Where a claim differs, `explain` says what the
+run's numbers show.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def vmcpi_is_five_to_ten_percent(cells: Cells) -> Finding:
 
 
 def notlb_ratio(cells: Cells, program: str, l2_bytes: int, l2_lines: Sequence[int]) -> float:
-    """VMCPI of NOTLB over the median of the organisations with a TLB: the median over the caches."""
+    """VMCPI of NOTLB over the median of the organisations with a TLB: the median over the
+    caches."""
     return median(
         cell.vmcpi / median(compared(cell, cells, other).vmcpi for other in WITH_TLB)
         for cell in cells.where(
@@ -294,8 +296,8 @@ def lines_explain(cells: Cells, program: str, organisation: str) -> tuple[float,
 def follows_the_tlb(
     cells: Cells, organisations: Sequence[str], quantity: Callable[[Cell], float]
 ) -> Finding:
-    """Whether a quantity is constant over all caches with a TLB, and without one falls by the second
-    level."""
+    """Whether a quantity is constant over all caches with a TLB, and without one falls by the
+    second level."""
     constant = max(
         spread(
             quantity(cell)

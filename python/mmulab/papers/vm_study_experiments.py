@@ -1,7 +1,7 @@
 """Experiments beside the 1998 study's cross product, which say why a claim holds or differs.
 
-Each changes one thing of a machine, with 32 KB and 2 MB a side and lines of 64 and 128 bytes. None of
-them decides a claim.
+Each changes one thing of a machine, with 32 KB and 2 MB a side and lines of 64 and 128 bytes. None
+of them decides a claim.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Why a claim of the 1998 study differs on programs of today.
 
 Each explanation was found by looking, and is a list of causes that may or may not be at work in a
-run: a cause is told only where the run's own numbers show it, and with these numbers. Where none does,
-the claim stays unexplained, and that is told.
+run: a cause is told only where the run's own numbers show it, and with these numbers. Where none
+does, the claim stays unexplained, and that is told.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def per_thousand(events: float, instructions: int) -> str:
 
 
 def one(cells: Cells, program: str, organisation: str, **wanted: int) -> Cell:
-    """The cell of the plotted lines with the given sizes, by default 32 KB, 2 MB and 128 entries."""
+    """The cell of the plotted lines with the given sizes, by default 32 KB, 2 MB and 128
+    entries."""
     sizes = {"l1_bytes": 32 * KIB, "l2_bytes": 2048 * KIB, "tlb_entries": 128} | wanted
     [found] = cells.where(
         program=program,
@@ -99,7 +100,8 @@ def who_beats_intel(cells: Cells, evidence: Evidence) -> Iterator[str]:
 
 @of("vm98-03")
 def how_often_and_how_dear(cells: Cells, evidence: Evidence) -> Iterator[str]:
-    """VMCPI is the cost of a walk over the path between walks; medians over what the claim is of."""
+    """VMCPI is the cost of a walk over the path between walks; medians over what the claim is
+    of."""
     for program in POOR_LOCALITY:
         judged = cells.where(
             program=program,

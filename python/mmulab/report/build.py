@@ -47,8 +47,8 @@ def write_report(
     *,
     sweeps_of: Path | None = None,
 ) -> Path:
-    """Writes the page for the results in `directory`, with the sweeps there or in the folder `sweeps_of`; returns its
-    path.
+    """Writes the page for the results in `directory`, with the sweeps there or in the folder
+    `sweeps_of`; returns its path.
 
     Raises `InputError` where the folder holds no results.
     """
@@ -178,7 +178,8 @@ def _read(path: Path, prepare: Callable[[Any], Any]) -> Any:
 
 @contextmanager
 def _of_this_version(path: Path) -> Iterator[None]:
-    """Raises `InputError` where a result lacks something, as one of a version that did not have it."""
+    """Raises `InputError` where a result lacks something, as one of a version that did not have
+    it."""
     try:
         yield
     except (KeyError, TypeError, AttributeError) as error:
@@ -335,7 +336,8 @@ def _guess_rows(row: MachineResult) -> dict[str, Any]:
 
 
 def _program_rows(results: ReplayResults) -> list[dict[str, Any]]:
-    """What each of several programs that took turns did and cost, per thousand of its instructions."""
+    """What each of several programs that took turns did and cost, per thousand of its
+    instructions."""
     costs = ("walks", "translation_cycles", "page_fault_cycles", "cache_cycles")
     return [
         {
@@ -390,7 +392,8 @@ def _miss_rows(results: ReplayResults) -> list[dict[str, Any]]:
 
 
 def _region_rows(translating: list[MachineResult]) -> list[dict[str, Any]]:
-    """Share of each machine's translation cycles by part of the program, the most expensive parts first."""
+    """Share of each machine's translation cycles by part of the program, the most expensive parts
+    first."""
     shares: dict[tuple[str, bool], dict[str, float]] = {}
     pages: dict[tuple[str, bool], int] = {}
     for row in translating:
@@ -478,7 +481,8 @@ def _sweeps(folder: Path) -> list[dict[str, Any]]:
 
 
 def _sweep(path: Path) -> dict[str, Any] | None:
-    """A sweep's table, with a plot over each parameter that it varied; nothing of a replay's table."""
+    """A sweep's table, with a plot over each parameter that it varied; nothing of a replay's
+    table."""
     try:
         table = pa.parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:

@@ -15,7 +15,8 @@ TITLE_CHARACTERS = 42
 
 
 def narrowed(chart: dict[str, Any], legend_columns: int) -> dict[str, Any] | None:
-    """A Vega-Lite chart as narrow as it gets; None of a matrix of facets, whose columns mean something: it scrolls."""
+    """A Vega-Lite chart as narrow as it gets; None of a matrix of facets, whose columns mean
+    something: it scrolls."""
     chart = dict(chart)
     for joined in ("vconcat", "hconcat"):
         if joined in chart:

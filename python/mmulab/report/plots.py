@@ -25,8 +25,9 @@ RULE = "#d4d8dd"
 WIDTH = 800
 FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', sans-serif"
 MEASURED_FONT = "no such font"
-"""What labels are measured with: Vega then takes the same for each character, on every computer and whichever
-fonts it has, a little more than DejaVu Sans takes for names, which is the widest of `FONT`."""
+"""What labels are measured with: Vega then takes the same for each character, on every computer and
+whichever fonts it has, a little more than DejaVu Sans takes for names, which is the widest of
+`FONT`."""
 
 GROUP_COLOURS = {
     "work": "#aab2bb",
@@ -81,8 +82,8 @@ CAUSE_COLOURS = {
 }
 PAGE_SIZE_COLOURS = ["#d95f1e", "#e0a32e", "#4fae9d", "#4b8fc4", "#8f63b8"]
 NUMBER = ".6~g"
-"""Of ticks. Without a precision Vega takes one from step and range, and rounds 0.12 to 0.1 where 0.12 - 0.02 is
-below 0.1."""
+"""Of ticks. Without a precision Vega takes one from step and range, and rounds 0.12 to 0.1 where
+0.12 - 0.02 is below 0.1."""
 BINARY = (
     "datum.value >= 1048576 ? datum.value / 1048576 + 'M' : "
     "datum.value >= 1024 ? datum.value / 1024 + 'K' : datum.value"
@@ -378,7 +379,8 @@ def _sizes(pages: int) -> list[int]:
 
 
 def sweep(table: pa.Table, metric: str, along: str, axis: str, *, narrow: bool = False) -> str:
-    """One metric over one varied parameter, a line for each machine on each trace; `axis` names all that have its values."""
+    """One metric over one varied parameter, a line for each machine on each trace; `axis` names all
+    that have its values."""
     several = len(table["trace"].unique()) > 1
     grouped = table.group_by(["trace", "machine", along]).aggregate([(metric, "mean")])
     rows = []

@@ -26,7 +26,8 @@ const ROWS: &[Row] = &[
     // No tightly coupled memory.
     Row::read(9, 1, 0, 0, Zero),
     Row::read(9, 1, 0, 1, Zero),
-    // 2.3.11: while P (bit 0) is set, walks fill the lockdown part, and the victim (28 to 26) counts up.
+    // 2.3.11: while P (bit 0) is set, walks fill the lockdown part, and the victim (28 to 26)
+    // counts up.
     Row::both(10, 0, ANY, 0, TlbLockdownPart),
     Row::both(13, 0, 0, 1, Held(Register::ContextId)),
     Row::both(15, 0, 7, 0, CacheDebug),
@@ -79,8 +80,8 @@ fn adjusted_type(page: MemoryType, registers: &Registers) -> MemoryType {
     if debug & NO_WRITE_BACK == 0 {
         return page;
     }
-    // Then a write-back page is as a write-through one. What is left of it with caches off is not asked
-    // while they are on.
+    // Then a write-back page is as a write-through one. What is left of it with caches off is not
+    // asked while they are on.
     page.writing_back(false).buffered_when_uncached(false)
 }
 

@@ -144,8 +144,8 @@ const ROWS: &[Row] = &[
     Row::both(14, 3, 0, 1, Timer(TimerRegister::Control(VIRTUAL))),
 ];
 
-/// The interfaces of the thesis of 2018 on TLB migration, versions 1 to 4, and ours, version 5, in encodings that the
-/// core leaves free; not of any core that is built.
+/// The interfaces of the thesis of 2018 on TLB migration, versions 1 to 4, and ours, version 5, in
+/// encodings that the core leaves free; not of any core that is built.
 const MIGRATION_ROWS: &[Row] = &[
     Row::write(15, 5, 3, 0, TlbPortStart(Version::V1)),
     Row::both(15, 5, 3, 1, TlbPortData(Version::V1, 0)),
@@ -168,7 +168,8 @@ const MIGRATION_ROWS: &[Row] = &[
     Row::write(15, 10, 3, 1, TlbAgeMark),
 ];
 
-/// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C, B3.17.2).
+/// What user mode may use: barriers, and its thread identifiers (table 4-13; ARM DDI 0406C,
+/// B3.17.2).
 fn open_to_users(encoding: Encoding, writes: bool) -> bool {
     match (encoding.n, encoding.m, encoding.opcode_1, encoding.opcode_2) {
         (7, 5, 0, 4) | (7, 10, 0, 4 | 5) => writes,
@@ -188,7 +189,8 @@ pub static CORE_WITH_TLB_MIGRATION: CoreDescription =
 const DESCRIPTION: CoreDescription = CoreDescription {
     open_to_users,
     rows: &[ROWS],
-    // Counters of other sorts, address translation of the other security state, direct access to the caches' memory.
+    // Counters of other sorts, address translation of the other security state, direct access to
+    // the caches' memory.
     exists: |encoding| {
         matches!(encoding.n, 9 | 15) || encoding.n == 7 && matches!(encoding.m, 4 | 8)
     },

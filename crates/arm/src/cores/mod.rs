@@ -39,12 +39,13 @@ pub struct CoreDescription {
     pub extended_pages: bool,
     /// Where the quarters of a page have other permissions, the TLB has an entry for each quarter.
     pub quarter_entries: bool,
-    /// A write of the process ID or an invalidation of the instruction cache also empties the branch
-    /// target buffer.
+    /// A write of the process ID or an invalidation of the instruction cache also empties the
+    /// branch target buffer.
     pub clears_branch_buffer: bool,
     /// The bits of the control register that are kept and change nothing here.
     pub control_not_modelled: u32,
-    /// What the data fault status says after a refused fetch, on a core that has one register for both.
+    /// What the data fault status says after a refused fetch, on a core that has one register for
+    /// both.
     pub fetch_fault_in_dfsr: Option<u32>,
     /// A bank that reads as zero.
     pub zero_bank: Option<(u32, u32)>,
@@ -52,8 +53,8 @@ pub struct CoreDescription {
     pub table_format: TableFormat,
     /// What a page's attribute bits mean, of tables of ARMv5.
     pub memory_type: fn(u8, CacheTraits) -> MemoryType,
-    /// What the inner cacheability of normal memory means, of tables of ARMv7: 0 uncached, 1 write-back
-    /// that allocates on stores, 2 write-through, 3 write-back.
+    /// What the inner cacheability of normal memory means, of tables of ARMv7: 0 uncached, 1
+    /// write-back that allocates on stores, 2 write-through, 3 write-back.
     pub cached_type: fn(u32) -> MemoryType,
     /// A page's type as control, debug and auxiliary control registers leave it for data.
     pub adjusted_type: fn(MemoryType, &Registers) -> MemoryType,
@@ -77,8 +78,8 @@ impl CoreDescription {
     }
 }
 
-/// Cores whose C and B bits have the meaning of the ARM manuals (ARM DDI 0100, B5.4): write-back with
-/// both, write-through with C, buffered with B.
+/// Cores whose C and B bits have the meaning of the ARM manuals (ARM DDI 0100, B5.4): write-back
+/// with both, write-through with C, buffered with B.
 fn plain_memory_type(attributes: u8, caches: CacheTraits) -> MemoryType {
     let bufferable = attributes & crate::mmu::BUFFERABLE != 0;
     if attributes & crate::mmu::CACHEABLE == 0 {

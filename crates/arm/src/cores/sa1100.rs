@@ -60,8 +60,8 @@ pub static CORE: CoreDescription = CoreDescription {
     },
 };
 
-/// Both data caches write back (6.2); the mini data cache takes pages with C and without B. Misses of
-/// its pages and uncached pages alike stall (6.3).
+/// Both data caches write back (6.2); the mini data cache takes pages with C and without B. Misses
+/// of its pages and uncached pages alike stall (6.3).
 fn memory_type(attributes: u8, caches: CacheTraits) -> MemoryType {
     let bufferable = attributes & BUFFERABLE != 0;
     if attributes & CACHEABLE == 0 {

@@ -44,7 +44,8 @@ pub static CORE: CoreDescription = CoreDescription {
     quarter_entries: false,
     clears_branch_buffer: true,
     control_not_modelled: 0x80,
-    // That it was a fetch, and neither why nor which domain (3.8.3.4.3): the extension bit, status 0.
+    // That it was a fetch, and neither why nor which domain (3.8.3.4.3): the extension bit,
+    // status 0.
     fetch_fault_in_dfsr: Some(1 << 10),
     zero_bank: None,
     table_format: TableFormat::V5,
@@ -65,7 +66,8 @@ pub static CORE: CoreDescription = CoreDescription {
     },
 };
 
-/// X, C and B (3.1.1, tables of data cache and buffer behaviour): X without B is the mini data cache.
+/// X, C and B (3.1.1, tables of data cache and buffer behaviour): X without B is the mini data
+/// cache.
 fn memory_type(attributes: u8, caches: CacheTraits) -> MemoryType {
     let bufferable = attributes & BUFFERABLE != 0;
     let extended = attributes & EXTENDED != 0;
@@ -79,8 +81,8 @@ fn memory_type(attributes: u8, caches: CacheTraits) -> MemoryType {
         .buffered_when_uncached(bufferable)
 }
 
-/// MD in the auxiliary control register is the policy of the mini data cache: 1 fetches the lines of
-/// stores that miss, 2 writes through (3.5.1.3).
+/// MD in the auxiliary control register is the policy of the mini data cache: 1 fetches the lines
+/// of stores that miss, 2 writes through (3.5.1.3).
 fn adjusted_type(page: MemoryType, registers: &Registers) -> MemoryType {
     if !page.is_in_mini() {
         return page;

@@ -1,5 +1,5 @@
-//! Address translation by coprocessor operations, and the physical address register (ARM DDI 0406C, B3.13 and
-//! B4.1.112).
+//! Address translation by coprocessor operations, and the physical address register (ARM DDI 0406C,
+//! B3.13 and B4.1.112).
 
 use mmulab_system::core::{Fault, Mmu, Side, Translation};
 
@@ -17,7 +17,8 @@ const SHAREABLE: u32 = 1 << 7;
 const NOT_OUTER_SHAREABLE: u32 = 1 << 10;
 
 impl<K: CacheKind> Cpu<K> {
-    /// Translates an address for a load or store, privileged or not: what the register holds afterwards.
+    /// Translates an address for a load or store, privileged or not: what the register holds
+    /// afterwards.
     pub(super) fn translated_address(
         &mut self,
         bus: &mut Bus<K>,

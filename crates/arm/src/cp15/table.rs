@@ -1,4 +1,5 @@
-//! Tables of the system control coprocessor: a row names a register or an operation, and what it does.
+//! Tables of the system control coprocessor: a row names a register or an operation, and what it
+//! does.
 
 use mmulab_system::coherence::Point;
 use mmulab_system::core::Side;
@@ -225,7 +226,8 @@ pub enum Operation {
     SlotOfLevel(LineOperation),
     /// Invalidates the instruction cache line of an address on all cores (ARMv7).
     InvalidateSharedInstructionLine,
-    /// Does an operation on this core, and on all others (ARMv7 with the multiprocessing extensions).
+    /// Does an operation on this core, and on all others (ARMv7 with the multiprocessing
+    /// extensions).
     Broadcast(&'static Operation),
     /// Cleans one dirty line, and gives in bit 30 whether there was none.
     TestAndClean {
@@ -298,8 +300,8 @@ pub mod rows {
         Row::both(13, 0, 0, 0, ProcessId),
     ];
 
-    /// What the XScale, the ARM920T and the ARM926EJ-S have beyond the SA-1100, after their own: the cache
-    /// type register, and single entries of the TLB of fetches.
+    /// What the XScale, the ARM920T and the ARM926EJ-S have beyond the SA-1100, after their own:
+    /// the cache type register, and single entries of the TLB of fetches.
     pub const AFTER_SA1100: &[Row] = &[
         Row::read(0, 0, 0, 1, CacheType),
         Row::read(0, ANY, 0, ANY, MainId),
@@ -307,8 +309,8 @@ pub mod rows {
         Row::write(8, 6, ANY, 1, InvalidateTranslation { instructions: false, data: true }),
     ];
 
-    /// What the ARM920T and the ARM926EJ-S share beyond that: the status of refused fetches, waiting,
-    /// prefetching, operations by set and way.
+    /// What the ARM920T and the ARM926EJ-S share beyond that: the status of refused fetches,
+    /// waiting, prefetching, operations by set and way.
     pub const ARM9: &[Row] = &[
         Row::both(5, 0, 0, 1, Held(Register::InstructionFaultStatus)),
         Row::write(7, 0, 0, 4, Wait),

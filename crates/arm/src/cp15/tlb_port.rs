@@ -1,6 +1,6 @@
-//! Entries of the data TLB that software saves and restores: the four interfaces that Landsberg's thesis of
-//! 2018 designs ("Analyzing and Optimizing TLB-Induced Thread Migration Costs on Linux/ARM", chapter 5); and a
-//! fifth of ours, by which a core takes them over from another one.
+//! Entries of the data TLB that software saves and restores: the four interfaces that Landsberg's
+//! thesis of 2018 designs ("Analyzing and Optimizing TLB-Induced Thread Migration Costs on
+//! Linux/ARM", chapter 5); and a fifth of ours, by which a core takes them over from another one.
 //!
 //! An entry is 55 bits, with 9 more where the interface does not filter. What each holds is in
 //! `docs/tlb-migration.md`; only privileged modes have access.
@@ -34,7 +34,8 @@ const PACKED_BITS: u64 = (1 << (8 * PACKED_BYTES)) - 1;
 /// Bytes of a register.
 const REGISTER_BYTES: u32 = 4;
 
-/// Fields of an entry, by their lowest bits. A valid entry is never zero, so that zeros end a stream.
+/// Fields of an entry, by their lowest bits. A valid entry is never zero, so that zeros end a
+/// stream.
 const VALID: u64 = 1;
 const SECTION: u32 = 1;
 const VIRTUAL: u32 = 2;
@@ -42,8 +43,8 @@ const PHYSICAL: u32 = 22;
 const PERMISSIONS: u32 = 42;
 const ATTRIBUTES: u32 = 47;
 const DOMAIN: u32 = 53;
-/// Of the operation registers of versions 3 and 4: the space; and, of version 5, too, how many of the ages are left out,
-/// from the highest on.
+/// Of the operation registers of versions 3 and 4: the space; and, of version 5, too, how many of
+/// the ages are left out, from the highest on.
 const STREAM_SPACE: u32 = 0xff;
 const STREAM_AGES: u32 = 3 << 8;
 /// Of entries by index only.
@@ -60,7 +61,8 @@ pub(crate) struct TlbPort {
     space: u32,
     /// The slot of the TLB that the stream looks at next.
     next_slot: u32,
-    /// Bytes of a packed stream that were not read yet, or do not make an entry yet, and their number.
+    /// Bytes of a packed stream that were not read yet, or do not make an entry yet, and their
+    /// number.
     bytes: u128,
     byte_count: u32,
 }
@@ -68,9 +70,9 @@ pub(crate) struct TlbPort {
 mmulab_state::state!(TlbPort { data, space, next_slot, bytes, byte_count });
 
 impl TlbPort {
-    /// The register of the state of a stream, which an exception handler that uses the interface itself
-    /// saves and writes back behind the data registers: the next slot with the number of bytes in bits 31 to 16, the
-    /// space, and the bytes.
+    /// The register of the state of a stream, which an exception handler that uses the interface
+    /// itself saves and writes back behind the data registers: the next slot with the number of
+    /// bytes in bits 31 to 16, the space, and the bytes.
     pub(super) fn state(&self, register: u8) -> u32 {
         match register {
             0 => self.next_slot | self.byte_count << 16,
@@ -177,8 +179,8 @@ const SOURCE: u32 = 0xff;
 const UNDER_WAY: u32 = 1 << 31;
 
 impl<K: CacheKind> Cpu<K> {
-    /// Version 5: begins to take over the entries of the space that runs from another core, all or those that are not
-    /// too old there ([`STREAM_AGES`]).
+    /// Version 5: begins to take over the entries of the space that runs from another core, all or
+    /// those that are not too old there ([`STREAM_AGES`]).
     pub(super) fn start_tlb_transfer(&mut self, bus: &mut Bus<K>, value: u32) {
         self.memory.begin_tlb_transfer(bus, value & SOURCE, oldest(value));
     }
@@ -264,8 +266,8 @@ impl<K: CacheKind> Cpu<K> {
         }
     }
 
-    /// Enters an entry as a walk would; one that is not valid is ignored. Its memory type follows from its attributes
-    /// and the present remap registers.
+    /// Enters an entry as a walk would; one that is not valid is ignored. Its memory type follows
+    /// from its attributes and the present remap registers.
     fn enter_tlb_entry(&mut self, bus: &mut Bus<K>, entry: u64, space: u16) {
         if entry & VALID == 0 {
             return;

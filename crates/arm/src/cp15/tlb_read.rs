@@ -1,5 +1,5 @@
-//! Reading the TLB's memory by coprocessor operations (Cortex-A7: ARM DDI 0464F, 6.6.3): what an entry looks
-//! like in the data registers.
+//! Reading the TLB's memory by coprocessor operations (Cortex-A7: ARM DDI 0464F, 6.6.3): what an
+//! entry looks like in the data registers.
 
 use mmulab_system::core::Translation;
 use mmulab_system::memory::CoreMemory;
@@ -11,8 +11,8 @@ use crate::mmu_v7::{NEVER_EXECUTED, NOT_EXECUTED_PRIVILEGED};
 
 /// Bit of the operation's value: the way.
 const WAY_SHIFT: u32 = 31;
-/// Indices of the main TLB; the walk cache and the IPA cache follow, which are not modelled and read as
-/// invalid.
+/// Indices of the main TLB; the walk cache and the IPA cache follow, which are not modelled and
+/// read as invalid.
 const MAIN_INDICES: u32 = 128;
 
 /// The entry that the operation's value names, as the three data registers have it.
@@ -25,9 +25,9 @@ pub(super) fn descriptor<K: CacheKind>(memory: &CoreMemory<Cpu<K>>, value: u32) 
     [bits as u32, (bits >> 32) as u32, (bits >> 64) as u32]
 }
 
-/// The 86 bits of a valid entry (table 6-9). The size in bits 3 to 1 is encoded as the Cortex-A53's short
-/// descriptors are (ARM DDI 0500D, table 6-13): twice the stage 1 size. No second stage, no security state, and of the memory type the
-/// inner one with its shareability.
+/// The 86 bits of a valid entry (table 6-9). The size in bits 3 to 1 is encoded as the Cortex-A53's
+/// short descriptors are (ARM DDI 0500D, table 6-13): twice the stage 1 size. No second stage, no
+/// security state, and of the memory type the inner one with its shareability.
 fn descriptor_of(entry: &Entry) -> u128 {
     let page: &Translation = &entry.payload;
     let size = match entry.page_shift {

@@ -1,10 +1,11 @@
 //! The encodings of ARM instructions (ARM DDI 0100I, A3 and A4.1).
 //!
 //! Letters: `c` condition; `n` Rn, `d` Rd, `m` Rm, `s` Rs; `e` Rd of a pair, halved; `i` immediate;
-//! `r` rotation, `a` shift amount, `t` shift type; `l` register list; `k` byte mask of a status register;
-//! `S` flags are set; `R` SPSR; `P` offset before the access, `U` offset added, `W` base written back;
-//! `B` byte; `x`, `y` upper half of Rm, of Rs; `o`, `q` first and second opcode of a coprocessor
-//! operation. Of MRS and MSR, `b` says that `x` and `k` are the number of a register of another mode.
+//! `r` rotation, `a` shift amount, `t` shift type; `l` register list; `k` byte mask of a status
+//! register; `S` flags are set; `R` SPSR; `P` offset before the access, `U` offset added, `W` base
+//! written back; `B` byte; `x`, `y` upper half of Rm, of Rs; `o`, `q` first and second opcode of a
+//! coprocessor operation. Of MRS and MSR, `b` says that `x` and `k` are the number of a register of
+//! another mode.
 //!
 //! What the manual calls unpredictable is not set apart: the rows take it as the cores do.
 
@@ -66,8 +67,9 @@ pub fn conditional<K: CacheKind>() -> impl Iterator<Item = Row<K>> {
 
 // ---- data processing (A3.4) -----------------------------------------------------------------------
 
-/// The three rows of an operation, which differ in the shifter operand: a constant (A5.1.3), a register
-/// shifted by a constant (A5.1.4, 5, 7, 9, 11, 13), a register shifted by a register (A5.1.6, 8, 10, 12).
+/// The three rows of an operation, which differ in the shifter operand: a constant (A5.1.3), a
+/// register shifted by a constant (A5.1.4, 5, 7, 9, 11, 13), a register shifted by a register
+/// (A5.1.6, 8, 10, 12).
 macro_rules! data_processing {
     ($operation:ident, $section:literal, $pattern:literal) => {
         rows! {
@@ -192,9 +194,9 @@ pub(super) fn register(f: &Fields, given: u8) -> Address {
 /// Post-indexed accesses with the permissions of user mode.
 const AS_USER: u8 = modifier::WRITE_BACK | modifier::USER;
 
-/// The six rows of a load or store of a word or byte, which differ in the addressing mode: with offset
-/// and pre-indexed (A5.2.2 to 7), post-indexed (A5.2.8 to 10), and post-indexed as user (LDRT and its
-/// like). The bits given are B and L.
+/// The six rows of a load or store of a word or byte, which differ in the addressing mode: with
+/// offset and pre-indexed (A5.2.2 to 7), post-indexed (A5.2.8 to 10), and post-indexed as user
+/// (LDRT and its like). The bits given are B and L.
 macro_rules! word_or_byte {
     ($name:literal, $section:literal, $user:literal, $user_section:literal, $b:literal, $l:literal, $access:ident) => {
         rows! {
@@ -217,8 +219,8 @@ fn words_and_bytes_rows<K: CacheKind>() -> [[Row<K>; 6]; 4] {
     ]
 }
 
-/// An address of mode 3. From ARMv6T2 on, W of a post-indexed one asks for the permissions of user mode
-/// (LDRHT and its like; ARM DDI 0406C, A5.2.9).
+/// An address of mode 3. From ARMv6T2 on, W of a post-indexed one asks for the permissions of user
+/// mode (LDRHT and its like; ARM DDI 0406C, A5.2.9).
 fn mode_3<K: CacheKind>(mut address: Address, d: &Decoder<K>) -> Address {
     let written = address.mode & modifier::WRITE_BACK != 0;
     if written && address.mode & modifier::BEFORE == 0 && d.architecture >= V7A {

@@ -1,7 +1,7 @@
 //! The encodings of ARM instructions that ARMv6 and ARMv7 brought (ARM DDI 0406C, A8.8 and B9.3).
 //!
-//! Letters as in `a32`, and: `n` first operand, `m` second operand, `a` addend; `w` width or saturation;
-//! `l` lowest bit; `r` rotation of a byte; `x` halves of Rm exchanged, or rounding.
+//! Letters as in `a32`, and: `n` first operand, `m` second operand, `a` addend; `w` width or
+//! saturation; `l` lowest bit; `r` rotation of a byte; `x` halves of Rm exchanged, or rounding.
 
 use crate::caches::CacheKind;
 use crate::cpu::Architecture::V7A;

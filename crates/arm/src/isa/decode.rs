@@ -30,7 +30,8 @@ pub struct Tables<K: CacheKind> {
 
 /// The tables of all generations, each made when it is first used.
 pub struct Generations<K: CacheKind> {
-    /// Cores before ARMv7, which have no instructions of ARMv7 and some encodings that it gave away.
+    /// Cores before ARMv7, which have no instructions of ARMv7 and some encodings that it gave
+    /// away.
     pub before_v7: LazyLock<Tables<K>>,
     /// Cores from ARMv7 on.
     pub from_v7: LazyLock<Tables<K>>,
@@ -104,7 +105,8 @@ struct Sources {
 }
 
 const REMEMBERED: usize = 1024;
-/// The hint; `MOV r0, r0`, which assemblers for ARMv6 and earlier make of this name, is another instruction.
+/// The hint; `MOV r0, r0`, which assemblers for ARMv6 and earlier make of this name, is another
+/// instruction.
 const NOP: u32 = 0xe320_f000;
 
 /// An instruction without what comes after it.
@@ -176,8 +178,8 @@ impl<K: CacheKind> Decode for Decoder<K> {
         op.late.is_some().then_some(op.late)
     }
 
-    /// B, BL, NOP, BKPT, SVC, HVC and SMC (ARM DDI 0406C, A3.5.4). Conditional ones are left out: with them the
-    /// condition of one may go with the target of the other.
+    /// B, BL, NOP, BKPT, SVC, HVC and SMC (ARM DDI 0406C, A3.5.4). Conditional ones are left out:
+    /// with them the condition of one may go with the target of the other.
     fn may_replace(old: u32, new: u32) -> bool {
         let is_one = |word: u32| {
             let is_branch_or_svc = matches!(word >> 24, 0xea | 0xeb | 0xef);
@@ -187,7 +189,8 @@ impl<K: CacheKind> Decode for Decoder<K> {
         is_one(old) && is_one(new)
     }
 
-    /// What an instruction is that this core does not have but another does, with where to read of it.
+    /// What an instruction is that this core does not have but another does, with where to read of
+    /// it.
     fn lacking(&self, word: u32, thumb: bool) -> Option<String> {
         let state = if thumb { State::Narrow } else { State::Arm };
         let Row { name, section, since, .. } = [&K::tables().before_v7, &K::tables().from_v7]
@@ -211,7 +214,8 @@ fn hash(word: u32) -> usize {
     (word.wrapping_mul(0x9e37_79b9) >> 16) as usize
 }
 
-/// Executes an instruction of 32 bits whose second half is in the next line: `op` has the first half.
+/// Executes an instruction of 32 bits whose second half is in the next line: `op` has the first
+/// half.
 fn execute_split<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOperands) -> Flow {
     let late = cpu.memory.fetch.late.take();
     let second = match cpu.memory.fetch_half(bus, cpu.memory.pc.wrapping_add(2)) {
@@ -286,8 +290,8 @@ impl<K: CacheKind> Decoder<K> {
         }
     }
 
-    /// The stall is charged to the instruction that causes it, so that a branch to `following` does not
-    /// pay.
+    /// The stall is charged to the instruction that causes it, so that a branch to `following` does
+    /// not pay.
     fn with_stall(&mut self, word: u32, following: Option<Following>, state: State) -> Op<K> {
         let Decoded { mut op, operands, sources, later_sources } = self.decode(word, state);
         op.operands = operands.into();

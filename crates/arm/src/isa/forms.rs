@@ -1,7 +1,7 @@
 //! Forms: from the fields of a row to an [`Op`] with its handler, operands and timing.
 //!
-//! Each function here makes one kind of instruction from its operands; the tables of both instruction
-//! sets say which field is which operand.
+//! Each function here makes one kind of instruction from its operands; the tables of both
+//! instruction sets say which field is which operand.
 
 use crate::caches::CacheKind;
 use mmulab_machine::ArmTiming;
@@ -187,8 +187,8 @@ pub fn count_leading_zeros<K: CacheKind>(rd: u8, rm: u8) -> Decoded<K> {
 
 // ---- multiplies -----------------------------------------------------------------------------------
 
-/// Registers of a multiply: destination (of a long one the upper half), what is added (of a long one
-/// the lower half), and the two factors.
+/// Registers of a multiply: destination (of a long one the upper half), what is added (of a long
+/// one the lower half), and the two factors.
 #[derive(Clone, Copy)]
 pub struct Factors {
     /// Destination, or its upper half.
@@ -530,7 +530,8 @@ fn block<K: CacheKind>(
 
 /// LDM; the mode is of [`modifier`]: `UP`, `BEFORE`, `WRITE_BACK`, `USER`.
 pub fn load_multiple<K: CacheKind>(timing: &ArmTiming, rn: u8, mode: u8, list: u32) -> Decoded<K> {
-    // XScale: 10 + max(0, n - 3) with R15 (IXP45X manual 306262-004, table 82); `load_pc_cycles` has the base.
+    // XScale: 10 + max(0, n - 3) with R15 (IXP45X manual 306262-004, table 82); `load_pc_cycles`
+    // has the base.
     let base_cycles = if list >> 15 & 1 != 0 { 0 } else { timing.block_base_cycles };
     let decoded = block(timing, load_store::load_multiple, rn, mode, list, base_cycles);
     // The last register arrives like that of a single load.

@@ -31,8 +31,8 @@ pub fn ternary<K: CacheKind>(handler: Handler<K>, rd: u8, ra: u8, rn: u8, rm: u8
     decoded.reads(&[ra])
 }
 
-/// A multiply with 16-bit or most-significant-word arithmetic, or a division; `ra` is 15 where nothing
-/// is added.
+/// A multiply with 16-bit or most-significant-word arithmetic, or a division; `ra` is 15 where
+/// nothing is added.
 pub fn media_multiply<K: CacheKind>(
     timing: &ArmTiming,
     handler: Handler<K>,
@@ -207,8 +207,8 @@ pub fn table_branch<K: CacheKind>(half: bool, rn: u8, rm: u8) -> Decoded<K> {
     binary(handler, 0, rn, rm)
 }
 
-/// The number of a register of another mode that MRS or MSR names, on cores with the Virtualization Extensions (ARM DDI
-/// 0406C, B9.2.3).
+/// The number of a register of another mode that MRS or MSR names, on cores with the Virtualization
+/// Extensions (ARM DDI 0406C, B9.2.3).
 pub fn banked_register<K: CacheKind>(f: &Fields, decoder: &Decoder<K>) -> Option<u32> {
     let is_one = decoder.architecture >= Architecture::V7A && f.flag(b'b');
     is_one.then(|| f.bits(b'x') << 4 | f.bits(b'k'))

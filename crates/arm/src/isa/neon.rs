@@ -1,8 +1,8 @@
-//! The encodings of Advanced SIMD (ARM DDI 0406C, A7.4, A7.7 and A8.8). ARM and Thumb state differ in where
-//! their first byte has U.
+//! The encodings of Advanced SIMD (ARM DDI 0406C, A7.4, A7.7 and A8.8). ARM and Thumb state differ
+//! in where their first byte has U.
 //!
-//! Letters: `D` and `d`, `N` and `n`, `M` and `m` double registers, the highest bit apart; `z` size of elements;
-//! `Q` quad registers; `U` unsigned; `i` immediate; `k` kind.
+//! Letters: `D` and `d`, `N` and `n`, `M` and `m` double registers, the highest bit apart; `z` size
+//! of elements; `Q` quad registers; `U` unsigned; `i` immediate; `k` kind.
 
 use crate::caches::CacheKind;
 use crate::vector::{Operation, Vector, shift, three, two};

@@ -46,8 +46,8 @@ pub enum InIt {
 /// What an instruction works on. What a field means beside its name is the handler's business.
 #[derive(Clone, Copy, Default)]
 pub struct Operands {
-    /// Immediate operand, offset (signed where the handler takes no [`modifier::UP`]), register list,
-    /// or [`CoprocessorAccess`].
+    /// Immediate operand, offset (signed where the handler takes no [`modifier::UP`]), register
+    /// list, or [`CoprocessorAccess`].
     pub immediate: u32,
     /// Destination, or what is stored.
     pub rd: u8,
@@ -57,8 +57,8 @@ pub struct Operands {
     pub rm: u8,
     /// Shift amount, or the register that holds it; number of registers in a list.
     pub rs: u8,
-    /// Shift type; for an immediate operand of a logical instruction, the carry (2 for unchanged); for
-    /// MSR the byte mask.
+    /// Shift type; for an immediate operand of a logical instruction, the carry (2 for unchanged);
+    /// for MSR the byte mask.
     pub shift: u8,
     /// Bits of [`modifier`].
     pub modifiers: u8,

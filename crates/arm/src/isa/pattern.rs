@@ -1,13 +1,13 @@
 //! Bit patterns, written as the manual draws them.
 
 /// A set of words and the fields in them, read from text such as
-/// `"cccc 000 0100 S nnnn dddd aaaaa tt 0 mmmm"`: one character a bit, from the highest on, spaces for
-/// the eye.
+/// `"cccc 000 0100 S nnnn dddd aaaaa tt 0 mmmm"`: one character a bit, from the highest on, spaces
+/// for the eye.
 ///
-/// `0` and `1` are what the bit must be; `-` is not looked at: the manual says that it should be zero or
-/// one, and the cores do not care. A letter is a bit of the field of that name; a field in several
-/// pieces is put together, the higher piece first. An initial `c` is the condition of an ARM
-/// instruction, which is never 1111: that space has other instructions (A3.2.1).
+/// `0` and `1` are what the bit must be; `-` is not looked at: the manual says that it should be
+/// zero or one, and the cores do not care. A letter is a bit of the field of that name; a field in
+/// several pieces is put together, the higher piece first. An initial `c` is the condition of an
+/// ARM instruction, which is never 1111: that space has other instructions (A3.2.1).
 ///
 /// What follows a `!` is the beginning of words that are left out; there a dash is any bit.
 #[derive(Clone, Copy)]

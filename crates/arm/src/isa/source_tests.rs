@@ -1,5 +1,6 @@
-//! What an instruction reads, by experiment: with another value in a register, does anything else come out? Then the
-//! register has to be among the sources that its row declares, or a load that is late is not waited for.
+//! What an instruction reads, by experiment: with another value in a register, does anything else
+//! come out? Then the register has to be among the sources that its row declares, or a load that is
+//! late is not waited for.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -20,8 +21,8 @@ use crate::cpu::{Architecture, mode};
 const MEMORY: u32 = 0x4100_0000;
 const WORDS: u32 = 2048;
 const CODE: u32 = 0x4080_0000;
-/// Rows whose instructions change the mode, wait, or reach devices and system registers. Forms of their own
-/// declare what these read.
+/// Rows whose instructions change the mode, wait, or reach devices and system registers. Forms of
+/// their own declare what these read.
 const LEFT_OUT: &[&str] = &[
     "MCR", "MRC", "MCRR", "MRRC", "CDP", "LDC", "STC", "SVC", "HVC", "SMC", "BKPT", "CPS", "MSR",
     "SETEND", "RFE", "SRS", "hint", "WFI", "WFE", "SEV", "NOP", "MRS", "VMSR", "DBG", "ERET",

@@ -1,7 +1,7 @@
 //! The encodings of 16-bit Thumb instructions (ARM DDI 0100I, A6 and A7.1).
 //!
-//! Letters: `d` Rd, `n` Rn, `m` Rm, `s` Rs (high registers have their upper bit apart); `i` immediate;
-//! `a` shift amount; `l` register list; `L` R14 or R15 is in it too; `c` condition.
+//! Letters: `d` Rd, `n` Rn, `m` Rm, `s` Rs (high registers have their upper bit apart); `i`
+//! immediate; `a` shift amount; `l` register list; `L` R14 or R15 is in it too; `c` condition.
 
 use crate::caches::CacheKind;
 use crate::cpu::Architecture::{V4T, V5T, V5TE, V7A};

@@ -1,8 +1,9 @@
-//! The encodings of 32-bit Thumb instructions (ARM DDI 0406C, A6.3 and A8.8), the first half-word above
-//! the second.
+//! The encodings of 32-bit Thumb instructions (ARM DDI 0406C, A6.3 and A8.8), the first half-word
+//! above the second.
 //!
-//! Letters: `n` Rn, `d` Rd or Rt, `m` Rm, `a` Ra, `t` Rt2; `i` immediate; `S` flags are set; `P`, `U`,
-//! `W` addressing; `l` lowest bit or register list; `w` width; `k` shift type; `s` sign of an offset.
+//! Letters: `n` Rn, `d` Rd or Rt, `m` Rm, `a` Ra, `t` Rt2; `i` immediate; `S` flags are set; `P`,
+//! `U`, `W` addressing; `l` lowest bit or register list; `w` width; `k` shift type; `s` sign of an
+//! offset.
 
 use crate::caches::CacheKind;
 use mmulab_machine::ArmTiming;
@@ -95,8 +96,8 @@ fn operate<K: CacheKind>(
     }
 }
 
-/// The two rows of an operation: with a modified immediate constant (A6.3.1), with a shifted register
-/// (A6.3.11).
+/// The two rows of an operation: with a modified immediate constant (A6.3.1), with a shifted
+/// register (A6.3.11).
 macro_rules! data_processing {
     ($name:literal, $section:literal, $operation:ident, $bits:literal, $comparison:expr, $moving:expr) => {
         rows! {
@@ -153,8 +154,8 @@ fn plain_rows<K: CacheKind>() -> [Row<K>; 14] {
 
 // ---- branches (A6.3.4) ----------------------------------------------------------------------------
 
-/// The offset of a long branch, whose immediate counts units of `1 << shift`: J1 and J2 are exclusive-nor
-/// of the sign and the next lower bits.
+/// The offset of a long branch, whose immediate counts units of `1 << shift`: J1 and J2 are
+/// exclusive-nor of the sign and the next lower bits.
 fn long_offset(f: &Fields, shift: u32) -> u32 {
     let sign = f.bits(b's');
     let (upper, lower) = (f.bits(b'j') ^ sign ^ 1, f.bits(b'h') ^ sign ^ 1);
@@ -288,9 +289,9 @@ fn based<K: CacheKind>(f: &Fields, d: &Decoder<K>, access: Access<K>, given: u8)
     access(&d.timing, f.rd(), Address { rn: f.rn(), offset, mode: mode(f) | given })
 }
 
-/// The six rows of a load or store: with an offset of 12 bits, with a register shifted left, below the
-/// base, pre-indexed, post-indexed, and as user. A load from R15 is literal, and one of a byte or half
-/// to R15 a hint.
+/// The six rows of a load or store: with an offset of 12 bits, with a register shifted left, below
+/// the base, pre-indexed, post-indexed, and as user. A load from R15 is literal, and one of a byte
+/// or half to R15 a hint.
 macro_rules! single {
     ($name:literal, $section:literal, $access:ident, $s:literal, $size:literal, $l:literal, $hint_or_literal:literal, $is_hint:literal) => {
         rows! {

@@ -24,8 +24,8 @@ pub type Form<K> = fn(&Fields, &Decoder<K>) -> Decoded<K>;
 pub struct Row<K: CacheKind> {
     /// What the manual calls it.
     pub name: &'static str,
-    /// The section of ARM DDI 0100I (of ARM DDI 0406C from [`Architecture::V7A`] on), or Intel's document
-    /// and its section.
+    /// The section of ARM DDI 0100I (of ARM DDI 0406C from [`Architecture::V7A`] on), or Intel's
+    /// document and its section.
     pub section: &'static str,
     /// Cores that have it.
     pub since: Since,

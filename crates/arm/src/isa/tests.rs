@@ -87,8 +87,8 @@ fn every_thumb_half_word_has_one_row_or_is_undefined() {
                         | 0xde00..=0xdeff | 0xe800..=0xffff
                 )
             } else {
-                // Figures A6-1 and A6-2; the odd ones are the other halves of the 32-bit instructions
-                // of Thumb-2.
+                // Figures A6-1 and A6-2; the odd ones are the other halves of the 32-bit
+                // instructions of Thumb-2.
                 matches!(
                     half,
                     0xb100..=0xb3ff | 0xb600..=0xbbff | 0xbf00..=0xbfff | 0xde00..=0xdeff

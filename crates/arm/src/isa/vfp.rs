@@ -1,9 +1,9 @@
-//! The encodings of VFPv4 (ARM DDI 0406C, A7.5 to A7.9 and A8.8), which ARM and Thumb state share: in Thumb
-//! state the condition is always 1110.
+//! The encodings of VFPv4 (ARM DDI 0406C, A7.5 to A7.9 and A8.8), which ARM and Thumb state share:
+//! in Thumb state the condition is always 1110.
 //!
-//! Letters: `D` and `d`, `N` and `n`, `M` and `m` registers, of which the capital is the lowest bit in
-//! single precision and the highest in double precision; `z` double precision; `t`, `u` registers of the core;
-//! `L` load, or to the core; `i` immediate.
+//! Letters: `D` and `d`, `N` and `n`, `M` and `m` registers, of which the capital is the lowest bit
+//! in single precision and the highest in double precision; `z` double precision; `t`, `u`
+//! registers of the core; `L` load, or to the core; `i` immediate.
 
 use crate::caches::CacheKind;
 use crate::vector::{Operation, Vector, scalar};

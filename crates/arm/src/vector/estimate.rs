@@ -1,5 +1,5 @@
-//! Reciprocals and reciprocals of square roots by Newton's method: estimates of eight bits, and steps (ARM DDI
-//! 0406C, A2.7.6 and A2.7.7).
+//! Reciprocals and reciprocals of square roots by Newton's method: estimates of eight bits, and
+//! steps (ARM DDI 0406C, A2.7.6 and A2.7.7).
 
 use super::float::{Environment, Finite, Number, SINGLE, flag};
 

@@ -1,7 +1,9 @@
-//! Floating-point arithmetic as ARM has it (ARM DDI 0406C, A2.7): results that are rounded once, tininess
-//! before rounding, flushing to zero, the propagation of NaNs. Numbers are bits in the low end of a word.
+//! Floating-point arithmetic as ARM has it (ARM DDI 0406C, A2.7): results that are rounded once,
+//! tininess before rounding, flushing to zero, the propagation of NaNs. Numbers are bits in the low
+//! end of a word.
 //!
-//! A library of IEEE arithmetic would have to be corrected in each of these points; what is left is short.
+//! A library of IEEE arithmetic would have to be corrected in each of these points; what is left is
+//! short.
 
 /// Cumulative exceptions, as FPSCR has them.
 pub mod flag {
@@ -209,7 +211,8 @@ impl Environment {
         (whole + u128::from(up), rest != 0)
     }
 
-    /// Rounds to a format. The lowest bit may stand for a rest, if there are two bits more than it has.
+    /// Rounds to a format. The lowest bit may stand for a rest, if there are two bits more than it
+    /// has.
     fn pack(&mut self, number: Finite, format: Format) -> u64 {
         let Finite { negative, exponent, significand } = number;
         let highest = exponent + 127 - significand.leading_zeros() as i32;
@@ -258,7 +261,8 @@ impl Environment {
         format.default_nan()
     }
 
-    /// What comes of NaNs among operands, if there are any: the first signalling one, else the first.
+    /// What comes of NaNs among operands, if there are any: the first signalling one, else the
+    /// first.
     pub(super) fn nan(&mut self, operands: &[(u64, Number)], format: Format) -> Option<u64> {
         let is = |wanted: bool| {
             move |&&(_, number): &&(u64, Number)| number == Number::Nan { quiet: wanted }

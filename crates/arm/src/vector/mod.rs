@@ -1,5 +1,6 @@
-//! The registers of VFP and Advanced SIMD, and what their data processing does with them. Nothing here
-//! knows the core: an operation is a function of the registers and of the operands that decoding found.
+//! The registers of VFP and Advanced SIMD, and what their data processing does with them. Nothing
+//! here knows the core: an operation is a function of the registers and of the operands that
+//! decoding found.
 
 pub mod estimate;
 pub mod float;
@@ -12,8 +13,8 @@ use float::Environment;
 
 /// FPSCR: a saturating instruction saturated.
 const SATURATED: u32 = 1 << 27;
-/// FPSCR: what software can write: flags, modes, cumulative exceptions (ARM DDI 0464F has no traps and no
-/// short vectors).
+/// FPSCR: what software can write: flags, modes, cumulative exceptions (ARM DDI 0464F has no traps
+/// and no short vectors).
 const WRITABLE: u32 = 0xffc0_009f;
 
 /// The registers.
@@ -90,8 +91,8 @@ pub struct Vector {
     pub quad: bool,
     /// Elements are unsigned.
     pub unsigned: bool,
-    /// Of a shift, the amount; of a scalar, which element; of a fixed-point number, its fraction bits; of
-    /// an immediate, its eight bits.
+    /// Of a shift, the amount; of a scalar, which element; of a fixed-point number, its fraction
+    /// bits; of an immediate, its eight bits.
     pub amount: u8,
     /// The second operand is one element for all.
     pub by_scalar: bool,

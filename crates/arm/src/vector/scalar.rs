@@ -1,5 +1,5 @@
-//! Data processing of VFP on single numbers (ARM DDI 0406C, A7.5). `size` is 2 for single precision and 3
-//! for double; registers are numbered in that precision.
+//! Data processing of VFP on single numbers (ARM DDI 0406C, A7.5). `size` is 2 for single precision
+//! and 3 for double; registers are numbered in that precision.
 
 use super::float::{DOUBLE, Environment, Format, HALF, Rounding, SINGLE};
 use super::shift::{expanded_double, expanded_single};
@@ -137,7 +137,8 @@ pub fn convert_half(r: &mut VectorRegisters, o: Vector) {
     r.set_single(o.d, result);
 }
 
-/// VCVT to an integer in a single register; `kind` 1 rounds as FPSCR says (VCVTR), not towards zero.
+/// VCVT to an integer in a single register; `kind` 1 rounds as FPSCR says (VCVTR), not towards
+/// zero.
 pub fn to_integer(r: &mut VectorRegisters, o: Vector) {
     let m = read(r, o.m, o.size == 3);
     let result = with_modes(r, |e| {

@@ -1,5 +1,5 @@
-//! Shifts of Advanced SIMD by a constant, modified immediates, and conversions with fixed point (ARM DDI
-//! 0406C, A7.4.4 and A7.4.6).
+//! Shifts of Advanced SIMD by a constant, modified immediates, and conversions with fixed point
+//! (ARM DDI 0406C, A7.4.4 and A7.4.6).
 
 use super::float::SINGLE;
 use super::three::shifted;

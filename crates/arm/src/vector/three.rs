@@ -190,8 +190,8 @@ pub fn pairwise_add(r: &mut VectorRegisters, o: Vector) {
 
 // ---- Operands and results of different lengths ------------------------------------------------------
 
-/// Results twice as long as the second operand, and as the first unless `wide`; the function gets the
-/// destination too.
+/// Results twice as long as the second operand, and as the first unless `wide`; the function gets
+/// the destination too.
 fn long(
     r: &mut VectorRegisters,
     o: Vector,

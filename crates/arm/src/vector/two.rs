@@ -1,4 +1,5 @@
-//! Operations of Advanced SIMD on one operand, and those that move elements (ARM DDI 0406C, A7.4.5).
+//! Operations of Advanced SIMD on one operand, and those that move elements (ARM DDI 0406C,
+//! A7.4.5).
 
 use super::estimate::{estimate_reciprocal, estimate_root};
 use super::float::{HALF, Rounding, SINGLE};
@@ -231,7 +232,8 @@ pub fn extract(r: &mut VectorRegisters, o: Vector) {
     }
 }
 
-/// VTBL; with `kind` 1 elements whose index is not in the table stay (VTBX). `amount` registers from `n`.
+/// VTBL; with `kind` 1 elements whose index is not in the table stay (VTBX). `amount` registers
+/// from `n`.
 pub fn table(r: &mut VectorRegisters, o: Vector) {
     let (m, d) = (r.d[usize::from(o.m)], r.d[usize::from(o.d)]);
     let result = word_of(8, |index| {

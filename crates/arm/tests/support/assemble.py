@@ -3,7 +3,8 @@
     assemble.py ['add r0, r1, r2' ...]    takes the given instructions in, and the old ones again
     assemble.py --check                   exit status 1 if the assembler gives something else
 
-An instruction that begins with "thumb " is one in Thumb state. Needs the GNU tools for arm-none-eabi.
+An instruction that begins with "thumb " is one in Thumb state. Needs the GNU tools for
+arm-none-eabi.
 """
 
 import subprocess

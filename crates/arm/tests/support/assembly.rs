@@ -1,8 +1,8 @@
 //! Instructions by their names.
 //!
-//! `assembled.txt` has the words that the GNU assembler gives for the instructions that the tests use,
-//! so that the tests need no assembler. `assemble.py` beside it adds instructions; a test on the Python
-//! side, where there is an assembler, compares.
+//! `assembled.txt` has the words that the GNU assembler gives for the instructions that the tests
+//! use, so that the tests need no assembler. `assemble.py` beside it adds instructions; a test on
+//! the Python side, where there is an assembler, compares.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

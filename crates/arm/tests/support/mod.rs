@@ -114,8 +114,9 @@ impl Code {
         self.set(10, LAB).store(rd, 10, 0x1c).asm("b .")
     }
 
-    /// Turns the MMU, both caches, write buffer and branch prediction on, with all domains as clients; spoils
-    /// R10 and R11. The tables are at 0x4000, whose entries the program has written.
+    /// Turns the MMU, both caches, write buffer and branch prediction on, with all domains as
+    /// clients; spoils R10 and R11. The tables are at 0x4000, whose entries the program has
+    /// written.
     pub fn enable(&mut self) -> &mut Code {
         self.set(10, 0x4000).system(10, 2, 0, 0);
         self.set(10, 0x5555_5555).system(10, 3, 0, 0);

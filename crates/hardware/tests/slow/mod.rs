@@ -1,7 +1,7 @@
 //! A slow and obvious model of sets and replacement, for tests of every crate that has caches.
 //!
-//! It keeps each set as a plain list of ways and each policy as the sentence that defines it: a list
-//! of uses for LRU, a recursive tree of booleans for pseudo-LRU.
+//! It keeps each set as a plain list of ways and each policy as the sentence that defines it: a
+//! list of uses for LRU, a recursive tree of booleans for pseudo-LRU.
 
 use mmulab_hardware::{Partition, Random, Replacement};
 

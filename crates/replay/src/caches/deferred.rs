@@ -1,7 +1,8 @@
 //! References of the first level whose misses the levels below are told of later, many at a time.
 //!
-//! Nothing that a cache does depends on those below it. So a miss waits here with others, and then each level
-//! takes all of them, in order: the host runs through one level's code and tables at a time.
+//! Nothing that a cache does depends on those below it. So a miss waits here with others, and then
+//! each level takes all of them, in order: the host runs through one level's code and tables at a
+//! time.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -42,12 +43,14 @@ struct FetchAhead {
     references: RangeInclusive<usize>,
 }
 
-/// How many requests wait at most: enough that each level is run through many times, and few enough to stay in the host's cache.
+/// How many requests wait at most: enough that each level is run through many times, and few enough
+/// to stay in the host's cache.
 const BATCH: usize = 48;
 
 impl Hierarchy {
-    /// [`Hierarchy::reference_slot`] that enters at the first level and tells those below later: nothing that the first
-    /// does depends on them. What they charge is in the ledger that [`Hierarchy::settle`] is given.
+    /// [`Hierarchy::reference_slot`] that enters at the first level and tells those below later:
+    /// nothing that the first does depends on them. What they charge is in the ledger that
+    /// [`Hierarchy::settle`] is given.
     #[inline]
     pub(crate) fn reference_first_level(
         &mut self,
@@ -77,9 +80,9 @@ impl Hierarchy {
         slot
     }
 
-    /// A fetch of block `number` that is made ahead of data references that come before it, as many as `references` says, of
-    /// which the block's own are the last: the levels below are told when these have been made
-    /// ([`Hierarchy::release_fetches`]). The first level is split.
+    /// A fetch of block `number` that is made ahead of data references that come before it, as many
+    /// as `references` says, of which the block's own are the last: the levels below are told when
+    /// these have been made ([`Hierarchy::release_fetches`]). The first level is split.
     #[inline]
     pub(crate) fn fetch_ahead(
         &mut self,
@@ -98,8 +101,9 @@ impl Hierarchy {
         slot
     }
 
-    /// Of the data references of which fetches were made ahead, `made` have been made. `own_before` is how many of a block come
-    /// before its fetch of an address; it is asked only where that tells.
+    /// Of the data references of which fetches were made ahead, `made` have been made. `own_before`
+    /// is how many of a block come before its fetch of an address; it is asked only where that
+    /// tells.
     #[inline]
     pub(crate) fn release_fetches(&mut self, made: usize, own_before: impl Fn(u32, u64) -> usize) {
         while let Some(FetchAhead { number, at, references }) = self.deferred.fetches.front() {

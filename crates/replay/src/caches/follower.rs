@@ -8,8 +8,8 @@ use crate::cause::{Cause, Role, Tier};
 
 /// The lower levels of a machine whose upper levels are those of another.
 ///
-/// It is referenced when the level above it in the other hierarchy is missed, and written when that one
-/// writes. Others may follow it in turn.
+/// It is referenced when the level above it in the other hierarchy is missed, and written when that
+/// one writes. Others may follow it in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     /// Its place among all that follow the first hierarchy.
@@ -77,7 +77,8 @@ impl Follower {
 }
 
 impl Hierarchy {
-    /// Adds the caches of `other`, whose first level is that of this hierarchy of `own`, as those of machine `number`.
+    /// Adds the caches of `other`, whose first level is that of this hierarchy of `own`, as those
+    /// of machine `number`.
     ///
     /// # Errors
     /// One of them is impossible.

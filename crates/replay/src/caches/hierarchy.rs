@@ -15,13 +15,14 @@ use crate::cause::{Cause, Role};
 /// Any hierarchy that a machine file can describe.
 ///
 /// A miss in one level references the next, for the byte that missed, and then fills. Where lines
-/// below are shorter than lines above, the rest of a line comes along without being looked up. A store marks the lines dirty in the
-/// first write-back level that it reaches; write-through levels pass it on. What a dirty line or a
-/// passed-on store does below happens in a write buffer: it costs no cycles and leaves replacement
-/// alone. A dirty line goes down under the address of its first byte.
+/// below are shorter than lines above, the rest of a line comes along without being looked up. A
+/// store marks the lines dirty in the first write-back level that it reaches; write-through levels
+/// pass it on. What a dirty line or a passed-on store does below happens in a write buffer: it
+/// costs no cycles and leaves replacement alone. A dirty line goes down under the address of its
+/// first byte.
 ///
-/// Nothing that a level does depends on those below it. So one hierarchy can drive the lower levels of
-/// others that begin with the same levels: its [followers](Follower).
+/// Nothing that a level does depends on those below it. So one hierarchy can drive the lower levels
+/// of others that begin with the same levels: its [followers](Follower).
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     pub(super) caches: Vec<Level>,
@@ -40,8 +41,8 @@ pub(super) struct Level {
     name: String,
     pub(super) cache: Cache,
     is_physical: bool,
-    /// The virtual and physical address of each slot's line, by which a dirty line finds its way down. Empty where all
-    /// caches go by the same address.
+    /// The virtual and physical address of each slot's line, by which a dirty line finds its way
+    /// down. Empty where all caches go by the same address.
     locations: Box<[Location]>,
     pub(super) is_write_back: bool,
     allocates_on_store: bool,
@@ -91,7 +92,8 @@ impl Level {
         if self.is_physical { at.physical_address } else { at.virtual_address }
     }
 
-    /// References the line of a byte, and fills with it if it is not here, unless that is for stores that do not allocate.
+    /// References the line of a byte, and fills with it if it is not here, unless that is for
+    /// stores that do not allocate.
     #[inline(always)]
     pub(super) fn reference(&mut self, at: Location, is_store: bool) -> Referenced {
         let address = self.address(at);
@@ -121,7 +123,8 @@ impl Level {
         (slot, self.note_fill(slot, evicted, at))
     }
 
-    /// The line of a byte is in `slot` in place of what was `evicted`; what has to be written below: that, if it is dirty.
+    /// The line of a byte is in `slot` in place of what was `evicted`; what has to be written
+    /// below: that, if it is dirty.
     #[inline(always)]
     fn note_fill(
         &mut self,
@@ -236,9 +239,9 @@ impl Hierarchy {
         }
     }
 
-    /// [`Caches::reference`] that enters at `level`, which is 0 but for hardware walkers that bypass the
-    /// first level. Gives the slot of that level that now holds the line; `None` after a store that does
-    /// not allocate.
+    /// [`Caches::reference`] that enters at `level`, which is 0 but for hardware walkers that
+    /// bypass the first level. Gives the slot of that level that now holds the line; `None` after a
+    /// store that does not allocate.
     pub(crate) fn reference_slot(
         &mut self,
         role: Role,
@@ -331,13 +334,14 @@ impl Hierarchy {
         self.caches.truncate(own);
     }
 
-    /// Takes the shared caches of `other`, all but the first `own`, in place of those that it lacks.
+    /// Takes the shared caches of `other`, all but the first `own`, in place of those that it
+    /// lacks.
     pub(crate) fn take_shared(&mut self, own: usize, other: &mut Self) {
         self.caches.extend(other.caches.drain(own..));
     }
 
-    /// What each cache did, together with those of other cores; hits of the first level follow from the `references` of
-    /// each side.
+    /// What each cache did, together with those of other cores; hits of the first level follow from
+    /// the `references` of each side.
     pub(crate) fn counters_with<'a>(
         &self,
         others: impl Iterator<Item = &'a Self>,

@@ -10,15 +10,15 @@ use crate::cause::{Cause, Role};
 use crate::organisation::PAGE_SHIFT;
 use crate::remap::SLAB_SHIFT;
 
-/// Lines of one side whose reference by the program would change nothing: a direct-mapped first level
-/// holds them, and the TLB holds their page.
+/// Lines of one side whose reference by the program would change nothing: a direct-mapped first
+/// level holds them, and the TLB holds their page.
 ///
 /// It has an entry for each set of that first level, so whoever references a line evicts here what
 /// is evicted there. It may lack a line that is there, never the other way round.
 ///
-/// Data go by the addresses that the program uses, instructions by remapped ones. Remapping keeps an
-/// address's offset within a slab, so it keeps the set too: where the first level is larger than a
-/// slab, some of its sets share an entry.
+/// Data go by the addresses that the program uses, instructions by remapped ones. Remapping keeps
+/// an address's offset within a slab, so it keeps the set too: where the first level is larger than
+/// a slab, some of its sets share an entry.
 ///
 /// Lines that could evict those of a handler, or be evicted by them, are never in it.
 #[derive(Clone, Debug)]
@@ -34,10 +34,11 @@ pub(crate) struct L0Filter {
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 impl L0Filter {
-    /// Knows nothing of a first level of `sets` sets (a power of two) with lines of `1 << shift` bytes,
-    /// at most a page.
+    /// Knows nothing of a first level of `sets` sets (a power of two) with lines of `1 << shift`
+    /// bytes, at most a page.
     ///
-    /// Lines of the program collide with those of `handlers` where `index_bits` of the address agree.
+    /// Lines of the program collide with those of `handlers` where `index_bits` of the address
+    /// agree.
     fn new(sets: usize, shift: u32, handlers: &[&Handler], index_bits: Range<u32>) -> Self {
         assert!(sets.is_power_of_two() && shift <= PAGE_SHIFT);
         let sets = sets.min(1 << (SLAB_SHIFT - shift));
@@ -164,7 +165,8 @@ impl<C: DirectMapped> Caches for Filtered<C> {
         }
     }
 
-    /// Data are known by the address that the program uses. It has the same set as the remapped one.
+    /// Data are known by the address that the program uses. It has the same set as the remapped
+    /// one.
     #[inline(always)]
     fn reference_data(
         &mut self,

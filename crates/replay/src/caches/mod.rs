@@ -1,8 +1,8 @@
 //! The cache hierarchy under a replayed program.
 //!
-//! [`SplitDirectMapped`] is the shape of the 1998 study and the fast one; [`Hierarchy`] is every other. Both
-//! give the same for the shapes that both can be, and a test compares them. All take references
-//! ([`Caches`]); what else a driver may ask of some of them is in traits of its own.
+//! [`SplitDirectMapped`] is the shape of the 1998 study and the fast one; [`Hierarchy`] is every
+//! other. Both give the same for the shapes that both can be, and a test compares them. All take
+//! references ([`Caches`]); what else a driver may ask of some of them is in traits of its own.
 
 use std::ops::Range;
 
@@ -46,7 +46,8 @@ impl Role {
     }
 }
 
-/// A byte of memory by its virtual and its physical address. Where no cache is physical the two are the same.
+/// A byte of memory by its virtual and its physical address. Where no cache is physical the two are
+/// the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// As the program, a handler or a walk addresses it.
@@ -95,8 +96,8 @@ pub trait Caches {
         self.reference(Role::Data, at, is_store, ledger);
     }
 
-    /// The translation of the page of the program at `address` left the TLB of a side. Only who derives
-    /// hits from translations has something to do.
+    /// The translation of the page of the program at `address` left the TLB of a side. Only who
+    /// derives hits from translations has something to do.
     fn translation_evicted(&mut self, side: Side, address: u64) {
         let _ = (side, address);
     }
@@ -106,9 +107,9 @@ pub trait Caches {
     fn counters(&self, references: [u64; 2]) -> Vec<CacheCounters>;
 }
 
-/// Split caches whose first levels are direct-mapped and virtual: a hit changes nothing, stores are as
-/// loads, and instructions and data meet in no cache, so that an [`L0Filter`](l0_filter::L0Filter) can
-/// stand before each side.
+/// Split caches whose first levels are direct-mapped and virtual: a hit changes nothing, stores are
+/// as loads, and instructions and data meet in no cache, so that an
+/// [`L0Filter`](l0_filter::L0Filter) can stand before each side.
 pub trait DirectMapped: Caches {
     /// How many sets the first level of a side has, the smallest where there are several.
     fn first_level_sets(&self, side: Side) -> usize;
@@ -146,8 +147,8 @@ pub struct CacheCounters {
     pub write_backs: u64,
 }
 
-/// [`DirectMapped::index_bits`] of direct-mapped caches, each with its number of lines (a power of two) and
-/// log2 of their length.
+/// [`DirectMapped::index_bits`] of direct-mapped caches, each with its number of lines (a power of
+/// two) and log2 of their length.
 pub(crate) fn index_bits(caches: impl Iterator<Item = (usize, u32)> + Clone) -> Range<u32> {
     let longest = caches.clone().map(|(_, shift)| shift).max().unwrap_or(0);
     let smallest = caches.map(|(lines, shift)| lines.trailing_zeros() + shift).min().unwrap_or(0);

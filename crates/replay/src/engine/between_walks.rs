@@ -25,10 +25,10 @@ impl<O: OnCacheMiss<Filtered<C>>, C: DirectMapped> Engine<O, Filtered<C>> {
     /// Runs a slice from walk to walk.
     ///
     /// Instructions and data meet only in walks: a TLB changes when it misses, a walk for an
-    /// instruction loads entries through the data caches, and a walk for data may fetch a handler. So
-    /// blocks are fetched ahead up to one that walks or collides with a handler, and the data references
-    /// up to there follow, walks and all. The block that stopped the first is then run in its exact order,
-    /// unless it only collides with a handler and its own data run none.
+    /// instruction loads entries through the data caches, and a walk for data may fetch a handler.
+    /// So blocks are fetched ahead up to one that walks or collides with a handler, and the data
+    /// references up to there follow, walks and all. The block that stopped the first is then run
+    /// in its exact order, unless it only collides with a handler and its own data run none.
     fn run_between_walks(&mut self, slice: BatchSlice<'_, u32>, crossings: &[LineCrossing]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
@@ -51,8 +51,8 @@ impl<O: OnCacheMiss<Filtered<C>>, C: DirectMapped> Engine<O, Filtered<C>> {
         mut crossings: &[LineCrossing],
     ) {
         let BatchSlice { program, blocks, addresses, .. } = slice;
-        // Blocks before `fetched` are fetched, with all their accesses before `accesses_end`; accesses
-        // before `made` are made.
+        // Blocks before `fetched` are fetched, with all their accesses before `accesses_end`;
+        // accesses before `made` are made.
         let (mut fetched, mut accesses_end, mut made) = (0, 0, 0);
         loop {
             let stopped_by = loop {
@@ -106,8 +106,8 @@ impl<O: OnCacheMiss<Filtered<C>>, C: DirectMapped> Engine<O, Filtered<C>> {
         }
     }
 
-    /// Passes over `blocks` up to the first whose fetches are not all known to hit; how many these are and
-    /// how many accesses they make.
+    /// Passes over `blocks` up to the first whose fetches are not all known to hit; how many these
+    /// are and how many accesses they make.
     #[inline(always)]
     fn pass_known_hits(&mut self, program: &Program<u32>, blocks: &[u32]) -> (usize, usize) {
         let l0_filter = &self.machine.caches.instruction;

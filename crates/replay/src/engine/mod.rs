@@ -32,9 +32,9 @@ impl RunSlice for Hierarchy {
 /// A 32-bit machine being driven by a program.
 ///
 /// The order of events is that of the study's pseudocode: for each instruction, its page is
-/// translated and its line looked up, then the same for each of its data accesses. An instruction or
-/// an access that spans two lines makes both references, lower line first, each after the translation
-/// of its page.
+/// translated and its line looked up, then the same for each of its data accesses. An instruction
+/// or an access that spans two lines makes both references, lower line first, each after the
+/// translation of its page.
 ///
 /// Most blocks do none of this visibly: all their pages are mapped and all their lines present, and
 /// where a hit changes nothing, looking is enough. How [`Engine::run`] looks depends on the caches
@@ -197,8 +197,8 @@ impl<O: OnCacheMiss<C>, C: Caches> Engine<O, C> {
     /// Runs a block event by event.
     ///
     /// Of the fetches from one line, those after the first are left out as long as nothing came
-    /// between that could have moved the line or its page: they would hit, and a hit on what was used
-    /// last changes no replacement state.
+    /// between that could have moved the line or its page: they would hit, and a hit on what was
+    /// used last changes no replacement state.
     fn run_exactly(
         &mut self,
         slice: BatchSlice<'_, u32>,

@@ -12,8 +12,8 @@ pub trait Counts<P> {
     /// What has happened so far, without walks by page.
     fn counters(&self) -> EngineResult<P>;
 
-    /// What has happened so far on machines that follow this one and differ in their lower caches, at the costs of this
-    /// one, given [`Counts::counters`].
+    /// What has happened so far on machines that follow this one and differ in their lower caches,
+    /// at the costs of this one, given [`Counts::counters`].
     fn follower_counters(&self, own: &EngineResult<P>) -> Vec<EngineResult<P>> {
         let _ = own;
         Vec::new()
@@ -52,10 +52,11 @@ pub struct EngineResult<P> {
 }
 
 impl<P: Numbered> EngineResult<P> {
-    /// What happened after `before`, an earlier result of the same engine; walks by page stay as they are.
+    /// What happened after `before`, an earlier result of the same engine; walks by page stay as
+    /// they are.
     ///
-    /// Hits are references less misses. Accesses that span lines or pages may miss twice, so that in a few
-    /// instructions hits may be negative, modulo 2^64: [`hits_at_end`] is for results.
+    /// Hits are references less misses. Accesses that span lines or pages may miss twice, so that
+    /// in a few instructions hits may be negative, modulo 2^64: [`hits_at_end`] is for results.
     pub fn since(mut self, before: &Self) -> Self {
         self.instructions -= before.instructions;
         let mut ledger = Ledger::new();

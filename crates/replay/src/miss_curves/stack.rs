@@ -1,8 +1,8 @@
 //! The LRU stack of pages of one size.
 //!
-//! The two most recent pages are not in it: they change positions too often, and their order need not
-//! be known. The [`WINDOW_PAGES`] pages below them are ranked directly. The rest, ordered by the timestamp when
-//! they left those, are bits on a time axis, and a distance is a count of bits.
+//! The two most recent pages are not in it: they change positions too often, and their order need
+//! not be known. The [`WINDOW_PAGES`] pages below them are ranked directly. The rest, ordered by
+//! the timestamp when they left those, are bits on a time axis, and a distance is a count of bits.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -69,8 +69,8 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// Brings the updates among the two most recent pages, and leaves in their position those at the
-    /// next larger page size; returns how many these are.
+    /// Brings the updates among the two most recent pages, and leaves in their position those at
+    /// the next larger page size; returns how many these are.
     ///
     /// There are `pages` pages so far, with [`NO_PAGE`]. At the larger size, they lie in the pages
     /// `enclosing` them, and `larger_recent` are the two most recent.
@@ -121,8 +121,8 @@ impl Stack {
         left
     }
 
-    /// [`Stack::bring`] with the ranks in a form of which two functions know how to bring a slot to the
-    /// front and which is the last.
+    /// [`Stack::bring`] with the ranks in a form of which two functions know how to bring a slot to
+    /// the front and which is the last.
     #[inline(always)]
     fn update_with<R: Copy>(
         &mut self,
@@ -196,8 +196,8 @@ impl Stack {
     }
 }
 
-/// Moves the page in `slot` to the front, and returns where it was. No branch depends on that, which
-/// nothing could predict.
+/// Moves the page in `slot` to the front, and returns where it was. No branch depends on that,
+/// which nothing could predict.
 #[inline(always)]
 fn move_to_front(ranks: &mut [u8; WINDOW_PAGES], slot: usize) -> u8 {
     let old = ranks[slot];
@@ -333,7 +333,8 @@ impl Overflow {
         self.found[distance] += 1;
     }
 
-    /// Takes out the page at `timestamp` and returns how many pages left the window ones after it did.
+    /// Takes out the page at `timestamp` and returns how many pages left the window ones after it
+    /// did.
     fn remove(&mut self, timestamp: u32) -> usize {
         let (word, bit) = (timestamp as usize / 64, timestamp % 64);
         let up_to_bit = self.axis[word] & (u64::MAX >> (63 - bit));

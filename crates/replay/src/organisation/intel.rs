@@ -1,7 +1,7 @@
 //! INTEL: a two-tier table on IA-32, walked top-down by a state machine.
 //!
-//! Both loads are physical, so they go through the data caches but not through the TLB; no interrupt
-//! is taken and no handler is fetched.
+//! Both loads are physical, so they go through the data caches but not through the TLB; no
+//! interrupt is taken and no handler is fetched.
 
 use mmulab_machine::{Handler, HardwareTwoTier};
 

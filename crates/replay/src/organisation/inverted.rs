@@ -7,8 +7,9 @@ use mmulab_machine::{HashTable, Table};
 /// A hash table of page-table entries with a collision-resolution table.
 ///
 /// A page enters the table when it is first looked up: into the head that its hash names if that is
-/// free, otherwise at the end of that head's chain, in the next entry of the collision table. Making
-/// the entry costs nothing, like every page initialisation of the study. Entries never leave.
+/// free, otherwise at the end of that head's chain, in the next entry of the collision table.
+/// Making the entry costs nothing, like every page initialisation of the study. Entries never
+/// leave.
 #[derive(Clone, Debug)]
 pub struct InvertedTable {
     hash_base: u32,
@@ -79,8 +80,8 @@ impl InvertedTable {
         }
     }
 
-    /// Searches for `page`: gives the addresses of the entries that are loaded to `load`, the last one
-    /// its own; how many these are.
+    /// Searches for `page`: gives the addresses of the entries that are loaded to `load`, the last
+    /// one its own; how many these are.
     pub fn search(&mut self, page: u32, mut load: impl FnMut(u32)) -> u32 {
         let hash = page ^ (page >> self.hash_shift_bits);
         let mut at = hash as usize & (self.heads - 1);

@@ -1,9 +1,9 @@
 //! MACH: a three-tier table on MIPS, walked bottom-up by software.
 //!
 //! The user table lies in kernel space, the kernel table maps all of that space and lies in it too,
-//! and a root table in physical memory maps the kernel table. A miss of the user handler's load runs
-//! the kernel handler, a miss of that one's load the root handler, whose administrative loads are
-//! accounted at the root tier, as in section 4.2 of the study.
+//! and a root table in physical memory maps the kernel table. A miss of the user handler's load
+//! runs the kernel handler, a miss of that one's load the root handler, whose administrative loads
+//! are accounted at the root tier, as in section 4.2 of the study.
 
 use mmulab_machine::{Handler, ThreeTier};
 

@@ -1,12 +1,12 @@
 //! Memory-management organisations: what happens when no TLB holds a translation.
 //!
 //! One file holds one organisation. Most of them search a table when a TLB misses: these are a
-//! [`Walk`], and [`WithTlbs`] gives it its TLBs. `notlb` acts when a reference leaves the last cache,
-//! `base` never, and [`radix`] translates to physical addresses.
+//! [`Walk`], and [`WithTlbs`] gives it its TLBs. `notlb` acts when a reference leaves the last
+//! cache, `base` never, and [`radix`] translates to physical addresses.
 //!
 //! A walk does not know the caches: it tells a [`WalkTarget`] which handlers run and which entries
-//! are loaded, in order. The plain replay's target performs and charges each at once; another target
-//! may record them and apply them to many caches.
+//! are loaded, in order. The plain replay's target performs and charges each at once; another
+//! target may record them and apply them to many caches.
 
 mod base;
 mod intel;
@@ -72,8 +72,8 @@ pub trait Walk {
     }
 }
 
-/// Memory management as the replay of a 32-bit machine sees it. Pages are remapped page numbers. What an
-/// organisation leaves out is what one without a TLB does: every page is mapped.
+/// Memory management as the replay of a 32-bit machine sees it. Pages are remapped page numbers.
+/// What an organisation leaves out is what one without a TLB does: every page is mapped.
 pub trait Organisation {
     /// Whether a TLB hit changes nothing.
     fn hits_change_nothing(&self) -> bool {

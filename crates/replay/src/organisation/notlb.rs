@@ -1,8 +1,8 @@
 //! NOTLB: virtual caches that software fills, and no TLB.
 //!
 //! A reference of the program that misses every cache interrupts; the user handler loads the user
-//! entry, whose address is virtual too, so that where it is in no cache either, the root handler runs
-//! first. The root table and the handlers are in unmapped space and cannot miss in this sense.
+//! entry, whose address is virtual too, so that where it is in no cache either, the root handler
+//! runs first. The root table and the handlers are in unmapped space and cannot miss in this sense.
 
 use mmulab_machine::{Handler, TwoTier};
 

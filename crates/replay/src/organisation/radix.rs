@@ -1,7 +1,7 @@
 //! RADIX: today's 64-bit machines, with a multi-level table walked by hardware.
 //!
-//! First-level TLB arrays by page size on each side, a second level that both sides share, caches of
-//! upper-level table entries, and table entries that live in the physical cache hierarchy with
+//! First-level TLB arrays by page size on each side, a second level that both sides share, caches
+//! of upper-level table entries, and table entries that live in the physical cache hierarchy with
 //! everything else. This organisation keeps the program's 64-bit addresses.
 
 mod cores;
@@ -70,8 +70,9 @@ pub struct RadixEngine {
 }
 
 impl RadixEngine {
-    /// The machine at the start of a program, its caches and TLBs empty, with so many `cores`. It drives `followers` too,
-    /// which differ from it in caches below the first level and in costs alone; these have one core.
+    /// The machine at the start of a program, its caches and TLBs empty, with so many `cores`. It
+    /// drives `followers` too, which differ from it in caches below the first level and in costs
+    /// alone; these have one core.
     ///
     /// # Errors
     /// A part of it is impossible, or it does not say what several cores share.
@@ -131,9 +132,9 @@ impl RadixEngine {
         })
     }
 
-    /// An event of the program. What is unmapped leaves the TLBs of all cores. Nothing of a block whose pages
-    /// change their size stays in a TLB or a walk cache; it gets new frames and its table entries
-    /// stay.
+    /// An event of the program. What is unmapped leaves the TLBs of all cores. Nothing of a block
+    /// whose pages change their size stays in a TLB or a walk cache; it gets new frames and its
+    /// table entries stay.
     fn note(&mut self, event: &Event) {
         match event {
             Event::AddressSpace(space) => return self.core.switch_to(*space),
@@ -161,7 +162,8 @@ impl RadixEngine {
         }
     }
 
-    /// Pages leave the TLBs of all cores, and with `tables` what walk caches know of tables below these.
+    /// Pages leave the TLBs of all cores, and with `tables` what walk caches know of tables below
+    /// these.
     fn invalidate(&mut self, pages: &RangeInclusive<u64>, tables: bool) {
         self.core.invalidate(pages, tables);
         if let Some(others) = &mut self.other_cores {
@@ -179,7 +181,8 @@ impl RadixEngine {
         &self.ledger
     }
 
-    /// Whether all references of a block, of which none spans lines, are known to hit the first level.
+    /// Whether all references of a block, of which none spans lines, are known to hit the first
+    /// level.
     pub fn is_block_known(&self, block: &StaticBlock<u64>, addresses: &[u64]) -> bool {
         let shift = self.core.caches.line_shift(Side::Instruction);
         (block.first >> shift..=block.last >> shift)
@@ -230,9 +233,10 @@ impl RadixEngine {
 
     /// Runs a slice with fetches ahead of data references, as far as the two cannot be told apart.
     ///
-    /// Each side has caches and TLBs of its own in the first level, and what these hold depends on nothing below
-    /// them. So blocks are fetched ahead until one needs a translation that the first level lacks; then their
-    /// data references follow. What misses goes to the levels that both share in the order of the program.
+    /// Each side has caches and TLBs of its own in the first level, and what these hold depends on
+    /// nothing below them. So blocks are fetched ahead until one needs a translation that the first
+    /// level lacks; then their data references follow. What misses goes to the levels that both
+    /// share in the order of the program.
     fn run_fetches_ahead(&mut self, slice: BatchSlice<'_, u64>) {
         let BatchSlice { program, blocks, mut events, .. } = slice;
         let mut crossings = std::mem::take(&mut self.crossings);
@@ -300,20 +304,22 @@ impl RadixEngine {
         self.release_fetches(data);
     }
 
-    /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`, which
-    /// has room for all, whether each of their accesses writes.
+    /// Fetches `blocks` up to the first whose fetches are not all known to hit. Writes to `stores`,
+    /// which has room for all, whether each of their accesses writes.
     fn fetch_known(&mut self, program: &Program<u64>, blocks: &[u32], stores: &mut [u8]) -> Passed {
         let Some((known, state)) = self.known_hits(Side::Instruction) else {
             return Passed::default();
         };
         let passed = known.fetch(state, program, blocks, stores);
         self.instructions += passed.instructions;
-        // The line that was fetched last is another one now, and a known one need not be remembered.
+        // The line that was fetched last is another one now, and a known one need not be
+        // remembered.
         self.core.fetched_line = None;
         passed
     }
 
-    /// Fetches the lines of block `number`, which lies in `page`, ahead of the data references that are to be made before it.
+    /// Fetches the lines of block `number`, which lies in `page`, ahead of the data references that
+    /// are to be made before it.
     fn fetch_lines(
         &mut self,
         number: u32,
@@ -355,7 +361,8 @@ impl RadixEngine {
         }
     }
 
-    /// Tells the levels below of fetches that were made ahead, up to the data reference that is next.
+    /// Tells the levels below of fetches that were made ahead, up to the data reference that is
+    /// next.
     #[inline]
     fn release_fetches(&mut self, data: &DataReferences<'_>) {
         self.core.caches.release_fetches(data.made, |number, address| {
@@ -544,7 +551,8 @@ impl RadixEngine {
         entry
     }
 
-    /// The page of `1 << page_shift` bytes at `address` is touched, which is a page fault the first time.
+    /// The page of `1 << page_shift` bytes at `address` is touched, which is a page fault the first
+    /// time.
     fn touch(&mut self, address: u64, page_shift: u32) {
         let (cause, count) = match self.address_space.touch(address, page_shift) {
             None => return,
@@ -580,9 +588,10 @@ impl RadixEngine {
         translation
     }
 
-    /// Walks for what is behind the `1 << shift` bytes at `address` that a walk has translated, which are a page of
-    /// `1 << page_shift` bytes or as much of it as the host maps together, if a page of that size is there that a table maps
-    /// and the second level does not know it, and puts it there. Nothing waits for it.
+    /// Walks for what is behind the `1 << shift` bytes at `address` that a walk has translated,
+    /// which are a page of `1 << page_shift` bytes or as much of it as the host maps together, if a
+    /// page of that size is there that a table maps and the second level does not know it, and puts
+    /// it there. Nothing waits for it.
     fn prefetch_page_after(&mut self, address: u64, page_shift: u32, shift: u32) {
         let next = ((address >> shift) + 1) << shift;
         if self.address_space.maps(next, page_shift) && !self.core.second.knows(next) {

@@ -1,8 +1,8 @@
 //! ULTRIX: a two-tier table on MIPS, walked bottom-up by software.
 //!
 //! The user table is a linear array in mapped kernel space; a root table in physical memory maps
-//! it. The user handler's load of a user entry goes through the data TLB, and where that misses, the
-//! root handler maps the page of the user table, in one of the protected slots.
+//! it. The user handler's load of a user entry goes through the data TLB, and where that misses,
+//! the root handler maps the page of the user table, in one of the protected slots.
 
 use mmulab_machine::{Handler, TwoTier};
 

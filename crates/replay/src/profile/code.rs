@@ -74,7 +74,8 @@ pub struct LineCost {
 /// What a function did and cost on one path of calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PathCost {
-    /// The path of the caller, an earlier place in [`Profile::paths`]; `None` for what nobody called.
+    /// The path of the caller, an earlier place in [`Profile::paths`]; `None` for what nobody
+    /// called.
     pub parent: Option<u32>,
     /// Place in [`Profile::functions`].
     pub function: u32,

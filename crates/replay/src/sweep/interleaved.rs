@@ -1,9 +1,10 @@
-//! Interleaved configurations: hierarchies under an organisation that walks when the last cache misses.
+//! Interleaved configurations: hierarchies under an organisation that walks when the last cache
+//! misses.
 //!
 //! Each has all caches of its own, since its walks evict lines of its own. But those whose first
 //! levels have the same shape seldom differ in what these hold: the tags of their first levels are
-//! interleaved in memory, so that one comparison of neighbouring words finds a line present in all of
-//! them, and then there is nothing to do.
+//! interleaved in memory, so that one comparison of neighbouring words finds a line present in all
+//! of them, and then there is nothing to do.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,15 +22,16 @@ use crate::organisation::{NoTlb, OnCacheMiss, Organisation, PAGE_SHIFT};
 use crate::program::BatchSlice;
 use crate::remap::SharedRemapping;
 
-/// Organisation of an engine over [`Interleaved`]: all pages are mapped, and each configuration walks by
-/// itself.
+/// Organisation of an engine over [`Interleaved`]: all pages are mapped, and each configuration
+/// walks by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InterleavedWalks;
 
 impl Organisation for InterleavedWalks {}
 
 impl OnCacheMiss<Interleaved> for InterleavedWalks {
-    /// The walks themselves are part of [`Interleaved::reference`], where each configuration has its own.
+    /// The walks themselves are part of [`Interleaved::reference`], where each configuration has
+    /// its own.
     #[inline(always)]
     fn before_reference(
         &mut self,

@@ -6,12 +6,13 @@
 //!
 //! Three kinds of units, by how much their configurations share:
 //!
-//! - Organisations with a TLB, and `base`, on split direct-mapped caches: their walks do not depend on
-//!   the caches, so one machine drives a [`single_pass`] of all of them.
-//! - `notlb` on such caches walks when its own second level misses, so every configuration has caches
-//!   of its own; those with the same first level are [`interleaved`], passed over together where all hit.
-//! - Everything else replays side by side and shares the decoding. Of 64-bit machines that differ in caches below the
-//!   first level alone only these are run for each.
+//! - Organisations with a TLB, and `base`, on split direct-mapped caches: their walks do not depend
+//!   on the caches, so one machine drives a [`single_pass`] of all of them.
+//! - `notlb` on such caches walks when its own second level misses, so every configuration has
+//!   caches of its own; those with the same first level are [`interleaved`], passed over together
+//!   where all hit.
+//! - Everything else replays side by side and shares the decoding. Of 64-bit machines that differ
+//!   in caches below the first level alone only these are run for each.
 
 mod interleaved;
 mod single_pass;
@@ -58,7 +59,8 @@ pub enum Sharing {
     SinglePass,
     /// Those with the same first level are looked at together.
     Interleaved,
-    /// The decoding, and all but the lower caches of machines that are the same down to the first level.
+    /// The decoding, and all but the lower caches of machines that are the same down to the first
+    /// level.
     Decoding,
 }
 
@@ -112,13 +114,15 @@ impl Sharing {
     }
 }
 
-/// Machines that are replayed side by side in one unit, but for those that bring no more than lower caches.
+/// Machines that are replayed side by side in one unit, but for those that bring no more than lower
+/// caches.
 const MAX_SIDE_BY_SIDE: usize = 8;
 
 /// Machines in such a unit, these included: each has megabytes of caches.
 const MAX_WITH_LOWER_CACHES: usize = 64;
 
-/// Interleaved in one unit, of all shapes of the first level together: each has megabytes of caches.
+/// Interleaved in one unit, of all shapes of the first level together: each has megabytes of
+/// caches.
 const MAX_INTERLEAVED: usize = 96;
 
 /// Cuts configurations into units. The result depends on the list alone.

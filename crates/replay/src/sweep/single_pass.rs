@@ -1,12 +1,13 @@
 //! Single-pass simulation of many direct-mapped hierarchies that take the same references.
 //!
-//! It rests on inclusion: of two direct-mapped caches with lines of the same length that take the same references, the
-//! larger holds all that the smaller holds: what was referenced last in a set of the smaller was
-//! referenced last in its set of the larger, which has fewer lines to it. So a reference that hits in
-//! the smallest first level hits in all, and a hit has no state to change; one that misses goes up
-//! the sizes until it hits. A second level takes the references that its own first level missed; the
-//! second levels of one shape under all first levels lie side by side in memory, because a reference
-//! that misses several first levels looks in the same set of all of them.
+//! It rests on inclusion: of two direct-mapped caches with lines of the same length that take the
+//! same references, the larger holds all that the smaller holds: what was referenced last in a set
+//! of the smaller was referenced last in its set of the larger, which has fewer lines to it. So a
+//! reference that hits in the smallest first level hits in all, and a hit has no state to change;
+//! one that misses goes up the sizes until it hits. A second level takes the references that its
+//! own first level missed; the second levels of one shape under all first levels lie side by side
+//! in memory, because a reference that misses several first levels looks in the same set of all of
+//! them.
 
 use std::ops::Range;
 
@@ -29,8 +30,8 @@ const MAX_ROLES: usize = 4;
 /// No line: lines are at least four bytes long, so numbers end well below it.
 const EMPTY: u32 = u32::MAX;
 
-/// Split two-level hierarchies of virtual, direct-mapped caches that allocate on every miss, all with
-/// the same line length in the first level of a side.
+/// Split two-level hierarchies of virtual, direct-mapped caches that allocate on every miss, all
+/// with the same line length in the first level of a side.
 #[derive(Clone, Debug)]
 pub(super) struct SinglePass {
     sides: [SinglePassSide; 2],
@@ -69,8 +70,8 @@ impl SinglePass {
         Self { sides: [side(0), side(1)] }
     }
 
-    /// Charges what `member` missed to `ledger`, and completes its counters: `counters` are those of
-    /// [`Caches::counters`], which know only how many references there were.
+    /// Charges what `member` missed to `ledger`, and completes its counters: `counters` are those
+    /// of [`Caches::counters`], which know only how many references there were.
     pub fn account(
         &self,
         member: &Member,

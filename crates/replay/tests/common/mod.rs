@@ -28,8 +28,8 @@ pub struct VecSource {
 
 #[allow(dead_code)]
 impl VecSource {
-    /// `executed` are indices in `blocks`, each with the addresses of its accesses; `events` have the
-    /// index in `executed` before which they happen, ascending.
+    /// `executed` are indices in `blocks`, each with the addresses of its accesses; `events` have
+    /// the index in `executed` before which they happen, ascending.
     pub fn new(
         blocks: &[Block],
         executed: &[(usize, Vec<u64>)],

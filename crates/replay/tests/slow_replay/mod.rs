@@ -2,7 +2,8 @@
 //!
 //! It makes one reference at a time, straight from the study's pseudocode, on sets that are lists.
 //! It shares with the library only what is not under test here: the machine's description, the
-//! random generator (so that both draw alike), the remapping and the frames, and the order of causes.
+//! random generator (so that both draw alike), the remapping and the frames, and the order of
+//! causes.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -210,7 +211,8 @@ pub struct Slow {
     mapped: HashMap<u64, String>,
     /// Pages that stacks may still grow into.
     stacks: Vec<Range<u64>>,
-    /// For mixed pages: of each block of 2 MiB that was touched whether it is one page, and whether it can be.
+    /// For mixed pages: of each block of 2 MiB that was touched whether it is one page, and whether
+    /// it can be.
     large: HashMap<u64, (bool, bool)>,
     fragmentation: Random,
     /// What the program's own touches took from TLBs, for other cores to learn of.
@@ -220,7 +222,8 @@ pub struct Slow {
     instructions: u64,
     /// Instructions that this core executed, the warm-up's too.
     executed: u64,
-    /// Where walks overlap: the instruction whose walk began a window, and how long the walks in it take.
+    /// Where walks overlap: the instruction whose walk began a window, and how long the walks in it
+    /// take.
     window: (u64, Vec<u64>),
 }
 
@@ -545,7 +548,8 @@ impl Slow {
             && (0..512).all(|page| self.mapped.get(&(block * 512 + page)) == first)
     }
 
-    /// Whether a page is the first of its block to be present, and the daemon finds one that can be large.
+    /// Whether a page is the first of its block to be present, and the daemon finds one that can be
+    /// large.
     fn promotes_behind_a_fault(&self, address: u64) -> bool {
         let block = address >> 21;
         let Organisation::Radix(table) = &self.machine.organisation else { return false };
@@ -1010,7 +1014,8 @@ impl Slow {
         self.counts.add("uhandler", cycles);
     }
 
-    /// Takes back what a walk costs if it ran beside others, but for what the program waits for after these.
+    /// Takes back what a walk costs if it ran beside others, but for what the program waits for
+    /// after these.
     fn overlap(&mut self, before: BTreeMap<&'static str, (u64, u64)>) {
         let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
         let walkers = table.walkers.unwrap_or(1) as usize;
@@ -1032,8 +1037,8 @@ impl Slow {
         self.counts.add("overlapped-walk", waits);
     }
 
-    /// Puts what is behind a piece of a page of `size` bytes into the second-level TLB, if a page of that size is there that a
-    /// table maps.
+    /// Puts what is behind a piece of a page of `size` bytes into the second-level TLB, if a page
+    /// of that size is there that a table maps.
     fn prefetch_behind(&mut self, piece: Entry, size: u64) {
         let Organisation::Radix(table) = &self.machine.organisation else { unreachable!() };
         let next = piece.0 + piece.1;

@@ -1,5 +1,5 @@
-//! The generic timer (ARM DDI 0406C, B8): a counter for all cores, and of each core a physical and a
-//! virtual timer that compare with it. Without virtualization both count alike.
+//! The generic timer (ARM DDI 0406C, B8): a counter for all cores, and of each core a physical and
+//! a virtual timer that compare with it. Without virtualization both count alike.
 
 /// Which of a core's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,8 @@ impl GenericTimers {
     /// CNTx_CTL.
     pub fn control(&self, core: usize, timer: Timer, now: u64) -> u32 {
         let timer = &self.timers[core][timer as usize];
-        // The status is unknown while the timer is off (B8.1.5); here it reads as zero, as QEMU's does.
+        // The status is unknown while the timer is off (B8.1.5); here it reads as zero, as QEMU's
+        // does.
         let met = timer.control & ENABLE != 0 && self.count(now) >= timer.compare;
         timer.control | if met { STATUS } else { 0 }
     }

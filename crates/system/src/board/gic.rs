@@ -1,6 +1,7 @@
 //! Generic Interrupt Controller, version 2, without the Security Extensions (ARM IHI 0048B): the
-//! distributor, and an interface for each core. Priorities have 8 bits and lines are numbered as on QEMU's
-//! `virt`: 16 software-generated interrupts and 16 private ones of each core, and 256 that all share.
+//! distributor, and an interface for each core. Priorities have 8 bits and lines are numbered as on
+//! QEMU's `virt`: 16 software-generated interrupts and 16 private ones of each core, and 256 that
+//! all share.
 
 use crate::core::InterruptLines;
 
@@ -216,8 +217,9 @@ impl Gic {
         self.priority(core, id) & !0 << (point + 1)
     }
 
-    /// The pending interrupt of highest priority that the priority mask lets through, of those groups
-    /// that the distributor forwards and the interface signals (4.3.1, 4.4.1). Of equal ones the lowest.
+    /// The pending interrupt of highest priority that the priority mask lets through, of those
+    /// groups that the distributor forwards and the interface signals (4.3.1, 4.4.1). Of equal ones
+    /// the lowest.
     fn highest(&self, core: usize) -> Option<u32> {
         let interface = &self.interfaces[core];
         let groups = self.control & interface.control;
@@ -317,7 +319,8 @@ impl Gic {
         let word = (offset & 0x7f) as usize / 4;
         let in_range = word < WORDS;
         let value = value & mask;
-        // Software-generated interrupts are always enabled, and are not made pending here (4.3.5 to 4.3.8).
+        // Software-generated interrupts are always enabled, and are not made pending here (4.3.5 to
+        // 4.3.8).
         let bits = if word == 0 { value & !SOFTWARE } else { value };
         self.changed = true;
         match offset {
@@ -444,7 +447,8 @@ impl Gic {
         }
     }
 
-    /// GICC_HPPIR and GICC_AHPPIR (4.4.7, 4.4.12): group 0, or group 1, and with AckCtl both as one.
+    /// GICC_HPPIR and GICC_AHPPIR (4.4.7, 4.4.12): group 0, or group 1, and with AckCtl both as
+    /// one.
     fn highest_of(&self, core: usize, group: usize) -> u32 {
         let Some(id) = self.highest(core) else { return NONE };
         let both = self.interfaces[core].control & control::ACKNOWLEDGE_ALL != 0;

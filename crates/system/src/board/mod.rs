@@ -210,7 +210,8 @@ impl Board {
         }
     }
 
-    /// Whether a core has an interrupt that its devices or another core have sent, as far as its own time has come.
+    /// Whether a core has an interrupt that its devices or another core have sent, as far as its
+    /// own time has come.
     pub(crate) fn is_interrupted(&mut self, core: usize) -> bool {
         let lines = match &mut self.devices {
             Devices::Versatile(devices) => devices.interrupts(core, self.now),

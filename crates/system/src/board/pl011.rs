@@ -45,7 +45,8 @@ mmulab_state::state!(Pl011 {
 });
 
 impl Pl011 {
-    /// The UART after reset (table 3-1): transmitter and receiver enabled, both FIFO levels at a half.
+    /// The UART after reset (table 3-1): transmitter and receiver enabled, both FIFO levels at a
+    /// half.
     pub fn new() -> Pl011 {
         Pl011 {
             received: VecDeque::with_capacity(FIFO_ENTRIES),

@@ -10,7 +10,8 @@ const ONE_SHOT: u32 = 0x01;
 struct Counter {
     control: u32,
     load: u32,
-    /// Value at `since`. Of a 16-bit counter the upper half stays what it was until zero is reached.
+    /// Value at `since`. Of a 16-bit counter the upper half stays what it was until zero is
+    /// reached.
     value: u32,
     /// Tick of the 1 MHz clock at which `value` was right; after a load it is the next one.
     since: u64,
@@ -44,9 +45,10 @@ impl Counter {
 
     /// Brings `value` up to `tick` of the 1 MHz clock.
     ///
-    /// A periodic counter has its load value again when it reaches zero, so that the period is the load
-    /// value; a free-running one passes through zero, so that its period is 2^16 or 2^32 (3.3.1, and the
-    /// intervals of 2.2.5). Zero raises the interrupt, once. A load value of 0 raises it at each step.
+    /// A periodic counter has its load value again when it reaches zero, so that the period is the
+    /// load value; a free-running one passes through zero, so that its period is 2^16 or 2^32
+    /// (3.3.1, and the intervals of 2.2.5). Zero raises the interrupt, once. A load value of 0
+    /// raises it at each step.
     fn advance(&mut self, tick: u64) {
         if tick <= self.since {
             return;

@@ -1,5 +1,6 @@
-//! Memory that is used both through the caches and past them, which needs maintenance in between whether or not a
-//! line happens to have left the cache by then (ARM DDI 0406C, A3.5.7; docs/checker-rules.md, rule 11).
+//! Memory that is used both through the caches and past them, which needs maintenance in between
+//! whether or not a line happens to have left the cache by then (ARM DDI 0406C, A3.5.7;
+//! docs/checker-rules.md, rule 11).
 
 use crate::coherence::Point;
 use crate::maintenance::LineOperation;
@@ -76,14 +77,16 @@ impl LineUses {
         }
     }
 
-    /// A word is loaded through the caches. Whether they may hold it as it was before a store past them.
+    /// A word is loaded through the caches. Whether they may hold it as it was before a store past
+    /// them.
     pub(super) fn load(&mut self, physical: u32) -> bool {
         let Some(line) = self.line(physical) else { return false };
         line.held = true;
         line.passed & bit(physical) != 0
     }
 
-    /// Whether any word of a line was stored past the caches, so that loads of it have to be looked at.
+    /// Whether any word of a line was stored past the caches, so that loads of it have to be looked
+    /// at.
     pub(super) fn was_passed(&mut self, physical: u32) -> bool {
         self.line(physical).is_some_and(|line| line.passed != 0)
     }
@@ -93,8 +96,8 @@ impl LineUses {
         self.line(physical).is_some_and(|line| line.dirty & bit(physical) != 0)
     }
 
-    /// A word is stored past the caches. A word of its line that these may write back over it, which is then told
-    /// once.
+    /// A word is stored past the caches. A word of its line that these may write back over it,
+    /// which is then told once.
     pub(super) fn store_past(&mut self, physical: u32) -> Option<u32> {
         let line = self.line(physical)?;
         if line.held {

@@ -1,5 +1,5 @@
-//! What several cores may still see of tables and code that were changed, and for how long: the rules of
-//! docs/checker-rules.md, from ARM DDI 0406C, B3.10.1 and B2.2.
+//! What several cores may still see of tables and code that were changed, and for how long: the
+//! rules of docs/checker-rules.md, from ARM DDI 0406C, B3.10.1 and B2.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use super::Origin;
 use super::report::{Permitted, Report};
 use super::tables::Tables;
 
-/// Changes that are remembered: of as many pages of 4 KB as are in 1 GB. A kernel leaves few open, but `fork` changes all.
+/// Changes that are remembered: of as many pages of 4 KB as are in 1 GB. A kernel leaves few open,
+/// but `fork` changes all.
 const MAX_CHANGES: usize = 1 << 18;
 /// Words of code under maintenance that are remembered.
 const MAX_CODE: usize = 1 << 13;
@@ -99,8 +100,8 @@ impl Progress {
         self.last = Some(by);
     }
 
-    /// A core executed a DSB: the cores that its invalidation reached, if there was one, and of them those
-    /// that none reached before.
+    /// A core executed a DSB: the cores that its invalidation reached, if there was one, and of
+    /// them those that none reached before.
     fn completed(&mut self, core: usize) -> Option<(u32, u32)> {
         self.ordered_on |= 1 << core;
         let at = self.underway.iter().position(|underway| underway.by.core == core)?;
@@ -168,12 +169,14 @@ pub(super) struct Change {
     permissions_only: bool,
     /// It was something else before that, which TLBs may hold as well.
     pub(super) had_others: bool,
-    /// What it translates: an address, the base-two logarithm of the bytes, and the space with its first-level table.
+    /// What it translates: an address, the base-two logarithm of the bytes, and the space with its
+    /// first-level table.
     address: u32,
     shift: u32,
     asid: u16,
     table: u32,
-    /// The cores whose walks have read it, and those whose whole TLB was invalidated since, complete or not.
+    /// The cores whose walks have read it, and those whose whole TLB was invalidated since,
+    /// complete or not.
     walkers: u32,
     emptied: u32,
     progress: Progress,
@@ -281,8 +284,8 @@ struct Code {
 
 mmulab_state::value!(Code { writer, held, old, progress });
 
-/// A core that has begun maintenance and not waited for its completion: what it has stored since, and who has
-/// loaded any of it.
+/// A core that has begun maintenance and not waited for its completion: what it has stored since,
+/// and who has loaded any of it.
 #[derive(Default)]
 struct Unfinished {
     words: BTreeSet<u32>,
@@ -329,8 +332,8 @@ fn synchronisations<C: Core>(core: &CoreMemory<C>, bus: &Bus<C>, wanted: usize) 
 }
 
 impl Changes {
-    /// Whether accesses have to be looked at because a core's maintenance is not complete. A core that is alone knows
-    /// of its own without.
+    /// Whether accesses have to be looked at because a core's maintenance is not complete. A core
+    /// that is alone knows of its own without.
     #[inline(always)]
     pub(super) fn are_unfinished(&self) -> bool {
         self.is_watched
@@ -416,7 +419,8 @@ impl Changes {
         })
     }
 
-    /// Somebody wrote to memory of a page whose mapping was changed, by `address` in the space `asid`.
+    /// Somebody wrote to memory of a page whose mapping was changed, by `address` in the space
+    /// `asid`.
     pub(super) fn rewrite(
         &mut self,
         tables: &Tables,
@@ -486,8 +490,8 @@ impl Changes {
         }
     }
 
-    /// Why an access that was translated by these descriptors is not safe yet, where it matters to the
-    /// access what one of them was.
+    /// Why an access that was translated by these descriptors is not safe yet, where it matters to
+    /// the access what one of them was.
     pub(super) fn judge(
         &mut self,
         core: (usize, u64),
@@ -503,7 +507,8 @@ impl Changes {
         })
     }
 
-    /// Why the fetch of an instruction from this word is not safe yet, where it matters what the word was.
+    /// Why the fetch of an instruction from this word is not safe yet, where it matters what the
+    /// word was.
     pub(super) fn judge_code(
         &mut self,
         core: (usize, u64),
@@ -575,7 +580,8 @@ impl Changes {
         }
     }
 
-    /// A line is cleaned: words that an instruction cache holds as they were are code that was changed.
+    /// A line is cleaned: words that an instruction cache holds as they were are code that was
+    /// changed.
     fn clean_code<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -607,7 +613,8 @@ impl Changes {
         }
     }
 
-    /// A core cleans a word of code that the instruction cache of another, or its own, holds as it was.
+    /// A core cleans a word of code that the instruction cache of another, or its own, holds as it
+    /// was.
     fn note_code(&mut self, writer: usize, holder: usize, word: u32, old: u32) {
         if self.code.len() == MAX_CODE && !self.code.contains_key(&word) {
             self.code.clear();
@@ -631,8 +638,8 @@ impl Changes {
         }
         let (all, number) = (all_cores(core, bus), core.number);
         for change in self.changes.values_mut() {
-            // Other cores see the effect of a complete invalidation at once, this one after its next
-            // synchronisation.
+            // Other cores see the effect of a complete invalidation at once, this one after its
+            // next synchronisation.
             let progress = &mut change.progress;
             if let Some((reach, first)) = progress.completed(number) {
                 let wanted = change.walkers & all;
@@ -692,7 +699,8 @@ mod tests {
     #[test]
     fn invalidations_of_two_cores_at_once_are_both_remembered() {
         let mut progress = Progress::default();
-        // The writer's DSB, its invalidation for all, and another core's for itself before the second DSB.
+        // The writer's DSB, its invalidation for all, and another core's for itself before the
+        // second DSB.
         progress.completed(0);
         progress.invalidated(0, Origin { pc: 0, core: 0 }, !0);
         progress.invalidated(0, Origin { pc: 4, core: 1 }, 1 << 1);

@@ -55,12 +55,14 @@ pub(super) enum OldCopy {
     None,
     /// One that this operation drops.
     Clean(String),
-    /// A dirty line, whose other words a late invalidate would lose: what drops it before the store.
+    /// A dirty line, whose other words a late invalidate would lose: what drops it before the
+    /// store.
     Dirty(String),
 }
 
 impl OldCopy {
-    /// What is missing where an operation (perhaps none) brings the newest value to where the reader looks next.
+    /// What is missing where an operation (perhaps none) brings the newest value to where the
+    /// reader looks next.
     fn then_drop(&self, operation: &str) -> String {
         match (self, operation) {
             (OldCopy::None, operation) => operation.to_owned(),
@@ -143,8 +145,8 @@ impl Checker {
         report.missing = missing;
     }
 
-    /// Where the newest value of a word is, and the operation that would have brought it to a reader that has, or
-    /// had not, an old copy.
+    /// Where the newest value of a word is, and the operation that would have brought it to a
+    /// reader that has, or had not, an old copy.
     pub(super) fn place_and_operation<C: Core>(
         &self,
         core: &CoreMemory<C>,

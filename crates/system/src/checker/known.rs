@@ -1,5 +1,6 @@
 //! What the checker has found right, so that it need not look again: pages whose translation agreed
-//! with the tables, and cache lines whose words were all the newest. Most accesses are of this kind.
+//! with the tables, and cache lines whose words were all the newest. Most accesses are of this
+//! kind.
 
 /// Pages of each side that are remembered.
 const PAGES: usize = 256;
@@ -49,8 +50,8 @@ impl Holder {
 pub(super) struct Known {
     /// Where RAM begins.
     base: u32,
-    /// Grows whenever a translation may not be right any more. What was noted in an earlier epoch does not
-    /// count.
+    /// Grows whenever a translation may not be right any more. What was noted in an earlier epoch
+    /// does not count.
     epoch: u64,
     /// Grows with `epoch`, and whenever a known line of instructions may be old.
     fetch_epoch: u64,
@@ -59,7 +60,8 @@ pub(super) struct Known {
     data_lines: Vec<u64>,
     /// By core and slot.
     fetch_lines: Vec<Vec<FetchLine>>,
-    /// The data cache line that is known to have the newest words of each piece of RAM: at most one.
+    /// The data cache line that is known to have the newest words of each piece of RAM: at most
+    /// one.
     holders: Vec<u16>,
     /// Whether a known line of instructions is of this piece.
     code: Vec<bool>,
@@ -111,8 +113,8 @@ impl Known {
         (core as u64) << 40 | u64::from(kind) << 32 | u64::from(tag)
     }
 
-    /// Whether a page is known to be at the physical address of `physical`. Its tag is its address with
-    /// the context; the kind of access is one of four.
+    /// Whether a page is known to be at the physical address of `physical`. Its tag is its address
+    /// with the context; the kind of access is one of four.
     #[inline(always)]
     pub(super) fn has_page(&self, core: usize, tag: u32, kind: u8, physical: u32) -> bool {
         let page = &self.pages[Self::page_index(tag, kind)];
@@ -178,7 +180,8 @@ impl Known {
         u64::from(context) << 32 | u64::from(line)
     }
 
-    /// Whether all words of an instruction cache line are known to be the newest, and its page to be right.
+    /// Whether all words of an instruction cache line are known to be the newest, and its page to
+    /// be right.
     #[inline(always)]
     pub(super) fn has_fetch_line(&self, core: usize, slot: usize, line: u32, context: u32) -> bool {
         let known = self.fetch_lines.get(core).and_then(|slots| slots.get(slot));
@@ -215,8 +218,8 @@ impl Known {
         }
     }
 
-    /// Something was stored to a word of RAM, `through` a data cache line that has it now: other lines
-    /// may be old. Returns whether instructions may be.
+    /// Something was stored to a word of RAM, `through` a data cache line that has it now: other
+    /// lines may be old. Returns whether instructions may be.
     #[inline(always)]
     pub(super) fn stored(&mut self, physical: u32, through: Option<Holder>) -> bool {
         let piece = (physical.wrapping_sub(self.base) >> PIECE_SHIFT) as usize;

@@ -102,7 +102,8 @@ pub struct Checker {
     table_registers: Vec<(u64, u32)>,
     /// Words of RAM whose newest value is lost: by what.
     lost: BTreeMap<u32, Newer>,
-    /// By core, space and page the TLB entries that came from a walk that was reported: they have no other cause.
+    /// By core, space and page the TLB entries that came from a walk that was reported: they have
+    /// no other cause.
     stale_walks: BTreeSet<(usize, u16, u32)>,
     causes: BTreeMap<(Kind, u32, u32), usize>,
     /// What was found, in order.
@@ -123,7 +124,8 @@ mmulab_state::state!(Checker {
 } anew { writer_cores } optional { line_uses } sparse { words, writers } built { base });
 
 impl Checker {
-    /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty, or hold anything.
+    /// A checker for a machine of some cores whose memory holds `ram` and whose caches are empty,
+    /// or hold anything.
     pub fn new<C: Core>(ram: &Ram, cores: usize, at_reset: CachesAtReset) -> Checker {
         let (base, ram) = (ram.base(), ram.words());
         // Only what is not zero is copied: the rest of RAM stays untouched, and costs no memory.
@@ -188,8 +190,9 @@ impl Checker {
         }
     }
 
-    /// Notes a store, which went through the caches if it is `cached`, and `through` a data cache line that is known
-    /// to have the newest words, or elsewhere. Returns whether what is known of instructions changed.
+    /// Notes a store, which went through the caches if it is `cached`, and `through` a data cache
+    /// line that is known to have the newest words, or elsewhere. Returns whether what is known of
+    /// instructions changed.
     #[inline(always)]
     fn store(
         &mut self,
@@ -391,7 +394,8 @@ impl Checker {
         right
     }
 
-    /// Where the newest value of a descriptor is, when a walk reads an older one, and what the walk reads.
+    /// Where the newest value of a descriptor is, when a walk reads an older one, and what the walk
+    /// reads.
     fn find_newer_descriptor<C: Core>(
         &self,
         core: &CoreMemory<C>,
@@ -406,8 +410,8 @@ impl Checker {
         (newer, if is_held { OldCopy::Clean(drop) } else { OldCopy::None })
     }
 
-    /// What lets an access find the translation of the current tables: the invalidation of the old entry, after
-    /// what brings the descriptors to where the next walk reads them.
+    /// What lets an access find the translation of the current tables: the invalidation of the old
+    /// entry, after what brings the descriptors to where the next walk reads them.
     fn invalidation<C: Core>(
         &self,
         core: &CoreMemory<C>,
@@ -502,7 +506,8 @@ impl Checker {
                 let mut report = new_report(core, Kind::StaleInstruction, &used, right);
                 let invalidate =
                     format!("{invalidate}{}", if C::COHERENT { rules::BARRIERS } else { "" });
-                // A store past the caches leaves what these hold of the line, which the next fetch finds.
+                // A store past the caches leaves what these hold of the line, which the next fetch
+                // finds.
                 let passed = matches!(newer, Newer::Memory | Newer::Buffer);
                 let copy = match core.held_word(bus, right) {
                     Some(held) if passed && C::COHERENT && held != newest => {
@@ -523,8 +528,8 @@ impl Checker {
         false
     }
 
-    /// If all words of an instruction cache line are the newest, notes it: its instructions need no look.
-    /// Its page is right.
+    /// If all words of an instruction cache line are the newest, notes it: its instructions need no
+    /// look. Its page is right.
     fn know_fetch_line<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -570,8 +575,8 @@ impl Checker {
         self.check_fetch(core, bus, address, physical, slot, length)
     }
 
-    /// If all words of a data cache line are the newest, notes it. The line is of this physical address,
-    /// and the page is right.
+    /// If all words of a data cache line are the newest, notes it. The line is of this physical
+    /// address, and the page is right.
     fn know_data_line<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -616,7 +621,8 @@ impl Checker {
             && self.known.data_line(core.number, slot).is_some()
     }
 
-    /// A store is seen by all cores from here on. A coherent machine would do it at the physical address `right`.
+    /// A store is seen by all cores from here on. A coherent machine would do it at the physical
+    /// address `right`.
     fn perform<C: Core>(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, store: &Store, right: u32) {
         let &Store { pc, address, physical, cached, value, mask, .. } = store;
         let used = Use::of_store(store);
@@ -761,7 +767,8 @@ impl<C: Core> Observer<C> for Checker {
     fn refused(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, access: Access, address: u32) {
         let used = Use::new(access, address);
         let found = self.walk(core, address);
-        // A stale walk has its own report; here it is the entry that is old, or what the walk began with.
+        // A stale walk has its own report; here it is the entry that is old, or what the walk began
+        // with.
         let entry = entry_now(core, &used);
         let stale = if entry.is_some() {
             "the TLB entry forbids what the tables permit"
@@ -808,7 +815,8 @@ impl<C: Core> Observer<C> for Checker {
         }
     }
 
-    /// If memory, or what waits in the write buffer, is newer than what is written back, remember who spoilt it.
+    /// If memory, or what waits in the write buffer, is newer than what is written back, remember
+    /// who spoilt it.
     fn writing_back(&mut self, core: &CoreMemory<C>, bus: &Bus<C>, line: &HeldLine<C::DataLine>) {
         for (word, &held) in line.words.as_ref().iter().enumerate() {
             let at = line.physical + 4 * word as u32;

@@ -81,7 +81,8 @@ pub struct Permitted {
     pub since_location: String,
     /// Uses in all.
     pub uses: u64,
-    /// Longest time from a use to the end of the invalidation, by the clock of the core that ended it.
+    /// Longest time from a use to the end of the invalidation, by the clock of the core that ended
+    /// it.
     pub longest_cycles: u64,
 }
 

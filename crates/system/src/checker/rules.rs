@@ -117,8 +117,9 @@ impl Checker {
             && found.descriptors().iter().any(|&(at, _)| self.changes.of(at).is_some())
     }
 
-    /// An entry was used that is older than the tables. While its invalidation may still come that is
-    /// permitted, unless its page serves something else by now, or the entry is of another space.
+    /// An entry was used that is older than the tables. While its invalidation may still come that
+    /// is permitted, unless its page serves something else by now, or the entry is of another
+    /// space.
     pub(super) fn judge_old_entry(
         &mut self,
         found: &Walk,
@@ -241,8 +242,8 @@ impl Checker {
         };
     }
 
-    /// Registers of translation were written and the context was not synchronised since: does the access
-    /// mean the same with the old ones?
+    /// Registers of translation were written and the context was not synchronised since: does the
+    /// access mean the same with the old ones?
     pub(super) fn check_registers<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -274,7 +275,8 @@ impl Checker {
         self.report(report);
     }
 
-    /// A load went through the caches or past them. May it have got an old word (it has, if `is_old`)?
+    /// A load went through the caches or past them. May it have got an old word (it has, if
+    /// `is_old`)?
     pub(super) fn check_load_type<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -393,7 +395,8 @@ impl Checker {
         self.clear_flags();
     }
 
-    /// Whether a descriptor leads to a table that a walk has found by it, but for the one that is `gone`.
+    /// Whether a descriptor leads to a table that a walk has found by it, but for the one that is
+    /// `gone`.
     fn has_link<C: Core>(&mut self, mmu: &C::Mmu, table: u32, gone: Option<u32>) -> bool {
         let (words, base) = (&self.words, self.base);
         self.tables.find_link(table, |at| {
@@ -403,8 +406,8 @@ impl Checker {
         })
     }
 
-    /// Whether the table of a descriptor is one that walks may read: by the registers of some core, or by
-    /// a descriptor that was seen to lead to it.
+    /// Whether the table of a descriptor is one that walks may read: by the registers of some core,
+    /// or by a descriptor that was seen to lead to it.
     fn is_live<C: Core>(
         &mut self,
         core: &CoreMemory<C>,
@@ -491,8 +494,9 @@ impl Checker {
         }
     }
 
-    /// A walk read one of the sixteen descriptors of a large page, so that a TLB holds the whole page. Those that
-    /// are no longer, or not yet, the same count as changed: software writes them one by one.
+    /// A walk read one of the sixteen descriptors of a large page, so that a TLB holds the whole
+    /// page. Those that are no longer, or not yet, the same count as changed: software writes them
+    /// one by one.
     pub(super) fn note_other_sixteenths<C: Core>(&mut self, core: &CoreMemory<C>, found: &Walk) {
         let level = found.descriptors().len() - 1;
         let (read, value) = found.descriptors()[level];

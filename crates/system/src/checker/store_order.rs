@@ -1,4 +1,5 @@
-//! Stores that another core sees in another order than they were executed in, while some wait in a store buffer.
+//! Stores that another core sees in another order than they were executed in, while some wait in a
+//! store buffer.
 
 use super::Origin;
 
@@ -94,8 +95,8 @@ impl StoreOrder {
         }
     }
 
-    /// A core has loaded a word. Whether a store to it waits on another core of which the reader has seen a later
-    /// one: both stores' places.
+    /// A core has loaded a word. Whether a store to it waits on another core of which the reader
+    /// has seen a later one: both stores' places.
     pub(super) fn load(&mut self, reader: usize, physical: u32) -> Option<(Origin, Origin)> {
         let word = physical & !3;
         let to_word = |store: &&Waiting| store.word == word && store.by.core != reader;

@@ -13,9 +13,9 @@ const MAX_OTHER_LINKS: usize = 1 << 16;
 /// Descriptors of a block.
 const DESCRIPTORS: u32 = 1 << (BLOCK_SHIFT - 2);
 
-/// What the flags of a block say: a walk of the checker read it as a table of the first or of a later level;
-/// a change of the tables took it out, and a walk may still read it; or it is of a page whose mapping was
-/// changed, and a TLB may still hold the old one.
+/// What the flags of a block say: a walk of the checker read it as a table of the first or of a
+/// later level; a change of the tables took it out, and a walk may still read it; or it is of a
+/// page whose mapping was changed, and a TLB may still hold the old one.
 pub(super) const FIRST: u8 = 1;
 pub(super) const LATER: u8 = 2;
 pub(super) const TABLE: u8 = FIRST | LATER;
@@ -41,7 +41,8 @@ mmulab_state::value!(Block { flags, asid, first_address, link });
 struct Entered {
     table: u32,
     asid: u16,
-    /// The identifier was written since the core is in the table; and what it was before, if that was written, too.
+    /// The identifier was written since the core is in the table; and what it was before, if that
+    /// was written, too.
     was_written: bool,
     written_before: Option<u16>,
 }
@@ -52,9 +53,11 @@ mmulab_state::value!(Entered { table, asid, was_written, written_before });
 pub(super) struct Tables {
     base: u32,
     blocks: Vec<Block>,
-    /// By block and descriptor the other links to it, with the identifier and the first address of their walks.
+    /// By block and descriptor the other links to it, with the identifier and the first address of
+    /// their walks.
     other_links: BTreeMap<(u32, u32), (u16, u32)>,
-    /// For each core a bit for each word of memory: a walk read it as a descriptor since it was last written.
+    /// For each core a bit for each word of memory: a walk read it as a descriptor since it was
+    /// last written.
     walked: Vec<Vec<u32>>,
     /// For each core the blocks that such words are in.
     walked_blocks: Vec<BTreeSet<u32>>,
@@ -124,8 +127,9 @@ impl Tables {
         self.written_at.get(&(physical & !3)).copied().unwrap_or_default()
     }
 
-    /// What a core's walk for an address read are tables from here on. Returns whether the last descriptor is one of the
-    /// sixteen of a large page, and is read for the first time since it was written.
+    /// What a core's walk for an address read are tables from here on. Returns whether the last
+    /// descriptor is one of the sixteen of a large page, and is read for the first time since it
+    /// was written.
     pub(super) fn note_walk(
         &mut self,
         core: usize,
@@ -178,7 +182,8 @@ impl Tables {
         is_new_sixteenth
     }
 
-    /// The cores, a bit for each, whose walks read a descriptor since it was last written; it is written now.
+    /// The cores, a bit for each, whose walks read a descriptor since it was last written; it is
+    /// written now.
     pub(super) fn take_walkers(&mut self, descriptor: u32) -> u32 {
         let word = descriptor.wrapping_sub(self.base) as usize >> 2;
         let mut walkers = 0;
@@ -231,8 +236,8 @@ impl Tables {
         self.blocks[self.block(descriptor)].first_address.wrapping_add(index << shift)
     }
 
-    /// The address-space identifier of a descriptor's space: that of the last walk through the table above, since the
-    /// space may have got another one since this descriptor was read.
+    /// The address-space identifier of a descriptor's space: that of the last walk through the
+    /// table above, since the space may have got another one since this descriptor was read.
     fn asid_of(&self, descriptor: u32) -> u16 {
         let block = &self.blocks[self.block(descriptor)];
         let above = (block.flags & LATER != 0).then(|| self.blocks.get(self.block(block.link)));
@@ -243,7 +248,8 @@ impl Tables {
     pub(super) fn enter(&mut self, core: usize, asid: u16, table: u32) {
         let now = &mut self.entered[core];
         if table != now.table {
-            // A second identifier, with which the core leaves, is a reserved one (ARM B3.10.4): not the space's.
+            // A second identifier, with which the core leaves, is a reserved one (ARM B3.10.4): not
+            // the space's.
             if let Some(own) = now.written_before {
                 self.identifiers.insert(now.table, own);
             }
@@ -260,8 +266,8 @@ impl Tables {
         self.identifiers.get(&table).copied()
     }
 
-    /// Where a descriptor of `1 << shift` bytes stands, those of the first level being of `1 << first_shift`, that these
-    /// cores' walks have read.
+    /// Where a descriptor of `1 << shift` bytes stands, those of the first level being of
+    /// `1 << first_shift`, that these cores' walks have read.
     pub(super) fn place_of(
         &self,
         descriptor: u32,
@@ -315,7 +321,8 @@ mod tests {
         assert_eq!([table, next - 4, table - 4].map(|at| tables.take_walkers(at)), [0, 0, 2]);
     }
 
-    /// The identifiers of two spaces, tables 1 and 2, after what one core writes: an identifier, or a table.
+    /// The identifiers of two spaces, tables 1 and 2, after what one core writes: an identifier, or
+    /// a table.
     fn identifiers(writes: &[(u16, u32)]) -> [Option<u16>; 2] {
         let mut tables = Tables::new(0, 0, 1);
         for &(asid, table) in writes {

@@ -37,7 +37,8 @@ impl<C: Core> CoreMemory<C> {
         found
     }
 
-    /// The slot of the line that serves an address which translates to `physical`, for who only looks.
+    /// The slot of the line that serves an address which translates to `physical`, for who only
+    /// looks.
     pub(crate) fn slot_held_for(&self, address: u32, physical: u32) -> Option<usize> {
         let index = Self::by(C::DATA_INDEX, address, physical);
         let tag = Self::by(C::DATA_TAG, address, physical);
@@ -118,7 +119,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Waits until memory is free for a read of the line at `physical`, then spends the read's time.
+    /// Waits until memory is free for a read of the line at `physical`, then spends the read's
+    /// time.
     pub(crate) fn occupy_memory(
         &mut self,
         bus: &mut Bus<C>,
@@ -140,8 +142,8 @@ impl<C: Core> CoreMemory<C> {
         self.charge(cause, cycles);
     }
 
-    /// Reads the line at `physical` from memory, by way of the second level where there is one, which
-    /// takes it only if asked to.
+    /// Reads the line at `physical` from memory, by way of the second level where there is one,
+    /// which takes it only if asked to.
     pub(crate) fn read_line<L: Line>(
         &mut self,
         bus: &mut Bus<C>,
@@ -201,8 +203,8 @@ impl<C: Core> CoreMemory<C> {
         {
             self.write_back(bus, &leaving, Cause::WriteBuffer);
         }
-        // A line that comes in while its own older self leaves (another alias) reads memory, which is
-        // what the hardware does too.
+        // A line that comes in while its own older self leaves (another alias) reads memory, which
+        // is what the hardware does too.
         self.dcache.fill(slot, address, tag, physical, words);
         self.observe(bus, |observer, core, _| observer.filled(core, Side::Data, slot));
         slot

@@ -21,8 +21,8 @@ impl<C: Core> CoreMemory<C> {
         self.dcache.hinted(address, Self::by(C::DATA_TAG, address, physical))
     }
 
-    /// Physical address, slot and memory type of an access that the present mode may do and that hits
-    /// the data cache, as far as the fast path's copies say.
+    /// Physical address, slot and memory type of an access that the present mode may do and that
+    /// hits the data cache, as far as the fast path's copies say.
     #[inline(always)]
     pub(crate) fn known_hit(
         &self,
@@ -51,9 +51,10 @@ impl<C: Core> CoreMemory<C> {
         Some(self.dcache.word(self.hinted(page, address)?, address))
     }
 
-    /// Loads a word for some registers, a bit each, which may be late if it misses ([`crate::line_fills`]); for none
-    /// of them the core waits. From an address that is not aligned it is the aligned word, rotated (as ARM
-    /// DDI 0100, A4.1.23, has it), where the MMU does not check alignment.
+    /// Loads a word for some registers, a bit each, which may be late if it misses
+    /// ([`crate::line_fills`]); for none of them the core waits. From an address that is not
+    /// aligned it is the aligned word, rotated (as ARM DDI 0100, A4.1.23, has it), where the MMU
+    /// does not check alignment.
     ///
     /// # Errors
     /// The MMU refuses the access.
@@ -167,7 +168,8 @@ impl<C: Core> CoreMemory<C> {
         self.check_alignment(address, size)
     }
 
-    /// The bytes at an address that is not a multiple of `size`, one by one as the architecture has it.
+    /// The bytes at an address that is not a multiple of `size`, one by one as the architecture has
+    /// it.
     #[inline(never)]
     fn load_unaligned(
         &mut self,
@@ -294,8 +296,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Loads words from ascending addresses into the places of `loaded` that `list` has a bit for, and with
-    /// `may_be_late` for the registers of the same numbers.
+    /// Loads words from ascending addresses into the places of `loaded` that `list` has a bit for,
+    /// and with `may_be_late` for the registers of the same numbers.
     ///
     /// # Errors
     /// The MMU refuses one of the accesses.

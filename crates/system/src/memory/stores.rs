@@ -116,8 +116,8 @@ impl<C: Core> CoreMemory<C> {
             .map_err(|fault| self.observe_refusal(bus, fault.of_store(), Access::Store))
     }
 
-    /// Stores the bytes at an address that is not a multiple of `size`, one by one as the architecture
-    /// has it; nothing is stored if any byte is refused.
+    /// Stores the bytes at an address that is not a multiple of `size`, one by one as the
+    /// architecture has it; nothing is stored if any byte is refused.
     #[inline(never)]
     fn store_unaligned(
         &mut self,
@@ -128,7 +128,8 @@ impl<C: Core> CoreMemory<C> {
     ) -> Result<(), Fault> {
         self.check_alignment(address, size).map_err(Fault::of_store)?;
         self.check_store(bus, address, 1)?;
-        // Where its last word lies in another page that is refused, the fault names that page's first byte.
+        // Where its last word lies in another page that is refused, the fault names that page's
+        // first byte.
         self.check_store(bus, address.wrapping_add(size - 1) & !3, 1)?;
         let before = self.statistics.counters.data_accesses;
         for byte in 0..size {

@@ -9,7 +9,8 @@ use crate::observer::Observer;
 use crate::tlb::{Entry, TranslationBuffer, entry_of};
 
 impl<C: Core> CoreMemory<C> {
-    /// An entry of a micro TLB has left: the fast path must not use these pages of its side any more.
+    /// An entry of a micro TLB has left: the fast path must not use these pages of its side any
+    /// more.
     fn invalidate_fast_path_at(&mut self, set: PageSet, side: Side) {
         for place in places(set) {
             match side {
@@ -64,8 +65,8 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Reads the tables in memory as the walking hardware does: it sees neither the data cache, unless
-    /// it reads through it, nor the write buffer.
+    /// Reads the tables in memory as the walking hardware does: it sees neither the data cache,
+    /// unless it reads through it, nor the write buffer.
     pub(crate) fn walk_tables(&mut self, bus: &mut Bus<C>, address: u32, side: Side) -> Walk {
         let now = self.now();
         self.perform_due_stores(bus);
@@ -171,8 +172,9 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// The main TLB is maintained: the walk cache goes, what another core's TLB has sent, and the micro TLBs. Returns
-    /// whether there are any of these, so that the fast path has forgotten all pages.
+    /// The main TLB is maintained: the walk cache goes, what another core's TLB has sent, and the
+    /// micro TLBs. Returns whether there are any of these, so that the fast path has forgotten all
+    /// pages.
     pub(crate) fn begin_tlb_maintenance(&mut self) -> bool {
         if let Some(cache) = &mut self.walk_cache {
             cache.invalidate_all();
@@ -191,8 +193,8 @@ impl<C: Core> CoreMemory<C> {
         true
     }
 
-    /// A mark for the ages of the data TLB's entries. What is in front of it forgets all pages, so that the next use of each
-    /// is seen.
+    /// A mark for the ages of the data TLB's entries. What is in front of it forgets all pages, so
+    /// that the next use of each is seen.
     pub fn mark_tlb_age(&mut self) {
         self.tlb_mut(Side::Data).mark_age();
         if !self.empty_micro_tlbs() {

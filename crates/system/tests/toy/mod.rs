@@ -1,8 +1,8 @@
-//! An instruction set for the tests: a dozen instructions of 32 bits, 16 registers, and page tables of
-//! one level, one for each half of the addresses, with address-space identifiers. Its data cache has
-//! lines of 64 bytes, indexed and tagged with physical addresses; its instruction cache has lines of 16
-//! bytes, indexed with virtual and tagged with physical ones. `Toy<true>` keeps its data caches coherent
-//! and walks through them. The system crate knows nothing of it.
+//! An instruction set for the tests: a dozen instructions of 32 bits, 16 registers, and page tables
+//! of one level, one for each half of the addresses, with address-space identifiers. Its data cache
+//! has lines of 64 bytes, indexed and tagged with physical addresses; its instruction cache has
+//! lines of 16 bytes, indexed with virtual and tagged with physical ones. `Toy<true>` keeps its
+//! data caches coherent and walks through them. The system crate knows nothing of it.
 
 use mmulab_hardware::GeometryError;
 use mmulab_machine::{
@@ -25,8 +25,8 @@ pub const START: u32 = 0x1000;
 /// Where a refused access goes.
 pub const VECTOR: u32 = 0x800;
 
-/// Operations: bits 31 to 24; registers a, b, c in bits 23 to 20, 19 to 16, 15 to 12; a constant of 12
-/// bits below, of 16 for [`SET`].
+/// Operations: bits 31 to 24; registers a, b, c in bits 23 to 20, 19 to 16, 15 to 12; a constant of
+/// 12 bits below, of 16 for [`SET`].
 pub const SET: u32 = 1; // a = constant
 pub const HIGH: u32 = 2; // a |= constant << 16
 pub const ADD: u32 = 3; // a = b + c + constant

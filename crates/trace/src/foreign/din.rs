@@ -86,8 +86,8 @@ impl Records for DinReader {
                         return Ok(true);
                     }
                     if !begun {
-                        // Data without an instruction: it needs one to belong to, which is the last one, or at the
-                        // beginning of a trace one at 0.
+                        // Data without an instruction: it needs one to belong to, which is the last
+                        // one, or at the beginning of a trace one at 0.
                         begun = true;
                         instruction.begin(instruction.address, WORD_BYTES);
                     }

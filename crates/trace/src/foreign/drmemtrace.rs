@@ -1,7 +1,8 @@
-//! DynamoRIO's drmemtrace: traces as its post-processing writes them, a file for each thread or each core.
+//! DynamoRIO's drmemtrace: traces as its post-processing writes them, a file for each thread or
+//! each core.
 //!
-//! Records and the numbers of their types: `clients/drcachesim/common/trace_entry.h` of DynamoRIO; what they mean:
-//! its documentation, page "Trace Format".
+//! Records and the numbers of their types: `clients/drcachesim/common/trace_entry.h` of DynamoRIO;
+//! what they mean: its documentation, page "Trace Format".
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -11,7 +12,8 @@ use super::{Instruction, Records};
 use crate::AccessKind;
 use crate::open::reading_problem;
 
-/// A type, a size, and an address or a value, little-endian and without padding. (32-bit tracers write 8 bytes.)
+/// A type, a size, and an address or a value, little-endian and without padding. (32-bit tracers
+/// write 8 bytes.)
 const RECORD_BYTES: usize = 12;
 
 const HEADER: u16 = 25;
@@ -90,7 +92,8 @@ pub(super) struct DrmemtraceReader {
     next: Option<(u64, u8)>,
     /// What is left of a bundle: the address, lengths and how many of these.
     bundle: (u64, [u8; 8], usize),
-    /// Whether the last record was one that ends a trace; traces that were put together have several.
+    /// Whether the last record was one that ends a trace; traces that were put together have
+    /// several.
     is_complete: bool,
     has_ended: bool,
     /// What was wrong with a record after an instruction's own.
@@ -251,7 +254,8 @@ impl Records for DrmemtraceReader {
                 Ok(Some(said)) => self.note(said),
                 Ok(None) => self.has_ended = true,
                 Err(problem) => {
-                    // What stands before a damaged record is still delivered: the error comes with the next.
+                    // What stands before a damaged record is still delivered: the error comes with
+                    // the next.
                     self.problem = Some(problem);
                     break;
                 }

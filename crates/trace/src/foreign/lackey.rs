@@ -33,7 +33,8 @@ fn parse(line: &[u8]) -> Option<Line> {
     })
 }
 
-/// What `mmulab trace dump` notes between instructions; any number of these may come before the first.
+/// What `mmulab trace dump` notes between instructions; any number of these may come before the
+/// first.
 const NOTES: [&[u8]; 6] = [b"map ", b"unmap ", b"thread ", b"program ", b"core ", b"region "];
 
 pub(super) fn matches(start: &[u8]) -> bool {

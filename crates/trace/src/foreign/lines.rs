@@ -56,8 +56,8 @@ pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// Whether the beginning of a file is of a text format: of the lines that say something most are its
-/// references. A few that are not its own do not make it another format; the reader names them.
+/// Whether the beginning of a file is of a text format: of the lines that say something most are
+/// its references. A few that are not its own do not make it another format; the reader names them.
 pub(super) fn mostly(start: &[u8], is_reference: impl Fn(&[u8]) -> Option<bool>) -> bool {
     let (mut references, mut foreign) = (0, 0);
     for line in first_lines(start) {

@@ -14,8 +14,8 @@
 //! new distance in the payload stream, or 0 where the old one held, so that decoding an address
 //! takes no branch.
 //!
-//! Line crossings: where the addresses are that span a multiple of sixteen bytes, so that nobody need look
-//! at all of them.
+//! Line crossings: where the addresses are that span a multiple of sixteen bytes, so that nobody
+//! need look at all of them.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -671,8 +671,8 @@ impl Decoder {
     }
 
     /// Appends the addresses of the listed accesses `range`, which is at most as long as the
-    /// payload's padding allows, to `addresses`, which has room for them. All payload used so far lies
-    /// inside the stream.
+    /// payload's padding allows, to `addresses`, which has room for them. All payload used so far
+    /// lies inside the stream.
     #[inline(always)]
     fn decode_some_addresses(&mut self, range: Range<usize>, addresses: &mut Vec<u64>) {
         let sequence = &self.sequence[range];
@@ -686,9 +686,9 @@ impl Decoder {
         );
         // SAFETY: `sequence` was made by `decode_blocks` from blocks that are defined, so it has
         // only places of states of accesses that there are; each access uses at most 8 bytes of
-        // payload, for which the assertion leaves room, and reads 8 up to their end, which are there
-        // from the beginning; it leaves room in `addresses` too, where all before the one being
-        // decoded are written; a base is at most FARTHEST_BASE (four bits), and the first
+        // payload, for which the assertion leaves room, and reads 8 up to their end, which are
+        // there from the beginning; it leaves room in `addresses` too, where all before the one
+        // being decoded are written; a base is at most FARTHEST_BASE (four bits), and the first
         // FARTHEST_BASE addresses of a batch look into `recent` instead.
         unsafe {
             let mut payload_done = payload.as_ptr().add(self.payload_done);

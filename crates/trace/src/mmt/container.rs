@@ -56,7 +56,8 @@ pub enum Termination {
     Interrupted,
     /// The trace was not made by running a program, or its end is not known.
     Unknown,
-    /// The program replaced itself (`exec`) by one that was not recorded and ended with this exit code.
+    /// The program replaced itself (`exec`) by one that was not recorded and ended with this exit
+    /// code.
     Replaced(i32),
 }
 

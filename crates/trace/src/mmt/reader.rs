@@ -494,8 +494,8 @@ impl Termination {
         }
     }
 
-    /// The exit status that a shell would tell of it: 128 + N for signal N, 130 for an interrupt; none where
-    /// nobody knows the end.
+    /// The exit status that a shell would tell of it: 128 + N for signal N, 130 for an interrupt;
+    /// none where nobody knows the end.
     pub fn exit_status(&self) -> Option<i32> {
         match self {
             Self::Exited(code) | Self::Replaced(code) => Some(*code),

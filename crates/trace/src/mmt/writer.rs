@@ -80,9 +80,10 @@ impl BlockSums {
     }
 }
 
-/// Writes a trace. Chunks are coded, compressed and written by a thread of its own, which also fuses
-/// blocks that are executed one after the other and are contiguous in memory: the file has the same
-/// instructions and accesses in the same order, but in fewer blocks, with numbers of their own.
+/// Writes a trace. Chunks are coded, compressed and written by a thread of its own, which also
+/// fuses blocks that are executed one after the other and are contiguous in memory: the file has
+/// the same instructions and accesses in the same order, but in fewer blocks, with numbers of their
+/// own.
 ///
 /// A file that was not brought to its end with [`MmtWriter::finish`] has no index; readers call it
 /// incomplete and can read its whole chunks.
@@ -320,7 +321,8 @@ pub(crate) fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 /// Creates a file that has its name only once its header is in it: a recording that is killed at
-/// that moment, or finds the disk full, leaves what was there before. As long as it is open it is locked.
+/// that moment, or finds the disk full, leaves what was there before. As long as it is open it is
+/// locked.
 fn create_with_header(path: &Path, header: &[u8]) -> io::Result<File> {
     let path = behind_links(path);
     let (mut file, temporary) = create_beside(&path)?;
@@ -346,9 +348,9 @@ fn behind_links(path: &Path) -> PathBuf {
     path
 }
 
-/// Renames a locked file. A file that another writer has locked keeps the name, also when two try at
-/// once: a free name is taken by a link, which fails where there is a file; who takes the place of a
-/// file holds its lock, and it still has the name then.
+/// Renames a locked file. A file that another writer has locked keeps the name, also when two try
+/// at once: a free name is taken by a link, which fails where there is a file; who takes the place
+/// of a file holds its lock, and it still has the name then.
 fn give_name(temporary: &Path, path: &Path) -> io::Result<()> {
     loop {
         match File::open(path) {
@@ -381,7 +383,8 @@ pub(crate) fn check_unlocked(path: &Path) -> io::Result<()> {
     File::open(path).map_or(Ok(()), |file| lock(&file))
 }
 
-/// Keeps other writers away until the file is closed. A file system without locks keeps nobody away.
+/// Keeps other writers away until the file is closed. A file system without locks keeps nobody
+/// away.
 fn lock(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0

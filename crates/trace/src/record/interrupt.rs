@@ -1,4 +1,5 @@
-//! While a program is recorded, SIGINT and SIGTERM ask for a clean end instead of killing the recorder.
+//! While a program is recorded, SIGINT and SIGTERM ask for a clean end instead of killing the
+//! recorder.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::ptr;

@@ -1,5 +1,5 @@
-//! Records a program by running it under the Valgrind tool of `recorders/valgrind`, or under QEMU with the plugin of
-//! `recorders/qemu`.
+//! Records a program by running it under the Valgrind tool of `recorders/valgrind`, or under QEMU
+//! with the plugin of `recorders/qemu`.
 
 mod channel;
 mod interrupt;
@@ -39,8 +39,8 @@ pub struct RecordOptions {
     /// Its arguments.
     pub args: Vec<String>,
     /// The file to write. Other processes, if they are followed, go into files beside it: `t.mmt`
-    /// is the first process, `t.1.mmt` its first child, `t.1.2.mmt` the second child of that one. What
-    /// an earlier recording left under such names is removed.
+    /// is the first process, `t.1.mmt` its first child, `t.1.2.mmt` the second child of that one.
+    /// What an earlier recording left under such names is removed.
     pub output: PathBuf,
     /// Record also what the program forks and executes.
     pub follow_children: bool,
@@ -50,8 +50,9 @@ pub struct RecordOptions {
     pub tool_directory: PathBuf,
     /// Let QEMU run the program though Valgrind could.
     pub qemu: bool,
-    /// The program's environment in place of ours. Its memory then lies in the same place in whatever folder this runs: the
-    /// stack begins below the environment, in which Valgrind names the folder of its tools, and a shell its own.
+    /// The program's environment in place of ours. Its memory then lies in the same place in
+    /// whatever folder this runs: the stack begins below the environment, in which Valgrind names
+    /// the folder of its tools, and a shell its own.
     pub environment: Option<Vec<(String, String)>>,
 }
 
@@ -76,8 +77,8 @@ pub struct Summary {
 /// Records a program into a file (or several, where children are followed).
 ///
 /// `progress` is called a few times a second with the instructions written so far; it returns
-/// whether to continue. An interrupt (SIGINT or SIGTERM) likewise ends the recording cleanly: the file is complete
-/// up to that point.
+/// whether to continue. An interrupt (SIGINT or SIGTERM) likewise ends the recording cleanly: the
+/// file is complete up to that point.
 ///
 /// # Errors
 /// Valgrind, the tool or the program is not there, or the file cannot be written.
@@ -251,7 +252,8 @@ fn child_path(output: &Path, suffix: &str) -> PathBuf {
     output.with_file_name(name)
 }
 
-/// The numbers in the name of a process's file: a process stands before its children, the tenth child after the second.
+/// The numbers in the name of a process's file: a process stands before its children, the tenth
+/// child after the second.
 fn numbers_of(file: &Path) -> (Vec<u32>, PathBuf) {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let numbers: Vec<u32> = name.rsplit('.').map_while(|part| part.parse().ok()).collect();
@@ -461,7 +463,8 @@ fn valgrind(
     if let Some(environment) = &options.environment {
         command.env_clear().envs(environment.iter().cloned());
         tools = of_one_length(&tools);
-        // Debian's valgrind is a script, whose shell says where it is; another variable makes up for the length.
+        // Debian's valgrind is a script, whose shell says where it is; another variable makes up
+        // for the length.
         if !environment.iter().any(|(name, _)| name == "PWD") {
             let here = std::env::current_dir().unwrap_or_default();
             command.env("MMULAB_PADDING", slashes_up_to_length(&here)).env("PWD", here);
@@ -480,7 +483,8 @@ fn valgrind(
     Ok((command, open))
 }
 
-/// The same path, which begins at the root, with as many slashes before it as make all such paths equally long.
+/// The same path, which begins at the root, with as many slashes before it as make all such paths
+/// equally long.
 fn of_one_length(path: &Path) -> PathBuf {
     let mut padded = OsString::from(slashes_up_to_length(path));
     padded.push(path);
@@ -506,7 +510,8 @@ fn qemu(
         help: "install it, on Debian or Ubuntu with `apt-get install qemu-user`".into(),
     })?;
     let plugin = folder_of(options, QEMU_PLUGIN)?.join(QEMU_PLUGIN);
-    // In an option's value QEMU takes two commas for one; without `file=` an equals sign in it would end a name.
+    // In an option's value QEMU takes two commas for one; without `file=` an equals sign in it
+    // would end a name.
     let plugin = plugin.to_string_lossy().replace(',', ",,");
     let mut command = Command::new(qemu);
     if let Some(environment) = &options.environment {
@@ -645,8 +650,8 @@ impl Session {
         }
     }
 
-    /// Waits for the end of the program, whose stream may have been cut at the limit on instructions; how it ended, and what
-    /// Valgrind said.
+    /// Waits for the end of the program, whose stream may have been cut at the limit on
+    /// instructions; how it ended, and what Valgrind said.
     fn finish(&mut self, cut: bool) -> Result<(Termination, Vec<String>), TraceError> {
         if let Some(reaped) = &self.reaped {
             return Ok(reaped.clone());

@@ -108,8 +108,8 @@ fn is_program(path: &Path) -> bool {
 /// What records a program, and its instruction set.
 ///
 /// # Errors
-/// Why it cannot be recorded, if that can be seen before it is started: Valgrind's own words come late, or
-/// not at all.
+/// Why it cannot be recorded, if that can be seen before it is started: Valgrind's own words come
+/// late, or not at all.
 pub(super) fn runner(
     program: &Path,
     tool_directory: &Path,

@@ -37,7 +37,8 @@ pub const MOV: u8 = 13;
 pub const BIC: u8 = 14;
 /// Move negated.
 pub const MVN: u8 = 15;
-/// Or with the complement: not an encoding of ARM, an operation of 32-bit Thumb (ARM DDI 0406C, A8.8.120).
+/// Or with the complement: not an encoding of ARM, an operation of 32-bit Thumb (ARM DDI 0406C,
+/// A8.8.120).
 pub const ORN: u8 = 16;
 
 /// Second operand is an immediate.

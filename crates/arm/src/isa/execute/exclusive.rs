@@ -85,8 +85,8 @@ fn stored<K: CacheKind, const BYTES: u32>(
 }
 
 /// STREX, STREXB, STREXH, STREXD: Rd is 0 if the store was done. The core's own monitor tells apart
-/// addresses and sizes, which is the finest that the architecture permits; where caches are coherent,
-/// the line must also not have been stored to by others.
+/// addresses and sizes, which is the finest that the architecture permits; where caches are
+/// coherent, the line must also not have been stored to by others.
 pub fn store<K: CacheKind, const BYTES: u32>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,

@@ -366,7 +366,8 @@ pub fn store_multiple<K: CacheKind>(
     }
 }
 
-/// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by half.
+/// SWP and SWPB (A4.1.108). The write's permission is checked first, so that nothing happens by
+/// half.
 pub fn swap<K: CacheKind, const BYTE: bool>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
@@ -410,7 +411,8 @@ pub fn preload<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, op: PackedOpera
     Flow::Next
 }
 
-/// RFE (ARM DDI 0406C, B9.3.13): PC and CPSR from memory. Unpredictable in user mode, which may not leave it so.
+/// RFE (ARM DDI 0406C, B9.3.13): PC and CPSR from memory. Unpredictable in user mode, which may not
+/// leave it so.
 pub fn return_from_exception<K: CacheKind>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,
@@ -434,8 +436,8 @@ pub fn return_from_exception<K: CacheKind>(
     cpu.branch(loaded[0])
 }
 
-/// SRS (ARM DDI 0406C, B9.3.16): LR and SPSR to the stack of another mode. Unpredictable in user mode, which has
-/// no right to that.
+/// SRS (ARM DDI 0406C, B9.3.16): LR and SPSR to the stack of another mode. Unpredictable in user
+/// mode, which has no right to that.
 pub fn store_return_state<K: CacheKind>(
     cpu: &mut Cpu<K>,
     bus: &mut Bus<K>,

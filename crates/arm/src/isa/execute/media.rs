@@ -1,5 +1,5 @@
-//! What ARMv6 and ARMv7 do between registers: bit fields, extensions, reversals, saturation, parallel
-//! arithmetic, dual multiplies, division (ARM DDI 0406C, A4.4 and A8.8).
+//! What ARMv6 and ARMv7 do between registers: bit fields, extensions, reversals, saturation,
+//! parallel arithmetic, dual multiplies, division (ARM DDI 0406C, A4.4 and A8.8).
 
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, SATURATED};

@@ -1,5 +1,5 @@
-//! What the instructions do. Each handler executes one decoded form; the forms choose it once, when the
-//! instruction is decoded.
+//! What the instructions do. Each handler executes one decoded form; the forms choose it once, when
+//! the instruction is decoded.
 
 pub mod alu;
 pub mod branch;

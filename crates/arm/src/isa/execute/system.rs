@@ -1,4 +1,5 @@
-//! Status registers, calls, breakpoints and coprocessor registers (ARM DDI 0100, A3.9, A3.15, A3.16).
+//! Status registers, calls, breakpoints and coprocessor registers (ARM DDI 0100, A3.9, A3.15,
+//! A3.16).
 
 use crate::caches::CacheKind;
 use crate::cpu::{Architecture, Bus, Cpu, Exception, SATURATED, THUMB};
@@ -8,7 +9,8 @@ use mmulab_system::core::{Fault, Flow};
 
 use super::alu::IMMEDIATE;
 
-/// The bits of CPSR that MRS reads: the state of execution is not among them (ARM DDI 0406C, B9.3.8).
+/// The bits of CPSR that MRS reads: the state of execution is not among them (ARM DDI 0406C,
+/// B9.3.8).
 const READABLE_V7: u32 = 0xf8ff_03df;
 
 /// MRS.
@@ -89,8 +91,8 @@ pub fn banked_write<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOp
     Flow::Next
 }
 
-/// The bits that ARMv6 and ARMv7 added to what MSR writes: GE, and of the second byte A; of SPSR the rest
-/// too (ARM DDI 0406C, B9.3.11).
+/// The bits that ARMv6 and ARMv7 added to what MSR writes: GE, and of the second byte A; of SPSR
+/// the rest too (ARM DDI 0406C, B9.3.11).
 fn status_mask_v7(fields: u8, saved: bool) -> u32 {
     let middle = if saved { 0xff00 } else { 0x0100 };
     let upper = if saved { 0x0700_0000 } else { 0 };

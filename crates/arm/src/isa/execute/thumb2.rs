@@ -1,5 +1,5 @@
-//! What only Thumb has since ARMv6T2: IT blocks, compare and branch, table branches, 32-bit branches,
-//! and loads relative to R15 (ARM DDI 0406C, A8.8).
+//! What only Thumb has since ARMv6T2: IT blocks, compare and branch, table branches, 32-bit
+//! branches, and loads relative to R15 (ARM DDI 0406C, A8.8).
 
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, THUMB};

@@ -1,5 +1,5 @@
-//! System instructions of ARMv6 and ARMv7: barriers, hints, changes of state, calls of a higher level,
-//! coprocessor registers of 64 bits (ARM DDI 0406C, A8.8 and B9.3).
+//! System instructions of ARMv6 and ARMv7: barriers, hints, changes of state, calls of a higher
+//! level, coprocessor registers of 64 bits (ARM DDI 0406C, A8.8 and B9.3).
 
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu, MASKS};
@@ -77,8 +77,8 @@ pub fn instruction_synchronization_barrier<K: CacheKind>(
     Flow::Synchronise
 }
 
-/// CPS; in user mode it does nothing. The immediate has the masks to set, and above bit 16 the mode with
-/// a bit that says whether it changes; Rn has the masks to clear.
+/// CPS; in user mode it does nothing. The immediate has the masks to set, and above bit 16 the mode
+/// with a bit that says whether it changes; Rn has the masks to clear.
 pub fn change_state<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     if !cpu.privileged() {
         return Flow::Next;
@@ -92,9 +92,9 @@ pub fn change_state<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOp
     Flow::Synchronise
 }
 
-/// HVC and SMC. There is neither a hypervisor nor a monitor mode: where the board has firmware that takes
-/// calls, they go there, else they are undefined, as HVC is on a core whose secure state has not enabled
-/// it (B9.3.4).
+/// HVC and SMC. There is neither a hypervisor nor a monitor mode: where the board has firmware that
+/// takes calls, they go there, else they are undefined, as HVC is on a core whose secure state has
+/// not enabled it (B9.3.4).
 pub fn firmware_call<K: CacheKind>(cpu: &mut Cpu<K>, bus: &mut Bus<K>, _: PackedOperands) -> Flow {
     psci::call(cpu, bus)
 }

@@ -1,5 +1,6 @@
-//! VFP and Advanced SIMD: whether they may be used, moves between their registers and those of the core,
-//! loads and stores (ARM DDI 0406C, A7.6 to A7.9, B1.11). What they compute is in [`crate::vector`].
+//! VFP and Advanced SIMD: whether they may be used, moves between their registers and those of the
+//! core, loads and stores (ARM DDI 0406C, A7.6 to A7.9, B1.11). What they compute is in
+//! [`crate::vector`].
 
 use crate::caches::CacheKind;
 use crate::cpu::{Bus, Cpu};
@@ -132,7 +133,8 @@ pub fn pair_to_core<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOp
     Flow::Next
 }
 
-/// VMRS: FPSCR from any mode; what else there is from privileged ones, also while VFP is off (B1.11.3).
+/// VMRS: FPSCR from any mode; what else there is from privileged ones, also while VFP is off
+/// (B1.11.3).
 pub fn status_read<K: CacheKind>(cpu: &mut Cpu<K>, _: &mut Bus<K>, op: PackedOperands) -> Flow {
     if op.rn() == 1 {
         let Some(registers) = cpu.vectors() else { return cpu.undefined() };

@@ -17,9 +17,9 @@ use crate::known_hits::KnownHits;
 
 /// One side's first level, with the translation that it gave last.
 ///
-/// Asking again for the small page that was asked for last changes no replacement state, so it need not be
-/// asked. A large page may stand beside a piece of it, which a second level that breaks it down gave, and which is found
-/// before it.
+/// Asking again for the small page that was asked for last changes no replacement state, so it need
+/// not be asked. A large page may stand beside a piece of it, which a second level that breaks it
+/// down gave, and which is found before it.
 #[derive(Clone, Debug)]
 pub(super) struct FirstLevel {
     pub(super) tlb: TlbLevel,
@@ -60,7 +60,8 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// A core whose structures are empty, with `caches`, where the smallest translation is of `1 << smallest` bytes.
+    /// A core whose structures are empty, with `caches`, where the smallest translation is of
+    /// `1 << smallest` bytes.
     ///
     /// # Errors
     /// A part of it is impossible.
@@ -133,8 +134,8 @@ impl Core {
         }
     }
 
-    /// Pages that begin in a range leave the TLBs, and with `tables` what walk caches know of tables below it, which
-    /// is a block of 2 MiB.
+    /// Pages that begin in a range leave the TLBs, and with `tables` what walk caches know of
+    /// tables below it, which is a block of 2 MiB.
     pub(super) fn invalidate(&mut self, pages: &RangeInclusive<u64>, tables: bool) {
         let is_within = |address| pages.contains(&address);
         self.invalidate_pages(is_within);
@@ -170,7 +171,8 @@ pub(super) struct OtherCores {
 }
 
 impl OtherCores {
-    /// All but core 0, which runs. `core` makes the one with a number; `others` are how many there are.
+    /// All but core 0, which runs. `core` makes the one with a number; `others` are how many there
+    /// are.
     ///
     /// # Errors
     /// The machine does not say what cores share.
@@ -219,8 +221,8 @@ impl OtherCores {
         self.running = number;
     }
 
-    /// Tells the others that the core which runs has taken pages of its address space away; `ledger` gets what that costs
-    /// on all cores.
+    /// Tells the others that the core which runs has taken pages of its address space away;
+    /// `ledger` gets what that costs on all cores.
     pub(super) fn shoot_down(
         &mut self,
         pages: &RangeInclusive<u64>,

@@ -2,9 +2,9 @@
 
 /// Page-table walkers of a core that issues the instructions behind one that waits.
 ///
-/// The walks of the instructions in one window are begun together, as if no address depended on what another one
-/// loads, each by the walker that is free first. The program waits for each walk's end in turn, so what a walk
-/// adds is the time between the last end so far and its own.
+/// The walks of the instructions in one window are begun together, as if no address depended on
+/// what another one loads, each by the walker that is free first. The program waits for each walk's
+/// end in turn, so what a walk adds is the time between the last end so far and its own.
 #[derive(Clone, Debug)]
 pub(super) struct Walkers {
     window_instructions: u64,
@@ -32,7 +32,8 @@ impl Walkers {
         self.left_at = instruction;
     }
 
-    /// This core goes on with the instruction of this number; those since it was left are no part of its window.
+    /// This core goes on with the instruction of this number; those since it was left are no part
+    /// of its window.
     pub(super) fn go_on(&mut self, instruction: u64) {
         if let Some(first) = &mut self.first {
             *first += instruction - self.left_at;

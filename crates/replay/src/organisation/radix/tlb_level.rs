@@ -91,8 +91,8 @@ impl TlbLevel {
         self.arrays.iter().any(|array| array.tlb.peek(address, 0).is_some())
     }
 
-    /// log2 of the size of a page of `1 << page_shift` bytes in here, or of the largest piece of it, and the place of
-    /// the array that takes it.
+    /// log2 of the size of a page of `1 << page_shift` bytes in here, or of the largest piece of
+    /// it, and the place of the array that takes it.
     #[inline]
     pub(super) fn array_for(&self, page_shift: u32) -> Option<(u32, usize)> {
         self.array_for.get(page_shift as usize).copied().flatten()
@@ -107,9 +107,9 @@ impl TlbLevel {
             .max_by_key(|(shift, _)| *shift)
     }
 
-    /// Remembers that `address` is in a frame of `translation`. A page larger than any array holds is
-    /// entered as the largest piece of it that one holds. Returns the entry, with no slot if there is
-    /// none.
+    /// Remembers that `address` is in a frame of `translation`. A page larger than any array holds
+    /// is entered as the largest piece of it that one holds. Returns the entry, with no slot if
+    /// there is none.
     pub(super) fn insert(&mut self, address: u64, translation: Translation) -> Translation {
         let Some((shift, number)) = self.array_for(translation.shift) else {
             return Translation { slot: None, ..translation };

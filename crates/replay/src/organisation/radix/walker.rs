@@ -12,9 +12,9 @@ use crate::caches::replacement;
 use crate::cause::Tier;
 use crate::frames::Frames;
 
-/// Walks tables and gives pages, and tables, their frames. It knows no data caches: each table entry that it loads
-/// goes to a function of the caller, with its tier and its physical address. What a core keeps of walks is in its
-/// [`WalkCaches`].
+/// Walks tables and gives pages, and tables, their frames. It knows no data caches: each table
+/// entry that it loads goes to a function of the caller, with its tier and its physical address.
+/// What a core keeps of walks is in its [`WalkCaches`].
 #[derive(Clone, Debug)]
 pub(super) struct Walker {
     table: Table,
@@ -50,7 +50,8 @@ struct Table {
     levels: u32,
     index_bits: u32,
     pte_bytes: u64,
-    /// Physical address by level and covered addresses; one gets its frame when it is first walked through.
+    /// Physical address by level and covered addresses; one gets its frame when it is first walked
+    /// through.
     tables: HashMap<(u32, u64), u64>,
 }
 
@@ -81,12 +82,13 @@ impl Walker {
         self.host.as_ref().map(|host| host.page_shift)
     }
 
-    /// Translates `address`, in a page of `1 << page_shift` bytes, by a walk from the lowest level that a walk cache
-    /// knows. What comes out is as large as the smaller one of that page and the host's. The second result is the number
-    /// of walks in the host's tables.
+    /// Translates `address`, in a page of `1 << page_shift` bytes, by a walk from the lowest level
+    /// that a walk cache knows. What comes out is as large as the smaller one of that page and the
+    /// host's. The second result is the number of walks in the host's tables.
     ///
-    /// A walk cache knows where the next table is in the host's memory: Intel SDM 3C, 29.4.1, combined mappings. All other
-    /// addresses of tables, and the one of the page, are the guest's, and the host translates them.
+    /// A walk cache knows where the next table is in the host's memory: Intel SDM 3C, 29.4.1,
+    /// combined mappings. All other addresses of tables, and the one of the page, are the guest's,
+    /// and the host translates them.
     pub(super) fn walk(
         &mut self,
         caches: &mut WalkCaches,
@@ -152,8 +154,8 @@ impl WalkCaches {
         Ok(Self { own, host: of_host, nested_tlb: nested_tlb.transpose()? })
     }
 
-    /// Drops what is known of the program's addresses that are `within` something, down to where an entry covers
-    /// more than `1 << most_shift` bytes. What the host maps stays.
+    /// Drops what is known of the program's addresses that are `within` something, down to where an
+    /// entry covers more than `1 << most_shift` bytes. What the host maps stays.
     pub(super) fn invalidate(&mut self, most_shift: u32, within: impl Fn(u64) -> bool) {
         for cache in self.own.0.iter_mut().filter(|cache| cache.shift <= most_shift) {
             cache.entries.invalidate_where(|_, entry| within(entry.virtual_address));
@@ -174,7 +176,8 @@ impl Host {
         self.frames.physical_address(address - offset, self.page_shift) | offset
     }
 
-    /// Where a guest-physical address is in the host's memory, as the walker finds it: in the nested TLB or by a walk.
+    /// Where a guest-physical address is in the host's memory, as the walker finds it: in the
+    /// nested TLB or by a walk.
     fn translate(
         &mut self,
         caches: &mut WalkCaches,
@@ -228,8 +231,8 @@ impl Table {
         (page_shift - SMALL_SHIFT) / self.index_bits + 1
     }
 
-    /// Physical address of the entry for `address` in its table of `level`. A table gets its frame when it is
-    /// first walked through.
+    /// Physical address of the entry for `address` in its table of `level`. A table gets its frame
+    /// when it is first walked through.
     fn entry_address(&mut self, level: u32, address: u64, frames: &mut Frames) -> u64 {
         let Self { index_bits, pte_bytes, .. } = *self;
         let shift = self.shift(level);
@@ -261,7 +264,8 @@ impl Levels {
         Ok(Self(levels))
     }
 
-    /// Where a walk down to level `leaf` begins: below the lowest entry that a walk cache knows, or at the root.
+    /// Where a walk down to level `leaf` begins: below the lowest entry that a walk cache knows, or
+    /// at the root.
     fn first_level(&mut self, table: &Table, address: u64, leaf: u32) -> u32 {
         for WalkCache { level, entries, .. } in &mut self.0 {
             if *level > leaf && entries.lookup(address, 0).is_some() {
