@@ -24,6 +24,7 @@ from mmulab import guests
 from mmulab.boot import Retyping, Terminal, terminal
 from mmulab.cli import app
 from mmulab.command import status_of
+from mmulab_start import ENDING
 
 START = 0x10000
 LAB = 0x101FF000
@@ -496,7 +497,7 @@ def test_an_interrupt_that_comes_as_the_guest_ends_is_not_lost(tmp_path):
     assert mmulab.boot(image, "arm926ej-s", console=Interrupting()).reason == "interrupted"
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ENDING)
 @pytest.mark.parametrize("options", [[], ["--gdb", "PORT"]], ids=["running", "waiting for gdb"])
 def test_an_interrupt_ends_a_boot_with_its_result_and_status_130(tmp_path, options, sent):
     forever = endless(tmp_path / "image")

@@ -31,6 +31,7 @@ from mmulab.cli import app
 from mmulab.command import status_of
 from mmulab.output import Format
 from mmulab.recording import tool_directory
+from mmulab_start import ENDING
 
 needs_recorder = pytest.mark.skipif(
     not (tool_directory() / "mmulab-amd64-linux").exists(), reason="no Valgrind or no recorder"
@@ -522,7 +523,7 @@ def test_a_dump_tells_how_far_it_is(trace):
     assert told and all(0 < done <= whole - 1000 == total for done, total in told)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ENDING)
 def test_an_interrupt_while_python_imports_is_one_line(tmp_path, sent):
     """As it comes while the entry point imports the commands: the first of them to be imported
     sends it."""
@@ -684,7 +685,7 @@ def interrupted(
 
 
 @needs_recorder
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ENDING)
 def test_an_interrupted_recording_is_whole_and_says_so(tmp_path, sent):
     status, _ = interrupted(["record", "-o", "t.mmt"], tmp_path, sent)
     assert status == 130
@@ -693,7 +694,7 @@ def test_an_interrupted_recording_is_whole_and_says_so(tmp_path, sent):
 
 
 @needs_recorder
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ENDING)
 def test_an_interrupted_run_does_not_go_on_to_replay(tmp_path, sent):
     status, errors = interrupted(["run", "-m", "base", "--dir", "results"], tmp_path, sent)
     assert status == 130

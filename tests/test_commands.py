@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,9 @@ import jsonschema
 import pyarrow.parquet as parquet
 import pytest
 from conftest import MMULAB, ROOT, mmulab, start_interruptible
+
+import mmulab as api
+from mmulab_start import ENDING
 
 STUDY = ["base", "ultrix", "mach", "intel", "pa-risc", "notlb", "inverted-hw"]
 
@@ -398,12 +402,36 @@ def test_no_result_takes_the_place_of_what_the_command_reads(trace, tmp_path):
     ):
         finished = mmulab(*line.split(), cwd=tmp_path)
         assert finished.status == 2, line
-        assert "the command reads this file; name another" in finished.error_line, line
+        assert "is read for this result; name another file" in finished.error_line, line
     # But a state may be saved where it was restored from; this one is none.
     finished = mmulab(*["boot", "program", "--restore", "other", "--save", "other"], cwd=tmp_path)
-    assert finished.status == 2 and "the command reads" not in finished.error_line
+    assert finished.status == 2 and "is read for" not in finished.error_line
     for name in ("trace.mmt", "machine.toml", "study.toml", "program"):
         assert (tmp_path / name).read_bytes() == name.encode()
+
+
+def test_no_result_of_a_function_takes_the_place_of_what_it_reads(tmp_path):
+    """The same from Python, on inputs that are in order."""
+    trace, image, study = (tmp_path / name for name in ("trace.mmt", "image", "study.toml"))
+    shutil.copy(ROOT / "examples/small.mmt", trace)
+    shutil.copy(ROOT / "README.md", image)
+    study.write_text('machines = ["base"]\ntraces = ["trace.mmt"]\n')
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for call in (
+        lambda: api.slice_trace(trace, trace, count=1000),
+        lambda: api.sweep(study, trace),
+        lambda: api.sweep(study, study),
+        lambda: api.boot(image, "sa1100", timeline=image, max_instructions=1),
+        lambda: api.boot(image, "sa1100", save=image, max_instructions=1),
+        lambda: api.boot(image, "sa1100", initrd=trace, save=trace, max_instructions=1),
+        lambda: api.record([image], image),
+    ):
+        with pytest.raises(api.OutputError, match="is read for this result"):
+            call()
+    both = tmp_path / "both"
+    with pytest.raises(api.OutputError, match="two results"):
+        api.boot(image, "sa1100", timeline=both, save=both, max_instructions=1)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_machines_passes_nothing_over():
@@ -456,7 +484,7 @@ def wait_until_open(process, path):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", ENDING)
 def test_an_interrupt_ends_a_replay_with_status_130_and_no_file(trace, tmp_path, sent):
     machines = [argument for _ in range(400) for argument in ("-m", "notlb")]
     output = tmp_path / "out.json"

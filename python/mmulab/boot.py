@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NoReturn, Protocol
 from mmulab import _engine
 from mmulab import arrow as pa
 from mmulab.errors import InputError
-from mmulab.files import behind_links, refuse_what_is_no_file
+from mmulab.files import behind_links, check_outputs, refuse_what_is_no_file
 from mmulab.limits import whole_number
 from mmulab.machine import Machine
 from mmulab.output import human
@@ -425,6 +425,11 @@ def boot(
             "guesses: in real time nothing is typed twice alike; give a console without real_time"
         )
     loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
+    read = [image, initrd, dtb, symbols, loaded.file]  # a state may be saved where it was restored
+    check_outputs(
+        [None if path is None else Path(path) for path in (timeline, save)],
+        [Path(path) for path in read if path is not None],
+    )
     provenance = {  # of what is run, so before it runs
         "mmulab": _engine.VERSION,
         "machine": machine_provenance(loaded),

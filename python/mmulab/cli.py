@@ -611,8 +611,9 @@ def sweep(
         if output is not None:
             kept = mmulab.study.parts_folder(output)
             units = len(list(kept.glob("*.json")))
+            finished = "1 finished unit is" if units == 1 else f"{units} finished units are"
             raise Interrupted(
-                f"interrupted; {units} finished units are kept in {kept}, and the same command goes on behind them"
+                f"interrupted; {finished} kept in {kept}, and the same command goes on from there"
                 if units
                 else "interrupted before a unit was finished; nothing is kept"
             ) from error

@@ -460,11 +460,12 @@ def script_options(docstring: str | None) -> argparse.ArgumentParser:
 
 def begin_process() -> None:
     """What a command or script does first: its streams are open, its environment is what it was
-    given, and SIGTERM ends it as Ctrl-C does."""
+    given, and SIGTERM and SIGHUP end it as Ctrl-C does."""
     output.open_closed_streams()
     _restore_locale()
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in mmulab_start.ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _restore_locale() -> None:

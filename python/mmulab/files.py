@@ -43,8 +43,8 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_outputs(paths: Sequence[Path | None], read: Sequence[Path] = ()) -> None:
-    """`check_writable` for all files that a command is to write; raises `OutputError` where two are
-    one, or where one is among those that it reads."""
+    """`check_writable` for all files that a call is to write; raises `OutputError` where two are one,
+    or where one is among those that it reads."""
     files = [path for path in paths if path is not None]
     for place, path in enumerate(files):
         check_writable(path)
@@ -52,7 +52,7 @@ def check_outputs(paths: Sequence[Path | None], read: Sequence[Path] = ()) -> No
         if is_file and os.path.realpath(path) in map(os.path.realpath, files[:place]):
             raise OutputError(f"{path}: two results cannot go to one file; give two names")
         if is_file and any(_is_one_file(path, other) for other in read):
-            raise OutputError(f"{path}: the command reads this file; name another for the result")
+            raise OutputError(f"{path}: is read for this result; name another file for it")
 
 
 def _is_one_file(path: Path, other: Path) -> bool:

@@ -63,7 +63,7 @@ def schedule_provenance(
 def folder_provenance(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """A folder by name, size in bytes of all its files, and SHA-256 of their names and contents.
 
-    Raises `InputError` where one cannot be read.
+    Raises `InputError` where one cannot be read; a folder that is not there has no files.
     """
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     parts = [(str(path.relative_to(folder)), file_provenance(path)) for path in files]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mmulab import _engine
 from mmulab.errors import InputError, RecordError
-from mmulab.files import check_writable, telling_where
+from mmulab.files import check_outputs, telling_where
 from mmulab.limits import whole_number
 
 
@@ -130,7 +130,7 @@ def record(
         raise InputError("there is no program to record; give it after --")
     if max_instructions is not None:
         max_instructions = whole_number("max_instructions", max_instructions, 1)
-    check_writable(Path(output))
+    check_outputs([Path(output)], [Path(words[0])])
     with telling_where(Path(output)):
         raw = _engine.record(
             words,

@@ -33,7 +33,7 @@ from typing import Any
 from mmulab import _engine
 from mmulab import arrow as pa
 from mmulab.errors import InputError, MachineError, MmulabError, StudyError
-from mmulab.files import alone, replacing
+from mmulab.files import alone, check_outputs, replacing
 from mmulab.limits import MAX_THREADS, whole_number
 from mmulab.machine import Machine, Value, machine_value, toml_text
 from mmulab.provenance import (
@@ -260,7 +260,8 @@ def sweep(
     `dask://HOST:PORT` or `dask://local`; its workers must see the traces under the same paths.
     `note` is told if the cluster has none yet, which is waited for.
 
-    Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`.
+    Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`, and `InputError` for a number of
+    threads or a cluster that cannot be.
     """
     if not isinstance(study, Study):
         study = Study.load(study)
@@ -277,6 +278,8 @@ def sweep(
             raise StudyError(
                 f"{path}: a sweep needs a file, to read it more than once; write it to one"
             )
+    if output is not None:
+        check_outputs([output], [*study.traces, *([study.path] if study.path else [])])
     # First of all, since to work out many configurations takes seconds in which another sweep might
     # begin.
     with _parts(output) as parts:

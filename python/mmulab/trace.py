@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mmulab import _engine
 from mmulab.errors import InputError, MmulabError
-from mmulab.files import replacing_path
+from mmulab.files import check_outputs, replacing_path
 from mmulab.limits import whole_number
 from mmulab.recording import TraceInformation
 from mmulab.replaying import ProgressCallback
@@ -46,6 +46,7 @@ def slice_trace(
     and `InputError` where the trace has no instruction after `skip`.
     """
     _check_range(skip, count)
+    check_outputs([Path(output)], [Path(trace)])
     with replacing_path(output) as temporary:
         try:
             written = _engine.slice_trace(

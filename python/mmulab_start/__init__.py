@@ -1,5 +1,5 @@
-"""The entry point of `mmulab`: an interrupt, or SIGTERM, says so in one line also while Python
-still imports the rest."""
+"""The entry point of `mmulab`: what ends it says so in one line also while Python still imports the
+rest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 import signal
 from types import FrameType
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a job cleanly, unless they are ignored: SIGHUP as a terminal is closed."""
+
 
 def main() -> None:
     """Runs the command."""
-    # Not where it is ignored.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end)
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)
+    for number in ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _end)
     from mmulab.cli import main as run
 
     run()
@@ -22,7 +23,7 @@ def main() -> None:
 
 def started() -> None:
     """The command begins: from now on an interrupt is an exception, which it handles."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         if signal.getsignal(number) is _end:
             signal.signal(number, signal.default_int_handler)
 

@@ -95,7 +95,8 @@ pub enum ReplayError {
 /// Replays a trace on several machines at once.
 ///
 /// # Errors
-/// The trace is damaged, a machine is impossible, or the program does not fit one.
+/// The trace is damaged, a machine is impossible, the program does not fit one or never comes to
+/// the region, threads cannot be started, or `progress` said to stop.
 pub fn replay(
     source: &mut dyn Source,
     machines: &[ReplayMachine],

@@ -61,6 +61,9 @@ mmulab_state::state!(
 
 impl TranslationBuffer {
     /// An empty TLB.
+    ///
+    /// # Errors
+    /// The shape is impossible.
     pub fn new(
         shape: &TlbShape,
         page_shifts: &[u32],

@@ -545,7 +545,7 @@ fn an_interrupted_recording_is_complete() {
     if tool_directory().is_none() {
         return;
     }
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let _ = std::fs::remove_file(folder.path("t.mmt"));
         let mut process = recording_process(&folder, &program);
         wait_for_bytes(&folder.path("t.mmt"), 1_000_000);

@@ -54,7 +54,7 @@ impl<C: Core> CoreMemory<C> {
     /// Loads a word for some registers, a bit each, which may be late if it misses
     /// ([`crate::line_fills`]); for none of them the core waits. From an address that is not
     /// aligned it is the aligned word, rotated (as ARM DDI 0100, A4.1.23, has it), where the MMU
-    /// does not check alignment.
+    /// neither checks alignment nor reads unaligned addresses.
     ///
     /// # Errors
     /// The MMU refuses the access.
@@ -77,7 +77,7 @@ impl<C: Core> CoreMemory<C> {
         }
     }
 
-    /// Loads a half-word, likewise; bit 0 of the address is ignored.
+    /// Loads a half-word, likewise; bit 0 of the address is ignored where a word is rotated.
     ///
     /// # Errors
     /// The MMU refuses the access.

@@ -22,7 +22,8 @@ impl<C: Core> CoreMemory<C> {
         Some(slot)
     }
 
-    /// Stores a word. The low two bits of the address are ignored where they are not checked.
+    /// Stores a word. The low two bits of the address are ignored where the MMU neither checks
+    /// alignment nor reads unaligned addresses.
     ///
     /// # Errors
     /// The MMU refuses the access.
@@ -34,7 +35,7 @@ impl<C: Core> CoreMemory<C> {
         self.store_part(bus, address, 4, value, !0)
     }
 
-    /// Stores a half-word; bit 0 of the address is ignored where it is not checked.
+    /// Stores a half-word; bit 0 of the address likewise.
     ///
     /// # Errors
     /// The MMU refuses the access.

@@ -1,4 +1,4 @@
-//! An instruction set for the tests: a dozen instructions of 32 bits, 16 registers, and page tables
+//! An instruction set for the tests: 16 instructions of 32 bits, 16 registers, and page tables
 //! of one level, one for each half of the addresses, with address-space identifiers. Its data cache
 //! has lines of 64 bytes, indexed and tagged with physical addresses; its instruction cache has
 //! lines of 16 bytes, indexed with virtual and tagged with physical ones. `Toy<true>` keeps its

@@ -1,12 +1,12 @@
-//! While a program is recorded, SIGINT and SIGTERM ask for a clean end instead of killing the
-//! recorder.
+//! While a program is recorded, SIGINT, SIGTERM and SIGHUP ask for a clean end instead of killing
+//! the recorder, unless they are ignored.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-const SIGNALS: [i32; 2] = [libc::SIGINT, libc::SIGTERM];
+const SIGNALS: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// No signal came.
 const NONE: i32 = 0;
 /// The terminal sent one, to the program too.
@@ -51,14 +51,20 @@ impl InterruptGuard {
             RECEIVED.store(NONE, Ordering::Relaxed);
             for signal in SIGNALS {
                 let mut old = MaybeUninit::<libc::sigaction>::uninit();
-                // SAFETY: the handler only stores to an atomic, which is allowed in a handler.
+                // SAFETY: the handler only stores to an atomic, which is allowed in a handler; `old` is
+                // read where the call has filled it in.
                 unsafe {
                     let mut action: libc::sigaction = zeroed();
                     let handler: extern "C" fn(_, _, _) = note;
                     action.sa_sigaction = handler as usize;
                     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                     if libc::sigaction(signal, &action, old.as_mut_ptr()) == 0 {
-                        former.1.push((signal, old.assume_init()));
+                        let old = old.assume_init();
+                        if old.sa_sigaction == libc::SIG_IGN {
+                            libc::sigaction(signal, &old, ptr::null_mut());
+                        } else {
+                            former.1.push((signal, old));
+                        }
                     }
                 }
             }

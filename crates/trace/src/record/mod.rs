@@ -77,7 +77,7 @@ pub struct Summary {
 /// Records a program into a file (or several, where children are followed).
 ///
 /// `progress` is called a few times a second with the instructions written so far; it returns
-/// whether to continue. An interrupt (SIGINT or SIGTERM) likewise ends the recording cleanly: the
+/// whether to continue. An interrupt (SIGINT, SIGTERM or SIGHUP) likewise ends the recording cleanly: the
 /// file is complete up to that point.
 ///
 /// # Errors
