@@ -18,6 +18,7 @@ walkers are at work. Page faults and zeroing are exposed in both.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -296,15 +297,18 @@ def processor_seconds(program: Program, folder: Path, before: Callable[[], None]
 def huge_pages(policy: str) -> Iterator[None]:
     """Lets the kernel give huge pages, and puts back what was set."""
     if not POLICY.exists():
-        sys.exit(f"{POLICY} is not there: this kernel has no transparent huge pages to compare")
+        mounted = POLICY.parents[1].exists()
+        why = "this kernel has no transparent huge pages to compare" if mounted else "mount /sys"
+        sys.exit(f"{POLICY} is not there: {why}")
     former = POLICY.read_text().split("[")[1].split("]")[0]
     if former == policy:
         yield
         return
     try:
         POLICY.write_text(policy)
-    except OSError:
-        sys.exit(f"{POLICY} is {former}, not {policy}, which root alone can change")
+    except OSError as error:
+        mend = "mount /sys writable" if error.errno == errno.EROFS else "root alone can change it"
+        sys.exit(f"{POLICY} is {former}, not {policy}: {mend}")
     try:
         yield
     finally:

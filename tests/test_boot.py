@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -331,6 +332,36 @@ def test_what_is_typed_cuts_the_wait_short_and_the_rest_is_waited_later(sleeper)
     assert len(clock.waited) == 2
     assert clock.waited[1] < clock.waited[0]
     assert paced.cycles == mmulab.boot(sleeper, "arm926ej-s").cycles
+
+
+LABELS = """
+    .global _start
+_start:
+    mov r0, #1
+again:
+    subs r0, r0, #1
+    bne again
+    .type typed, %function
+typed:
+    nop
+inside:
+    b .
+    .size typed, . - typed
+after:
+    b .
+"""
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs make setup-arm")
+def test_labels_of_assembly_name_what_is_in_no_function(tmp_path):
+    source, image = tmp_path / "labels.s", tmp_path / "labels"
+    source.write_text(LABELS)
+    compiler = ["arm-none-eabi-gcc", "-g", "-nostdlib", "-Ttext=0x10000"]
+    subprocess.run([*compiler, source, "-o", image], check=True)
+    result = mmulab.boot(image, "sa1100", max_instructions=1000)
+    assert "at 0x00010010 (typed+0x4, labels.s:12)" in result.end
+    restarted = mmulab.boot(image, "sa1100", max_instructions=2)
+    assert "at 0x00010008 (again+0x4, labels.s:7)" in restarted.end
 
 
 def test_the_provenance_has_what_was_typed_and_the_file_of_symbols():

@@ -1,6 +1,7 @@
 """Calibration: what is found in curves, against computers whose sizes and latencies are known."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from conftest import start_interruptible
+from conftest import ROOT, start_interruptible
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -329,6 +330,35 @@ def test_a_reported_size_counts_where_the_curve_agrees():
     disagrees = findings._size(4_600_000, 32 << 20, "bytes")
     assert disagrees.value == 4 << 20 or disagrees.value == 5 << 20
     assert "does not agree" in disagrees.source
+
+
+def test_a_cache_that_lies_in_the_ramp_is_doubted(monkeypatch, tmp_path):
+    """The third level is in use by others: its size has no plateau, and the second seems to reach
+    to the middle of the ramp."""
+    tlbs = [Level(16, 4, 7.0), Level(128, 8, 60.0)]
+    caches = [Level(64, 8, 10.0), Level(2048, 16, 250.0)]
+    model = Model(caches, {"4K": tlbs, "2M": tlbs}, True, random.Random(1))
+    clear = calibration_of(model, monkeypatch)
+    assert not clear.findings.values["l2.size_bytes"].alternatives
+    assert not any("hide another cache" in note for note in clear.findings.notes)
+
+    def crowded(point: Point) -> Point:
+        if not 1 << 20 < point.x < 24 << 20:
+            return point
+        cycles = 14.0 * (264 / 14) ** (math.log2(point.x / (1 << 20)) / math.log2(24))
+        return Point(point.x, cycles, cycles, cycles)
+
+    clear.measured.series["loads"] = [crowded(point) for point in clear.measured.series["loads"]]
+    found = findings.find(clear.measured, NOTHING_REPORTED)
+    size = found.values["l2.size_bytes"]
+    assert size.number() > 4 << 20
+    assert any(note.startswith("L2: from 1,") for note in found.notes), found.notes
+    assert 1 << 20 <= size.alternatives[0] < 3 << 19
+    Calibration(NOTHING_REPORTED, clear.measured, found).write(tmp_path)
+    machine = mmulab.Machine.load(str(tmp_path / "machine.toml"))
+    [row] = mmulab.replay(ROOT / "examples/small.mmt", machine, guesses=True)
+    tried = {path for guess in row.data["guesses"] for path in guess["set"]}
+    assert "l2.size_bytes" in tried, tried
 
 
 def test_a_guess_of_ways_says_what_is_reported(monkeypatch):

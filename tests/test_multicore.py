@@ -153,6 +153,9 @@ def test_a_result_in_a_file_does_not_hide_that_the_checker_reports(tmp_path) -> 
     finished = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.json")
     assert finished.status == 1
     assert f"the checker reports 1: see {tmp_path / 'b.json'}" in finished.errors
+    in_csv = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.csv")
+    assert in_csv.status == 1
+    assert "the checker reports 1, which csv does not hold; --format json does" in in_csv.errors
 
 
 def test_a_core_that_is_alone_is_told_of_its_own_maintenance() -> None:

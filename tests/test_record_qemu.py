@@ -162,6 +162,19 @@ action: .word handler, 0x04000004, restorer, 0, 0
 """
 
 
+@pytest.mark.parametrize("compiler", [ARM, X86], ids=["QEMU", "Valgrind"])
+def test_a_program_that_is_not_whole_leaves_no_trace(tmp_path, compiler):
+    """What runs it maps what the file does not have, and a signal ends it before its first
+    instruction."""
+    source = ".global _start\n.space 100000\n_start: .long 0\n"
+    program = Path(built(compiler, tmp_path, ".s", source))
+    program.write_bytes(program.read_bytes()[:4200])
+    finished = mmulab("record", "-o", tmp_path / "t.mmt", "--", program)
+    assert finished.status in (1, 2)
+    assert f"mmulab: recording {program}: " in finished.errors.splitlines()[-1]
+    assert not (tmp_path / "t.mmt").exists()
+
+
 def test_conditions_faults_and_pairs_of_an_arm_program(tmp_path):
     program = built(ARM, tmp_path, ".s", ARM_SOURCE)
     information, lines = recorded(program, tmp_path)

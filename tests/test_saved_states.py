@@ -156,6 +156,9 @@ def test_the_command_names_its_own_options_where_they_do_not_go_together(saved):
     for options, says in (
         (["--save-at", "5"], "--save-at: where to? Add --save FILE"),
         (["--save", "s", "--save-at", ""], "--save-at: an empty text"),
+        (["--save", "s", "--save-at", "1e6"], "--save-at: '1e6' is no whole number"),
+        (["--save", "s", "--save-at", "-5"], "--save-at: '-5' is no whole number"),
+        (["--save", "s", "--save-at", " 10k"], "--save-at: ' 10k' is no whole number"),
         (
             ["--save", "s", "--save-at", "9" * 30],
             f"--save-at: {'9' * 30} is no whole number from 0",

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import math
+import numbers
 import os
 import select
 import termios
@@ -402,7 +403,12 @@ def boot(
     """
     if max_instructions is not None:
         max_instructions = whole_number("max_instructions", max_instructions, 1)
-    if max_seconds is not None and not 0 < max_seconds < math.inf:
+    for name, text in (("append", append or ""), ("typed", typed)):
+        if not isinstance(text, str):
+            raise InputError(f"{name}: {text!r} is no text")
+    if max_seconds is not None and not (
+        isinstance(max_seconds, numbers.Real) and 0 < max_seconds < math.inf
+    ):
         raise InputError(
             f"max_seconds: {max_seconds} is no time; give a finite number of seconds above 0"
         )

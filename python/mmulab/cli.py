@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import shlex
 import stat
 import sys
@@ -65,7 +66,7 @@ from mmulab.command import (
     time_limit,
     trace_path,
 )
-from mmulab.errors import InputError, Interrupted, MachineError, StudyError
+from mmulab.errors import InputError, Interrupted, MachineError, MmulabError, StudyError
 from mmulab.limits import MAX_CORES, whole_number
 from mmulab.machine import Machine, machine_names, machine_schema
 from mmulab.output import SUFFIXES, Format, beside_a_program, note, progress
@@ -174,6 +175,10 @@ def run(
         except KeyboardInterrupt as error:
             kept = f"{trace} holds the recording" if dir else "nothing was written"
             raise Interrupted(f"interrupted; {kept}") from error
+        except MmulabError as error:
+            if dir is None:
+                raise
+            raise type(error)(f"{error}; {trace} holds the recording") from error
     return Result(
         data=results.to_dicts(),
         table=lambda: results.table,
@@ -938,6 +943,12 @@ def boot(
     save_point: int | str | None = save_at
     if save_at is not None and save_at.isdecimal():
         save_point = whole_number("--save-at", int(save_at))
+    elif save_at is not None and re.fullmatch(
+        r"\s*[-+]?[\d_.,]+\s*([kKMG]|[eE][-+]?\d+)?\s*", save_at
+    ):
+        raise InputError(
+            f"--save-at: {save_at!r} is no whole number of instructions, and a text needs letters"
+        )
     if save is not None and gdb is not None:
         raise InputError("--save: not with --gdb; save first, and give --restore with --gdb")
     again = functools.partial(
@@ -972,7 +983,11 @@ def boot(
     is_lost = result.reason in ("vector-loop", "empty-vector", "lost-fetch")
     if is_lost and dtb is None and restore is None and not _is_elf(image):
         notes.append("no device tree was given; if this is Linux it needs one: --dtb FILE")
-    if output is not None and result.reports:
+    if result.reports and format in (Format.csv, Format.parquet):
+        failures.append(
+            f"the checker reports {len(result.reports)}, which {format.value} does not hold; --format json does"
+        )
+    elif result.reports and output is not None:
         failures.append(f"the checker reports {len(result.reports)}: see {output}")
     if restored := result.data["restored"]:
         notes.append(

@@ -175,8 +175,14 @@ class Machine:
 
     def vary(self, path: str, values: Iterable[Value]) -> list[Machine]:
         """One machine for each value at `path`:
-        `load("ultrix").vary("dtlb.entries", [64, 128])`."""
-        return [self.with_changes({path: value}) for value in values]
+        `load("ultrix").vary("dtlb.entries", [64, 128])`.
+
+        Raises `MachineError` as `with_changes` does, and where there is no value.
+        """
+        machines = [self.with_changes({path: value}) for value in values]
+        if not machines:
+            raise MachineError(f"{path}: no value is given; name one or more")
+        return machines
 
     def __repr__(self) -> str:
         return f"<mmulab.Machine {self.label}>"

@@ -154,12 +154,14 @@ def format_of(asked: Format | None, output: Path | None, mend: str = "-o FILE") 
     """What was asked for, else what a file's suffix says, else a table on a terminal and JSON
     anywhere else.
 
-    Raises `InputError` for the suffix of something else, and for Parquet on a terminal, which
-    `mend` avoids.
+    Raises `InputError` for the suffix of something else or of another format, and for Parquet on a
+    terminal, which `mend` avoids.
     """
     if asked is Format.parquet and output is None and sys.stdout.isatty():
         raise InputError(f"parquet is binary and does not suit a terminal; add {mend}")
     if asked is not None:
+        if output is not None and output.suffix in SUFFIXES and output.suffix != f".{asked}":
+            raise InputError(f"{output}: its name says another format than {asked}; change one")
         return asked
     if output is None:
         return Format.table if sys.stdout.isatty() else Format.json

@@ -259,12 +259,18 @@ def schedule_machines() -> list[str]:
 
 
 def load_machines(machines: MachineLike | Iterable[MachineLike]) -> list[Machine]:
-    """Names, files and machines, mixed as they come, as machines."""
+    """Names, files and machines, mixed as they come, as machines.
+
+    Raises `MachineError`, and `InputError` where there is none.
+    """
     if isinstance(machines, str | os.PathLike | Machine):
         machines = [machines]
-    return [
+    loaded = [
         machine if isinstance(machine, Machine) else Machine.load(machine) for machine in machines
     ]
+    if not loaded:
+        raise InputError("there is no machine; name one or more")
+    return loaded
 
 
 def outcome_row(outcome: dict[str, Any], trace: str, label: str) -> dict[str, Any]:

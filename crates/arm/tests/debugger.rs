@@ -376,16 +376,28 @@ fn single_steps_and_breakpoints_take_no_time() {
     }
 }
 
+fn hexadecimal(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What a command says comes as `O` and its text in hexadecimal (gdb's manual, E.2, qRcmd).
 #[test]
 fn empty_tlbs_are_said_to_be_empty() {
     let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
-    let hexadecimal =
-        |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     let said = gdb.ask(&format!("qRcmd,{}", hexadecimal("tlb")));
     assert_eq!(said, format!("O{}", hexadecimal("no entries\n")));
     // The command's own end comes before what is asked next.
     assert_eq!(gdb.ask("c"), "OK");
+    drop(gdb);
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
+}
+
+#[test]
+fn on_several_cores_a_command_says_of_which_it_tells() {
+    let (mut gdb, served) = serve_on("2", ends_with_seven(), Transcript::default());
+    assert_eq!(gdb.ask(&format!("qRcmd,{}", hexadecimal("core 1"))), "OK");
+    let said = gdb.ask(&format!("qRcmd,{}", hexadecimal("tlb")));
+    assert_eq!(said, format!("O{}", hexadecimal("core 1:\nno entries\n")));
     drop(gdb);
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
 }

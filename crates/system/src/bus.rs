@@ -163,13 +163,17 @@ impl<C: Core> Bus<C> {
         self.observers.is_some()
     }
 
-    /// A register of the instrumentation device, as the core of `memory` reads it.
-    pub(crate) fn read_instrumentation(&mut self, memory: &CoreMemory<C>, physical: u32) -> u32 {
-        let reports = self
-            .observers
+    /// How many causes the checker has reported; 0 without one.
+    pub(crate) fn checker_reports(&self) -> usize {
+        self.observers
             .as_ref()
             .and_then(|observers| observers.checker.as_ref())
-            .map_or(0, |checker| checker.reports.len());
+            .map_or(0, |checker| checker.reports.len())
+    }
+
+    /// A register of the instrumentation device, as the core of `memory` reads it.
+    pub(crate) fn read_instrumentation(&mut self, memory: &CoreMemory<C>, physical: u32) -> u32 {
+        let reports = self.checker_reports();
         self.board.instrumentation.read(physical, memory, reports)
     }
 

@@ -404,6 +404,9 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
         }
         let bus = &self.system.bus;
         let memory = self.system.core(self.shown).memory();
+        if let (["translate", _] | ["tlb"] | ["cycles"], 2..) = (&words[..], cores) {
+            gdbstub::outputln!(out, "core {}:", self.shown);
+        }
         match words[..] {
             ["physical", address, ref rest @ ..] => {
                 let count = match rest {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Serialize;
 
 use crate::board::LISTED_PAGES;
+use crate::checker::MAX_REPORTS;
 use crate::core::{Core, Decode, Space, Taken};
 use crate::system::{CauseRow, Stop, System};
 
@@ -339,6 +340,11 @@ impl<C: Core> System<C> {
         if unassigned.len() == LISTED_PAGES {
             notes.push(format!(
                 "of accesses to nothing only those of the first {LISTED_PAGES} pages are listed"
+            ));
+        }
+        if self.bus.checker_reports() == MAX_REPORTS {
+            notes.push(format!(
+                "of the checker's reports only those of the first {MAX_REPORTS} causes are kept"
             ));
         }
         for (placed, further) in self.cores().map(Core::notes) {

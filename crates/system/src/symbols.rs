@@ -1,14 +1,16 @@
 //! Names of functions and source lines, from the ELF file that runs or one given beside it, or from
 //! a list as of `nm` or `/proc/kallsyms`.
 
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
 use crate::loader::{File, LoadError};
 
 /// The symbols of an image.
 pub struct Symbols {
-    /// Functions by address: start, size (0 if unknown), name.
+    /// Functions whose size is known, by address: start, size, name.
     functions: Vec<(u32, u32, String)>,
+    /// Other names of code, as of labels in assembly, by address.
+    labels: Vec<(u32, String)>,
     lines: Option<addr2line::Context<gimli::EndianArcSlice<gimli::RunTimeEndian>>>,
 }
 
@@ -31,27 +33,31 @@ impl Symbols {
             return Symbols::parse_list(std::str::from_utf8(bytes).ok()?);
         }
         let file = object::File::parse(bytes).ok()?;
-        let mut functions: Vec<(u32, u32, String)> = file
-            .symbols()
-            .filter(|symbol| {
-                matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown)
-                    && symbol.is_definition()
-            })
-            .filter_map(|symbol| {
-                let name = symbol.name().ok()?;
-                // $a, $t and $d are the mapping symbols of the ARM ELF format.
-                if name.is_empty() || name.starts_with('$') {
-                    return None;
+        let (mut functions, mut labels) = (Vec::new(), Vec::new());
+        for symbol in file.symbols().filter(|symbol| !symbol.is_undefined()) {
+            // $a, $t and $d are the mapping symbols of the ARM ELF format.
+            let name = match symbol.name() {
+                Ok(name) if !name.is_empty() && !name.starts_with('$') => name.to_owned(),
+                _ => continue,
+            };
+            let address = symbol.address() as u32;
+            let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+            let is_code = section.is_some_and(|section| section.kind() == SectionKind::Text);
+            match symbol.kind() {
+                SymbolKind::Text if symbol.size() != 0 => {
+                    functions.push((address & !1, symbol.size() as u32, name));
                 }
-                Some((symbol.address() as u32 & !1, symbol.size() as u32, name.to_owned()))
-            })
-            .collect();
-        if functions.is_empty() {
-            return None;
+                SymbolKind::Text => labels.push((address & !1, name)),
+                // Assembly's labels have no type unless the source gives one.
+                SymbolKind::Label | SymbolKind::Unknown if is_code => {
+                    labels.push((address & !1, name));
+                }
+                _ => {}
+            }
         }
         functions.sort();
+        labels.sort();
         let load = |section: gimli::SectionId| -> Result<_, gimli::Error> {
-            use object::ObjectSection;
             let data = file
                 .section_by_name(section.name())
                 .and_then(|section| section.uncompressed_data().ok())
@@ -60,35 +66,32 @@ impl Symbols {
             Ok(gimli::EndianArcSlice::new(std::sync::Arc::from(&*data), endian))
         };
         let lines = gimli::Dwarf::load(load).and_then(addr2line::Context::from_dwarf).ok();
-        Some(Symbols { functions, lines })
+        let has_names = !functions.is_empty() || !labels.is_empty();
+        has_names.then_some(Symbols { functions, labels, lines })
     }
 
     /// Lines of an address in hexadecimal digits, a letter for the kind, and a name. Kinds of
     /// functions are t and w.
     fn parse_list(text: &str) -> Option<Symbols> {
-        let mut functions = Vec::new();
+        let mut labels = Vec::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let mut words = line.split_whitespace();
             let address = u32::from_str_radix(words.next()?, 16).ok()?;
             let kind = words.next().filter(|kind| kind.len() == 1)?;
             let name = words.next()?;
             if matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with('$') {
-                functions.push((address & !1, 0, name.to_owned()));
+                labels.push((address & !1, name.to_owned()));
             }
         }
-        functions.sort();
-        (!functions.is_empty()).then_some(Symbols { functions, lines: None })
+        labels.sort();
+        (!labels.is_empty()).then_some(Symbols { functions: Vec::new(), labels, lines: None })
     }
 
     /// `function+0x10, file.c:12`, as far as known.
     pub fn describe(&self, address: u32) -> Option<String> {
-        let index = self.functions.partition_point(|(start, ..)| *start <= address);
-        let (start, size, name) = self.functions.get(index.checked_sub(1)?)?;
+        let (start, name) = self.function_at(address)?;
         let offset = address - start;
-        if *size != 0 && offset >= *size || offset >= 1 << 20 {
-            return None;
-        }
-        let mut symbol = if offset == 0 { name.clone() } else { format!("{name}+{offset:#x}") };
+        let mut symbol = if offset == 0 { name.to_owned() } else { format!("{name}+{offset:#x}") };
         let location = self
             .lines
             .as_ref()
@@ -98,6 +101,22 @@ impl Symbols {
             symbol.push_str(&format!(", {file}:{line}"));
         }
         Some(symbol)
+    }
+
+    /// Where the function that covers an address begins, and its name; else those of the last
+    /// label before it that is in no function, if it is near.
+    fn function_at(&self, address: u32) -> Option<(u32, &str)> {
+        let before = self.functions.partition_point(|(start, ..)| *start <= address);
+        let function = before.checked_sub(1).map(|last| &self.functions[last]);
+        if let Some((start, size, name)) = function
+            && address - start < *size
+        {
+            return Some((*start, name));
+        }
+        let before = self.labels.partition_point(|(start, _)| *start <= address);
+        let (start, name) = &self.labels[before.checked_sub(1)?];
+        let end = function.map_or(0, |(start, size, _)| start.saturating_add(*size));
+        (*start >= end && address - start < 1 << 20).then_some((*start, name))
     }
 }
 

@@ -3,14 +3,26 @@ from."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
 
-from mmulab.calibrate.plateaus import Plateau, capacity, crossing, plateaus
+from mmulab.calibrate.plateaus import LEAST_STEP, Plateau, capacity, crossing, plateaus
 from mmulab.calibrate.reported import Cache, Reported, Tlb
-from mmulab.calibrate.series import PAGES_BESIDES, Measurements, Point, Series, differences
+from mmulab.calibrate.series import (
+    LINE_BYTES,
+    PAGES_BESIDES,
+    Measurements,
+    Point,
+    Series,
+    differences,
+)
 from mmulab.errors import MmulabError
+
+LONGEST_RAMP = 4.0
+"""A curve that takes longer than this factor of sizes from where it leaves a level to the middle
+between that and the next has room for another."""
 
 AGREEMENT = 1.35
 """A reported size within this factor of the measured one is taken for what it is: a curve's knee
@@ -99,6 +111,7 @@ class _Finder:
             size = _size(knee, known.size_bytes if known else None, "bytes", too_large)
             self.values[f"{name}.size_bytes"] = size
             self.values[f"{name}.ways"] = self._cache_ways(number, size, known, levels)
+            self._doubt_size(name, level, knee)
             slower = "memory" if number == len(levels) - 1 else f"l{number + 1}"
             if slower == "l4":
                 raise MmulabError("four levels of cache were found; a machine's file has three")
@@ -115,6 +128,21 @@ class _Finder:
             max(1, round(1 / issue)),
             f"measured: {1 / issue:.2f} instructions that do nothing",
             measured=1 / issue,
+        )
+
+    def _doubt_size(self, name: str, level: Plateau, knee: float) -> None:
+        """A cache that others use may show no plateau of its own: it lies in the ramp to the next
+        level, whose middle is then far beyond the size of the cache below."""
+        leaves = crossing(self.series["loads"], level, level.cycles * math.exp(LEAST_STEP))
+        if knee <= LONGEST_RAMP * leaves:
+            return
+        size = self.values[f"{name}.size_bytes"]
+        step = LINE_BYTES * self.values[f"{name}.ways"].number()
+        smaller = max(1, round(leaves / step)) * step
+        self.values[f"{name}.size_bytes"] = dataclasses.replace(size, alternatives=(smaller,))
+        self.notes.append(
+            f"{name.upper()}: from {_whole(leaves)} to {_whole(knee)} bytes loads become slower and no "
+            "level shows; it may be smaller, and hide another cache that others were using"
         )
 
     def _cache_ways(
@@ -172,7 +200,7 @@ class _Finder:
             raise MmulabError(f"the second-level TLB holds {knee:.0f} entries or more: too many")
         walk = sorted(p.cycles for p in beyond)[len(beyond) // 2] - first.cycles - latency
         step = self.values["organisation.walk_step_cycles"].number()
-        nested = ", of guest and host tables" if self.reported.hypervisor else ""
+        nested = " of guest and host tables" if self.reported.hypervisor else ""
         steps, said = 1, "one step that misses L1D"
         if self.breaks_up_large_pages():
             self.values["organisation.host.pages"] = Value(

@@ -37,7 +37,7 @@ use store_order::StoreOrder;
 use tables::Tables;
 
 /// Reports kept; a guest that is wrong everywhere is told so often enough.
-const MAX_REPORTS: usize = 1000;
+pub(crate) const MAX_REPORTS: usize = 1000;
 
 /// Who stored a word last.
 #[derive(Clone, Copy, Default)]

@@ -97,7 +97,8 @@ pub fn record(
         if !progress(instructions) {
             shared.stop();
         }
-    })?;
+    })
+    .map_err(|error| not_written(options, error))?;
     session.wait_for_children()?;
     let (mut termination, messages) = session.finish(recorded.termination == Termination::Limit)?;
     // Its children may have been interrupted later.
@@ -114,7 +115,20 @@ pub fn record(
     let mut files = vec![options.output.clone()];
     files.extend(state.files.drain(..).filter(|file| *file != options.output));
     // Only now the program's end is known, and its file can be brought to its own.
-    let totals = recorded.writer.finish(termination)?;
+    let finished = recorded.writer.finish(termination);
+    let totals = finished.map_err(|error| not_written(options, error))?;
+    if totals.instructions == 0 && termination != Termination::Interrupted {
+        // QEMU lets the plugin begin before it finds that it cannot load the program.
+        let _ = fs::remove_file(&options.output);
+        return Err(TraceError::Recording {
+            program: options.program.clone(),
+            problem: format!(
+                "{} executed nothing of it ({}); is the program's file whole?",
+                shared.runner_name,
+                termination.describe()
+            ),
+        });
+    }
     Ok(Summary {
         termination,
         totals,
@@ -123,6 +137,20 @@ pub fn record(
         seconds: start.elapsed().as_secs_f64(),
         messages,
     })
+}
+
+/// The same error with what becomes of the program and of the trace, where the disk is full.
+fn not_written(options: &RecordOptions, error: TraceError) -> TraceError {
+    if !error.is_failure() {
+        return error;
+    }
+    TraceError::Recording {
+        program: options.program.clone(),
+        problem: format!(
+            "{error}; the program was ended, and the file keeps what is whole of it, if anything \
+             (--partial); free space, or name another file"
+        ),
+    }
 }
 
 /// Starts a program and gives what it executes as a source, without a file.
@@ -610,8 +638,9 @@ impl Session {
             Some(channel) => Ok(RunStream::new(channel)),
             None => {
                 let (termination, messages) = self.finish(false)?;
-                let message =
-                    messages.first().map_or("what it said stands above", |line| line).to_owned();
+                let message = messages.first().cloned().unwrap_or_else(|| {
+                    "what it said, if anything, stands above; is the program's file whole?".into()
+                });
                 Err(TraceError::Recording {
                     program: self.shared.options.program.clone(),
                     problem: format!(
