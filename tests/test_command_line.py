@@ -138,6 +138,25 @@ def test_a_bad_value_gets_one_line_and_status_2(arguments, capfd, monkeypatch):
     assert set(os.listdir(ROOT)) == before
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["replay", ""],
+        ["replay", SMALL, "-o", ""],
+        ["trace", "slice", SMALL, "-o", ""],
+        ["record", "-o", "", "--", "true"],
+        ["profile", SMALL, "-m", "base", "--stacks", ""],
+        ["sweep", ""],
+        ["sweep", "examples/studies/tlb_sizes.toml", ""],
+        ["boot", "README.md", "--dtb", ""],
+    ],
+)
+def test_an_empty_name_of_a_file_is_not_the_current_folder(line, capfd):
+    """As an unset variable gives it."""
+    assert status_of(app, line) == 2
+    assert "a file's name is empty" in capfd.readouterr().err
+
+
 def test_an_option_without_its_value_names_the_command_whose_help_shows_how(capfd):
 
     assert status_of(app, ["replay", "examples/small.mmt", "-m"]) == 2

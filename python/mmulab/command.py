@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 from rich.console import RenderableType
@@ -207,9 +207,16 @@ PartialOption = Annotated[
 ]
 
 
+def file_path(text: str) -> Path:
+    """A file that was named; an empty name, as an unset variable gives, is not the current
+    folder."""
+    if not text:
+        raise InputError("a file's name is empty; name one")
+    return Path(text)
+
+
 def folder_path(text: str) -> Path:
-    """A folder that was named; an empty name, as an unset variable gives, is not the current
-    one."""
+    """A folder that was named, likewise."""
     if not text:
         raise InputError("a folder's name is empty; give . for the current one")
     return Path(text)
@@ -229,7 +236,7 @@ def new_text_path(text: str) -> Path:
 
 
 def _new_path(text: str, refused: list[str], what: str) -> Path:
-    path = Path(text)
+    path = file_path(text)
     if path.suffix in refused:
         raise InputError(f"{path}: {what}, not {path.suffix}; give it another name")
     return path
@@ -237,7 +244,7 @@ def _new_path(text: str, refused: list[str], what: str) -> Path:
 
 def trace_path(text: str) -> Path:
     """The trace that was named; `-` is the standard input, as everywhere."""
-    return Path("/dev/stdin" if text == "-" else text)
+    return file_path("/dev/stdin" if text == "-" else text)
 
 
 TraceArgument = Annotated[
@@ -360,6 +367,8 @@ def command(
                 # Who reads a file tells that it cannot be read; one that is only written need not
                 # be.
                 described.readable = False
+                if described.parser is None and _takes_files(parameter.annotation):
+                    described.parser = file_path
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del run.__wrapped__  # type: ignore[attr-defined]
@@ -367,6 +376,11 @@ def command(
         return function
 
     return register
+
+
+def _takes_files(kind: Any) -> bool:
+    """Whether an option's type is a path, or has one in it."""
+    return kind is Path or any(map(_takes_files, get_args(kind)))
 
 
 def _refuse_the_separator(arguments: dict[str, Any]) -> None:
