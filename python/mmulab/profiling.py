@@ -351,6 +351,7 @@ def profile(
     row["provenance"] = provenance(
         trace_provenance(trace),
         loaded,
+        outcome["symbol_files"],
         seed=seed,
         skip=skip,
         warm_up=warm_up,

@@ -103,13 +103,18 @@ def machine_provenance(machine: Machine) -> dict[str, Any]:
     }
 
 
-def provenance(trace: dict[str, Any], machine: Machine, **options: Any) -> dict[str, Any]:
-    """All that a result of `machine` on a trace depends on."""
+def provenance(
+    trace: dict[str, Any], machine: Machine, symbol_files: Iterable[str] = (), **options: Any
+) -> dict[str, Any]:
+    """All that a result of `machine` on a trace depends on, the program's files whose names of
+    functions were asked for among it."""
+    files = [path for path in map(Path, symbol_files) if path.is_file()]
     return {
         "mmulab": _engine.VERSION,
         "trace": trace,
         "machine": machine_provenance(machine),
         **options,
+        "symbol_files": [{"path": str(path), **file_provenance(path)} for path in files],
     }
 
 
@@ -134,6 +139,12 @@ def flat_provenance(source: dict[str, Any]) -> dict[str, Any]:
         "warm_up": source["warm_up"],
         "limit": source["limit"],
         "region": source["region"],
+        "symbol_files": json.dumps(
+            [
+                {"path": file["path"], "sha256": file["sha256"]}
+                for file in source.get("symbol_files", [])
+            ]
+        ),
         "trace_sha256": source["trace"]["sha256"],
         "machine_sha256": machine["sha256"],
         "set": json.dumps(machine["set"]),

@@ -142,7 +142,14 @@ def replay(
             for other, machine in zip(others, changed, strict=True)
         ]
         row["provenance"] = provenance(
-            source, machine, seed=seed, skip=skip, warm_up=warm_up, limit=limit, region=region
+            source,
+            machine,
+            own["symbol_files"],
+            seed=seed,
+            skip=skip,
+            warm_up=warm_up,
+            limit=limit,
+            region=region,
         )
         row["provenance"].update(schedule)
         rows.append(row)
@@ -278,7 +285,7 @@ def outcome_row(outcome: dict[str, Any], trace: str, label: str) -> dict[str, An
     interrupts = outcome["interrupts"]
     return {
         "trace": trace,
-        **outcome,
+        **{name: value for name, value in outcome.items() if name != "symbol_files"},
         "machine": label,
         "interrupts": {
             "count": interrupts["count"],

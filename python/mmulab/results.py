@@ -324,6 +324,7 @@ def flat_schema(costs_cycles: Sequence[int]) -> pa.Schema:
             "warm_up": "uint64",
             "limit": "uint64",
             "region": "string",
+            "symbol_files": "string",
             "trace_sha256": "string",
             "machine_sha256": "string",
             "set": "string",

@@ -1,6 +1,6 @@
 //! Which of a trace's blocks count: what follows the warm-up, within the region of interest.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use mmulab_symbols::ProgramSymbols;
 use mmulab_trace::{Batch, BlockTable, Calls, Event, LineCrossing, Source, TraceError};
@@ -84,6 +84,11 @@ impl<'a> Counting<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The files that were asked for the region's name.
+    pub(crate) fn symbol_files(&self) -> BTreeSet<String> {
+        self.region.as_ref().map(|region| region.symbols.sources()).unwrap_or_default()
     }
 
     /// Fills `batch` with what comes next, and says whether it counts; `None` at the end of the

@@ -48,6 +48,8 @@ pub struct Outcome {
     /// What each of several programs did and cost; empty where there is one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<CodeCost>,
+    /// Files of the program whose names of functions were asked for: the result depends on them.
+    pub symbol_files: Vec<String>,
 }
 
 /// What one cause did.
@@ -172,6 +174,7 @@ impl Outcome {
             regions,
             pages,
             programs: Vec::new(),
+            symbol_files: Vec::new(),
         }
     }
 

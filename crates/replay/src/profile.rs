@@ -87,7 +87,10 @@ fn profile_to_end(
     reader.source().check_region()?;
     let profile = code.profile(reader.blocks(), &paths, &mut symbols);
     let outcome = driven.finish(&subjects, &regions).into_iter().flatten().next();
-    Ok((outcome.unwrap_or_else(|| unreachable!("there is one subject")), profile))
+    let mut outcome = outcome.unwrap_or_else(|| unreachable!("there is one subject"));
+    let symbol_files = &symbols.sources() | &reader.source().symbol_files();
+    outcome.symbol_files = symbol_files.into_iter().collect();
+    Ok((outcome, profile))
 }
 
 /// A batch of the trace.

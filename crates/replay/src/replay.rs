@@ -463,7 +463,12 @@ fn replay_in_pool(
         }
     }
     reader.source().check_region()?;
-    Ok(program_costs.give(driven.finish(machines, &regions)))
+    let mut outcomes = program_costs.give(driven.finish(machines, &regions));
+    let symbol_files: Vec<String> = reader.source().symbol_files().into_iter().collect();
+    for outcome in outcomes.iter_mut().flatten() {
+        outcome.symbol_files.clone_from(&symbol_files);
+    }
+    Ok(outcomes)
 }
 
 /// All machines at the start of a program, each with so many `cores`.

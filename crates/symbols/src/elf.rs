@@ -20,6 +20,8 @@ pub(crate) struct Elf {
     lines: Option<addr2line::Context<EndianArcSlice<RunTimeEndian>>>,
     /// First address and length of each segment that holds code, in whole pages.
     code: Vec<(u64, u64)>,
+    /// The separate debug file, where there is one.
+    pub(crate) debug_file: Option<PathBuf>,
 }
 
 struct Function {
@@ -36,7 +38,8 @@ impl Elf {
     pub(crate) fn read(path: &Path) -> Option<Self> {
         let bytes = fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok()?;
-        let debug_bytes = debug_file(&file).and_then(|path| fs::read(path).ok());
+        let debug_path = debug_file(&file).filter(|path| path.is_file());
+        let debug_bytes = debug_path.as_ref().and_then(|path| fs::read(path).ok());
         let debug_file = debug_bytes.as_ref().and_then(|bytes| object::File::parse(&**bytes).ok());
         let with_lines = debug_file.as_ref().unwrap_or(&file);
         let mut functions: Vec<Function> = functions_of(&file).collect();
@@ -52,7 +55,12 @@ impl Elf {
             let end = (segment.address() + segment.size()).next_multiple_of(PAGE_BYTES);
             (p_flags & object::elf::PF_X != 0).then_some((first, end - first))
         });
-        let elf = Self { functions, lines: lines(with_lines), code: code.collect() };
+        let elf = Self {
+            functions,
+            lines: lines(with_lines),
+            code: code.collect(),
+            debug_file: debug_path,
+        };
         (!elf.functions.is_empty() || elf.lines.is_some()).then_some(elf)
     }
 

@@ -6,7 +6,8 @@
 
 mod elf;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::iter;
 
 use elf::Elf;
 
@@ -75,6 +76,17 @@ impl ProgramSymbols {
             return Vec::new();
         };
         elf.functions_named(name).map(|address| address.wrapping_add(bias)).collect()
+    }
+
+    /// The files that names were taken from so far, with their separate debug files, in the order of
+    /// their names.
+    pub fn sources(&self) -> BTreeSet<String> {
+        let read = self.files.iter().filter_map(|(name, elf)| Some((name, elf.as_ref()?)));
+        read.flat_map(|(name, elf)| {
+            let debug_file = elf.debug_file.as_ref().map(|path| path.display().to_string());
+            iter::once(name.clone()).chain(debug_file)
+        })
+        .collect()
     }
 
     /// What is known of the code at `address`.
