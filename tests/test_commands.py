@@ -399,6 +399,8 @@ def test_no_result_takes_the_place_of_what_the_command_reads(trace, tmp_path):
         "boot program --dtb other --save other",
         "boot program --initrd other --timeline other",
         "boot program --symbols other --timeline other",
+        "boot program --restore other --timeline other",
+        "boot program --restore other --format json -o other",
     ):
         finished = mmulab(*line.split(), cwd=tmp_path)
         assert finished.status == 2, line
@@ -415,12 +417,18 @@ def test_no_result_of_a_function_takes_the_place_of_what_it_reads(tmp_path):
     trace, image, study = (tmp_path / name for name in ("trace.mmt", "image", "study.toml"))
     shutil.copy(ROOT / "examples/small.mmt", trace)
     shutil.copy(ROOT / "README.md", image)
-    study.write_text('machines = ["base"]\ntraces = ["trace.mmt"]\n')
+    machine = tmp_path / "machine.toml"
+    shutil.copy(ROOT / "machines/base.toml", machine)
+    study.write_text('machines = ["./machine.toml"]\ntraces = ["trace.mmt"]\n')
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for call in (
         lambda: api.slice_trace(trace, trace, count=1000),
         lambda: api.sweep(study, trace),
         lambda: api.sweep(study, study),
+        lambda: api.sweep(study, machine),
+        lambda: api.sweep(api.Study(machines=[machine], traces=[trace]), machine),
+        lambda: api.sweep(api.Study(machines=[api.Machine.load(machine)], traces=[trace]), machine),
+        lambda: api.boot(image, "sa1100", restore=trace, timeline=trace, max_instructions=1),
         lambda: api.boot(image, "sa1100", timeline=image, max_instructions=1),
         lambda: api.boot(image, "sa1100", save=image, max_instructions=1),
         lambda: api.boot(image, "sa1100", initrd=trace, save=trace, max_instructions=1),

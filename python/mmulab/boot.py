@@ -8,6 +8,7 @@ import json
 import math
 import numbers
 import os
+import re
 import select
 import termios
 import time
@@ -416,8 +417,8 @@ def boot(
         gdb_port = whole_number("gdb_port", gdb_port, 1, 65535)
     if save_at is not None and not isinstance(save_at, str):
         save_at = whole_number("save_at", save_at)
-    if save_at == "":
-        raise InputError("save_at: an empty text; name one that the guest prints")
+    if isinstance(save_at, str):
+        check_text_to_save_at("save_at", save_at)
     if save_at is not None and save is None:
         raise InputError("save_at: of no file; name one as save")
     if save is not None and gdb_port is not None:
@@ -431,11 +432,11 @@ def boot(
             "guesses: in real time nothing is typed twice alike; give a console without real_time"
         )
     loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
-    read = [image, initrd, dtb, symbols, loaded.file]  # a state may be saved where it was restored
-    check_outputs(
-        [None if path is None else Path(path) for path in (timeline, save)],
-        [Path(path) for path in read if path is not None],
-    )
+    read = [Path(one) for one in (image, initrd, dtb, symbols, loaded.file) if one is not None]
+    outputs = [None if path is None else Path(path) for path in (timeline, save)]
+    check_outputs(outputs, read)
+    if restore is not None:  # where a state may be saved again
+        check_outputs(outputs[:1], [Path(restore)])
     provenance = {  # of what is run, so before it runs
         "mmulab": _engine.VERSION,
         "machine": machine_provenance(loaded),
@@ -586,6 +587,17 @@ def guess_rows(
             "cycles": run.cycles,
             "reason": run.reason,
         }
+
+
+def check_text_to_save_at(name: str, text: str) -> None:
+    """Raises `InputError`, with the argument's name, for a text that is empty or that means a
+    number: a run would wait in vain until the guest prints it."""
+    if text == "":
+        raise InputError(f"{name}: an empty text; name one that the guest prints")
+    if re.fullmatch(r"\s*[-+]?[\d_.,]+\s*([kKMG]|[eE][-+]?\d+)?\s*", text):
+        raise InputError(
+            f"{name}: {text!r} is no whole number of instructions, and a text needs letters"
+        )
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import json
 import os
-import re
 import shlex
 import stat
 import sys
@@ -624,7 +623,8 @@ def sweep(
             ) from error
         raise
     if output is not None:
-        return note(f"{table.num_rows:,} rows in {output}")
+        rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
+        return note(f"{rows} in {output}")
     result_of(table).emit(format, None)
 
 
@@ -928,7 +928,7 @@ def boot(
     result is given then, too. A restored run goes on cycle by cycle as the saved one would have;
     only values in cycles may be --set to others.
     """
-    from mmulab.boot import guess_rows, terminal
+    from mmulab.boot import check_text_to_save_at, guess_rows, terminal
 
     format = out.format_of(format, output)
     result_takes_stdout = output is None and not (sys.stdout.isatty() and format is Format.table)
@@ -938,17 +938,11 @@ def boot(
         raise InputError("--guesses: each is a boot of its own, without --save and --restore")
     if save_at is not None and save is None:
         raise InputError("--save-at: where to? Add --save FILE")
-    if save_at == "":
-        raise InputError("--save-at: an empty text; name one that the guest prints")
     save_point: int | str | None = save_at
     if save_at is not None and save_at.isdecimal():
         save_point = whole_number("--save-at", int(save_at))
-    elif save_at is not None and re.fullmatch(
-        r"\s*[-+]?[\d_.,]+\s*([kKMG]|[eE][-+]?\d+)?\s*", save_at
-    ):
-        raise InputError(
-            f"--save-at: {save_at!r} is no whole number of instructions, and a text needs letters"
-        )
+    elif save_at is not None:
+        check_text_to_save_at("--save-at", save_at)
     if save is not None and gdb is not None:
         raise InputError("--save: not with --gdb; save first, and give --restore with --gdb")
     again = functools.partial(

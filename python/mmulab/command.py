@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 import mmulab_start
 from mmulab import arrow as pa
 from mmulab import files, output
-from mmulab.errors import InputError, Interrupted, MachineError, MmulabError, printable
+from mmulab.errors import InputError, Interrupted, MachineError, MmulabError
 from mmulab.limits import MAX_COUNT, MAX_THREADS
 from mmulab.machine import Machine, machine_names
 from mmulab.output import Format
@@ -350,6 +350,9 @@ def command(
             _refuse_the_separator(arguments)
             written = [arguments.get(option) for option in WRITTEN_FILES]
             files.check_outputs(written, _read_files(arguments))
+            if restored := arguments.get("restore"):  # where a state may be saved again
+                others = [arguments.get(one) for one in WRITTEN_FILES if one != "save"]
+                files.check_outputs(others, [restored])
             chosen = {option: arguments.pop(option) for option in added}
             if gives_result:
                 output.format_of(chosen["format"], chosen["output"])  # before the work
@@ -541,7 +544,7 @@ def _ended(job: Callable[[], object], name: str) -> int:
 
 def _fail(message: str, status: int, name: str = "mmulab") -> int:
     """One line on stderr, without the number that Rust adds to what the system says."""
-    line = printable(re.sub(r" \(os error \d+\)", "", message))
+    line = re.sub(r" \(os error \d+\)", "", message)
     output.tell(f"{name}: {line}")
     return status
 

@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.text import Text
 
 from mmulab import arrow as pa
-from mmulab.errors import InputError, MmulabError
+from mmulab.errors import InputError, MmulabError, printable
 from mmulab.files import replacing
 
 NARROWEST_COLUMNS = 80
@@ -352,7 +352,8 @@ def note(text: str) -> None:
 def tell(text: str) -> None:
     """The same, with --quiet, too; a reader that is gone, or a full disk, must not take the result
     from the job."""
+    end = "\r\n" if text.endswith("\r") else "\n"  # of a terminal that the guest has
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text.removesuffix("\r")), end=end, file=sys.stderr, flush=True)
     except OSError:
         stop_writing(sys.stderr)

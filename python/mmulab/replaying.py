@@ -175,6 +175,8 @@ def check_schedule(
             raise InputError(
                 "several cores, or one queue, need a time slice; give time_slice_instructions"
             )
+        if not traces:
+            raise InputError("there is no trace; name one")
         if len(traces) != 1:
             raise InputError(
                 f"{len(traces)} traces without a time slice; one is replayed by itself"

@@ -279,7 +279,9 @@ def sweep(
                 f"{path}: a sweep needs a file, to read it more than once; write it to one"
             )
     if output is not None:
-        check_outputs([output], [*study.traces, *([study.path] if study.path else [])])
+        machines = [one.file if isinstance(one, Machine) else one for one in study.machines]
+        named = [*study.traces, study.path, *machines]
+        check_outputs([output], [Path(one) for one in named if one is not None])
     # First of all, since to work out many configurations takes seconds in which another sweep might
     # begin.
     with _parts(output) as parts:

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::parts::check_first_level_latency;
+use crate::parts::{check_first_level_latency, check_name};
 use crate::{
     Addressing, BoardKind, BufferShape, Cache, CachesAtReset, CoherenceShape, ConfigurationError,
     Guess, MemoryShape, MicroTlbShape, Platform, PrefetcherShape, Replacement, TlbShape,
@@ -289,6 +289,7 @@ impl SystemMachine {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
+        check_name(&self.name)?;
         check_range("cores", self.cores, 1..=8)?;
         check_range("interleave_cycles", self.interleave_cycles, 1..=1 << 20)?;
         if self.caches_at_reset != CachesAtReset::Invalid

@@ -7,6 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::ConfigurationError;
 
+/// A name is for people: in tables, plots and messages.
+pub(crate) fn check_name(name: &str) -> Result<(), ConfigurationError> {
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(ConfigurationError::new("name", "is empty or has a control character"));
+    }
+    Ok(())
+}
+
 /// What a hit in the first level takes is part of what instructions take: no latency there has an
 /// effect.
 pub(crate) fn check_first_level_latency(path: &str, cycles: u32) -> Result<(), ConfigurationError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::parts::check_first_level_latency;
+use crate::parts::{check_first_level_latency, check_name};
 use crate::{
     ConfigurationError, Organisation, PageSize, Radix,
     parts::{Cache, Tlb, Ways},
@@ -151,6 +151,7 @@ impl ReplayMachine {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
+        check_name(&self.name)?;
         if self.core.instructions_per_cycle == 0 {
             return Err(ConfigurationError::new(
                 "core.instructions_per_cycle",

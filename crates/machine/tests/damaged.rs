@@ -72,6 +72,10 @@ fn a_wrong_word_or_type_is_answered_with_the_right_ones() {
     assert!(message("entries = 128", "entries = -1").contains("itlb.entries: -1 is less than 0"));
     assert!(message("ways = \"full\"", "ways = 0").contains("itlb.ways: 0 is not an integer of"));
     assert!(message("split = true", "split = 1").contains("l2.split: expected true or false"));
+    for name in ["", "a\\u0007b", "a\\nb"] {
+        let said = message("name = \"ultrix\"", &format!("name = \"{name}\""));
+        assert!(said.ends_with("name: is empty or has a control character"), "{said}");
+    }
 }
 
 #[test]
