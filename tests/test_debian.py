@@ -45,7 +45,7 @@ class AtThePrompt(mmulab.Transcript):
 
 @fetched
 def test_without_a_command_busybox_alone_gives_a_shell() -> None:
-    result = debian.ours("", settings={"cores": 1}, console=AtThePrompt(b"exit 3\n"))
+    result = debian.ours(None, settings={"cores": 1}, console=AtThePrompt(b"exit 3\n"))
     assert result.exit == 3, result.console[-500:]
 
 

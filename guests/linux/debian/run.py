@@ -59,10 +59,11 @@ def is_built():
 
 
 def command_line(command, first_process, cores):
-    """The kernel's command line that makes the first process run the command."""
+    """The kernel's command line that makes the first process run the command; a shell for None."""
     limit = f" maxcpus={cores}" if cores < 4 else ""
     start = FIRST_PROCESS[first_process][1]
-    return f'console=ttyAMA0{limit} rdinit={start} mmulab.run="{linux.whole_command(command)}"'
+    run = "" if command is None else f' mmulab.run="{linux.whole_command(command)}"'
+    return f"console=ttyAMA0{limit} rdinit={start}{run}"
 
 
 def ours(command="true", first_process="busybox", settings=(), own_kernel=False, **options):
