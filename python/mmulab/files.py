@@ -43,8 +43,8 @@ def check_writable(path: Path | None) -> None:
 
 
 def check_outputs(paths: Sequence[Path | None], read: Sequence[Path] = ()) -> None:
-    """`check_writable` for all files that a call is to write; raises `OutputError` where two are one,
-    or where one is among those that it reads."""
+    """`check_writable` for all files that a call is to write; raises `OutputError` where two are
+    one, or where one is among those that it reads."""
     files = [path for path in paths if path is not None]
     for place, path in enumerate(files):
         check_writable(path)

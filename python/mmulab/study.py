@@ -260,8 +260,8 @@ def sweep(
     `dask://HOST:PORT` or `dask://local`; its workers must see the traces under the same paths.
     `note` is told if the cluster has none yet, which is waited for.
 
-    Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`, and `InputError` for a number of
-    threads or a cluster that cannot be.
+    Raises `StudyError`, `MachineError`, `TraceError`, `OutputError`, and `InputError` for a number
+    of threads or a cluster that cannot be.
     """
     if not isinstance(study, Study):
         study = Study.load(study)

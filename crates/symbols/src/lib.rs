@@ -78,8 +78,8 @@ impl ProgramSymbols {
         elf.functions_named(name).map(|address| address.wrapping_add(bias)).collect()
     }
 
-    /// The files that names were taken from so far, with their separate debug files, in the order of
-    /// their names.
+    /// The files that names were taken from so far, with their separate debug files, in the order
+    /// of their names.
     pub fn sources(&self) -> BTreeSet<String> {
         let read = self.files.iter().filter_map(|(name, elf)| Some((name, elf.as_ref()?)));
         read.flat_map(|(name, elf)| {

@@ -35,24 +35,22 @@ impl Symbols {
         let file = object::File::parse(bytes).ok()?;
         let (mut functions, mut labels) = (Vec::new(), Vec::new());
         for symbol in file.symbols().filter(|symbol| !symbol.is_undefined()) {
+            let is_function = symbol.kind() == SymbolKind::Text;
+            // Assembly's labels have no type unless the source gives one.
+            let may_be_label = matches!(symbol.kind(), SymbolKind::Label | SymbolKind::Unknown);
+            if !is_function && !(may_be_label && is_in_code(&file, &symbol)) {
+                continue;
+            }
             // $a, $t and $d are the mapping symbols of the ARM ELF format.
             let name = match symbol.name() {
                 Ok(name) if !name.is_empty() && !name.starts_with('$') => name.to_owned(),
                 _ => continue,
             };
-            let address = symbol.address() as u32;
-            let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
-            let is_code = section.is_some_and(|section| section.kind() == SectionKind::Text);
-            match symbol.kind() {
-                SymbolKind::Text if symbol.size() != 0 => {
-                    functions.push((address & !1, symbol.size() as u32, name));
-                }
-                SymbolKind::Text => labels.push((address & !1, name)),
-                // Assembly's labels have no type unless the source gives one.
-                SymbolKind::Label | SymbolKind::Unknown if is_code => {
-                    labels.push((address & !1, name));
-                }
-                _ => {}
+            let address = symbol.address() as u32 & !1;
+            if is_function && symbol.size() != 0 {
+                functions.push((address, symbol.size() as u32, name));
+            } else {
+                labels.push((address, name));
             }
         }
         functions.sort();
@@ -118,6 +116,11 @@ impl Symbols {
         let end = function.map_or(0, |(start, size, _)| start.saturating_add(*size));
         (*start >= end && address - start < 1 << 20).then_some((*start, name))
     }
+}
+
+fn is_in_code(file: &object::File<'_>, symbol: &object::Symbol<'_, '_>) -> bool {
+    let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+    section.is_some_and(|section| section.kind() == SectionKind::Text)
 }
 
 #[cfg(test)]

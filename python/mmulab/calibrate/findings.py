@@ -3,10 +3,9 @@ from."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mmulab.calibrate.plateaus import LEAST_STEP, Plateau, capacity, crossing, plateaus
 from mmulab.calibrate.reported import Cache, Reported, Tlb
@@ -139,7 +138,7 @@ class _Finder:
         size = self.values[f"{name}.size_bytes"]
         step = LINE_BYTES * self.values[f"{name}.ways"].number()
         smaller = max(1, round(leaves / step)) * step
-        self.values[f"{name}.size_bytes"] = dataclasses.replace(size, alternatives=(smaller,))
+        self.values[f"{name}.size_bytes"] = replace(size, alternatives=(smaller,))
         self.notes.append(
             f"{name.upper()}: from {_whole(leaves)} to {_whole(knee)} bytes loads become slower and no "
             "level shows; it may be smaller, and hide another cache that others were using"

@@ -51,20 +51,21 @@ impl InterruptGuard {
             RECEIVED.store(NONE, Ordering::Relaxed);
             for signal in SIGNALS {
                 let mut old = MaybeUninit::<libc::sigaction>::uninit();
-                // SAFETY: the handler only stores to an atomic, which is allowed in a handler; `old` is
-                // read where the call has filled it in.
+                // SAFETY: the handler only stores to an atomic, which is allowed in a handler;
+                // `old` is read where the call has filled it in.
                 unsafe {
                     let mut action: libc::sigaction = zeroed();
                     let handler: extern "C" fn(_, _, _) = note;
                     action.sa_sigaction = handler as usize;
                     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-                    if libc::sigaction(signal, &action, old.as_mut_ptr()) == 0 {
-                        let old = old.assume_init();
-                        if old.sa_sigaction == libc::SIG_IGN {
-                            libc::sigaction(signal, &old, ptr::null_mut());
-                        } else {
-                            former.1.push((signal, old));
-                        }
+                    if libc::sigaction(signal, ptr::null(), old.as_mut_ptr()) != 0 {
+                        continue;
+                    }
+                    let old = old.assume_init();
+                    if old.sa_sigaction != libc::SIG_IGN
+                        && libc::sigaction(signal, &action, ptr::null_mut()) == 0
+                    {
+                        former.1.push((signal, old));
                     }
                 }
             }

@@ -77,8 +77,8 @@ pub struct Summary {
 /// Records a program into a file (or several, where children are followed).
 ///
 /// `progress` is called a few times a second with the instructions written so far; it returns
-/// whether to continue. An interrupt (SIGINT, SIGTERM or SIGHUP) likewise ends the recording cleanly: the
-/// file is complete up to that point.
+/// whether to continue. An interrupt (SIGINT, SIGTERM or SIGHUP) likewise ends the recording
+/// cleanly: the file is complete up to that point.
 ///
 /// # Errors
 /// Valgrind, the tool or the program is not there, or the file cannot be written.
@@ -141,7 +141,7 @@ pub fn record(
 
 /// The same error with what becomes of the program and of the trace, where the disk is full.
 fn not_written(options: &RecordOptions, error: TraceError) -> TraceError {
-    if !error.is_failure() {
+    if !matches!(error, TraceError::Io { .. }) || !error.is_failure() {
         return error;
     }
     TraceError::Recording {
