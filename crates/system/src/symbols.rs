@@ -38,7 +38,7 @@ impl Symbols {
             let is_function = symbol.kind() == SymbolKind::Text;
             // Assembly's labels have no type unless the source gives one.
             let may_be_label = matches!(symbol.kind(), SymbolKind::Label | SymbolKind::Unknown);
-            if !is_function && !(may_be_label && is_in_code(&file, &symbol)) {
+            if !(is_function || may_be_label && is_in_code(&file, &symbol)) {
                 continue;
             }
             // $a, $t and $d are the mapping symbols of the ARM ELF format.
