@@ -741,6 +741,26 @@ def test_an_interrupt_is_one_also_where_the_program_ends_well(command, script, t
 
 
 @needs_recorder
+def test_a_recording_on_a_full_disk_says_what_is_kept(tmp_path):
+    trace = tmp_path / "t.mmt"
+
+    def with_small_disk(command: str) -> subprocess.CompletedProcess[str]:
+        script = f"mount -t tmpfs -o size=40K tmpfs {tmp_path} && {command}"
+        words = ["unshare", "--map-root-user", "--mount", "sh", "-c", script]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    if with_small_disk("true").returncode:
+        pytest.skip("no file system can be mounted here")
+    finished = with_small_disk(f"{MMULAB} record --quiet -o {trace} -- ls -l /usr/bin")
+    assert finished.returncode == 1
+    assert finished.stderr == (
+        f"mmulab: recording ls: {trace}: no space left on device; the program was ended, and the "
+        "file keeps what is whole of it, if anything (--partial); free space, or name another "
+        "file\n"
+    )
+
+
+@needs_recorder
 def test_nothing_else_is_written_into_a_file_that_is_recorded(tmp_path):
     """Another program is not run, and the first one's file and those of its children stay."""
     program = ["sh", "-c", "echo begun; read line; true"]

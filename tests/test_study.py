@@ -158,6 +158,20 @@ def test_what_two_tables_vary_is_refused(study):
     assert wrong.error_line == f"{study}: l1d.size_bytes: is varied in two tables; take one away"
 
 
+def test_a_point_that_is_there_twice_is_refused(study):
+    text = study.read_text()
+    study.write_text(text + '\n[[vary]]\n"l2.size_bytes" = ["1M", 1048576]\n')
+    wrong = command("sweep", study)
+    assert wrong.status == 2
+    assert wrong.error_line.startswith(f"{study}: vary: ")
+    assert "l2.size_bytes=1048576 is there twice" in wrong.error_line
+    # In one of the lists of a table a value may stand twice.
+    study.write_text(
+        text + '\n[[vary]]\n"l2.size_bytes" = ["1M", "1M"]\n"l2.latency_cycles" = [20, 21]\n'
+    )
+    assert command("sweep", study).status == 0
+
+
 def test_an_error_of_the_file_is_told_with_the_file_whatever_is_set(study):
     study.write_text(study.read_text().replace("latency_cycles", "latency_cycle"))
     wrong = command("sweep", study, "--set", "memory.latency_cycles=7")
@@ -491,6 +505,9 @@ def test_values_may_be_numpys(trace):
         assert mmulab.sweep(of_numpy) == mmulab.sweep(plain)
     varied = mmulab.Machine.load("base").vary("memory.latency_cycles", latencies)
     assert [one.get("memory.latency_cycles") for one in varied] == [100, 200]
+    for alone in (100, "100", numpy.int64(100)):
+        with pytest.raises(mmulab.MachineError, match="is no list of values; write "):
+            mmulab.Machine.load("base").vary("memory.latency_cycles", alone)
 
 
 def test_numbers_may_be_numpys(trace):

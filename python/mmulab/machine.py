@@ -177,8 +177,10 @@ class Machine:
         """One machine for each value at `path`:
         `load("ultrix").vary("dtlb.entries", [64, 128])`.
 
-        Raises `MachineError` as `with_changes` does, and where there is no value.
+        Raises `MachineError` as `with_changes` does, and where there is no value or no list of them.
         """
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise MachineError(f"{path}: {values!r} is no list of values; write [{values!r}]")
         machines = [self.with_changes({path: value}) for value in values]
         if not machines:
             raise MachineError(f"{path}: no value is given; name one or more")

@@ -35,7 +35,7 @@ from mmulab import arrow as pa
 from mmulab.errors import InputError, MachineError, MmulabError, StudyError
 from mmulab.files import alone, check_outputs, replacing
 from mmulab.limits import MAX_THREADS, whole_number
-from mmulab.machine import Machine, Value, machine_value, toml_text
+from mmulab.machine import Machine, Value, machine_value, settings_of, toml_text
 from mmulab.provenance import (
     file_provenance,
     machine_labels,
@@ -165,6 +165,7 @@ class Study:
         found = []
         machines = load_machines(self.machines)
         for machine, label in zip(machines, machine_labels(machines), strict=True):
+            seen: set[str] = set()
             for point in points:
                 changes = {**self.set, **point}
                 try:
@@ -175,6 +176,10 @@ class Study:
                     raise StudyError(f"{self.path}: {error}") from error
                 # As the machine has them: 65536 where the study says "64K".
                 values = {path: varied.get(path) for path in point}
+                settings = ", ".join(settings_of(values))
+                if settings in seen:
+                    raise StudyError(f"{where}vary: {settings} is there twice; take one away")
+                seen.add(settings)
                 found.append(Configuration(varied, label, values))
         return found
 

@@ -313,7 +313,7 @@ fn place(table: &mut toml::Table, path: &str, text: &str) -> Result<(), Configur
 }
 
 /// `64K`, `2M`, `1G` in bytes.
-fn size_with_suffix(text: &str) -> Option<i64> {
+pub(crate) fn size_with_suffix(text: &str) -> Option<i64> {
     let shift = match text.chars().last()? {
         'K' => 10,
         'M' => 20,

@@ -78,6 +78,9 @@ fn type_of(schema: &Json) -> Option<&str> {
 
 fn check_integer(value: &Value, schema: &Json, path: &str) -> Result<(), ConfigurationError> {
     let Value::Integer(number) = value else {
+        if let Some(bytes) = value.as_str().and_then(crate::size_with_suffix) {
+            return Err(wrong_type(value, &format!("{bytes}, as files have plain integers"), path));
+        }
         let wanted = if path.ends_with("_bytes") {
             "an integer, or a size such as 64K or 1M"
         } else {

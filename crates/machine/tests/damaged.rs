@@ -69,6 +69,11 @@ fn a_wrong_word_or_type_is_answered_with_the_right_ones() {
         message("entries = 128", "entries = \"many\"")
             .contains("itlb.entries: expected an integer, found \"many\"")
     );
+    assert!(
+        message("size_bytes = 65_536", "size_bytes = \"64K\"").contains(
+            "l1i.size_bytes: expected 65536, as files have plain integers, found \"64K\""
+        )
+    );
     assert!(message("entries = 128", "entries = -1").contains("itlb.entries: -1 is less than 0"));
     assert!(message("ways = \"full\"", "ways = 0").contains("itlb.ways: 0 is not an integer of"));
     assert!(message("split = true", "split = 1").contains("l2.split: expected true or false"));
