@@ -58,7 +58,8 @@ enum { CPU_OFF = 0x84000002, STACK = 4096 };
 
 struct region {
     word frame, table;          /* the frame of the second-level table, or NO_FRAME */
-    word writable, code;        /* what a call returns; 0 if there is no code */
+    word writable, execute_never;
+    word code;                  /* what a call returns; 0 if there is no code */
 };
 
 static struct region regions[SPACES][REGIONS];
@@ -109,12 +110,16 @@ static void release(void)
     complete();
 }
 
-/* A data abort returns to the instruction behind the access, with R1 set. */
+/* A data abort returns to the instruction behind the access, with R1 set; a call that is refused, to its
+ * caller, with the result 0. */
 __asm__(
     ".align 5\n"
-    "random_vectors: b . ; b undefined ; b . ; b prefetch_abort ; b 1f\n"
+    "random_vectors: b . ; b undefined ; b . ; b 2f ; b 1f\n"
     "1: mov r1, #1\n"
-    "   subs pc, lr, #4\n");
+    "   subs pc, lr, #4\n"
+    "2: cps #0x13\n"
+    "   mov r0, #0\n"
+    "   bx lr\n");
 extern char random_vectors[];
 
 /* Whether it was refused. */
@@ -199,7 +204,7 @@ static word bits_of(word region, const struct region *here)
         return SECTION | OWN_DOMAIN | 0x1100c | (here->writable ? 0xc00 : 0x8800) | own << 17;
     if (here->frame >= SHARED_FRAMES)
         return LARGE_PAGE | LARGE_NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
-    return SMALL_PAGE | NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | own << 11;
+    return SMALL_PAGE | NORMAL | (here->writable ? READ_WRITE : READ_ONLY) | here->execute_never | own << 11;
 }
 
 /* Writes the descriptors of a region; no frame makes them invalid. */
@@ -265,6 +270,7 @@ static void give(word space, word region, word frame, word writable)
     struct region *here = region_of(space, region);
     here->frame = frame;
     here->writable = writable;
+    here->execute_never = 0;
     here->code = 0;
     if (frame != NO_FRAME && !mapped_by[frame]++) {
         value_of[frame] = ++values;
@@ -368,7 +374,10 @@ static void protect(word core, word space, word region)
     struct region *here = region_of(space, region);
     if (here->frame == NO_FRAME)
         return;
-    here->writable ^= 1;
+    if (region < SHARED && below(core, 2))
+        here->execute_never ^= 1;
+    else
+        here->writable ^= 1;
     describe(space, region);
     invalidate(core, space, region, 0, TLBI);
     check(core, space, region);
@@ -437,7 +446,7 @@ static void call_code(word core, word region)
 {
     struct region *here = region_of(space_of[core], region);
     if (here->code)
-        expect("call", region, call(region_address(region) + CODE), here->code);
+        expect("call", region, call(region_address(region) + CODE), here->execute_never ? 0 : here->code);
 }
 
 static void use_past_caches(word core, word region)
@@ -554,7 +563,7 @@ void first(void)
         set_entry(tables[space], AREA >> 20, page_tables[space] | COARSE);
         set_entry(HAS_GLOBAL_TABLE ? GLOBAL_TABLE : tables[space], GLOBAL_AREA >> 20, GLOBAL_PAGES_TABLE | COARSE);
         for (word region = 0; region < REGIONS; region++)
-            regions[space][region] = (struct region){NO_FRAME, NO_FRAME, 0, 0};
+            regions[space][region] = (struct region){NO_FRAME, NO_FRAME, 0, 0, 0};
     }
     for (word core = 0; core < CORES; core++) {
         random_state[core] = SEED * 3 + core + 1;

@@ -67,6 +67,8 @@ BUGS = [
     Bug("invalidate_other_space", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("invalidate_too_short", "stale-tlb-entry", "load", "use", "set_entry", 0, "TLBIMVA"),
     Bug("protect_without_invalidate", "stale-tlb-entry", "store", "put", "set_entry", 0, BARRIERS),
+    Bug("execute_never_without_invalidate", "stale-tlb-entry", "fetch", hex(VIEW), "set_entry", 0, BARRIERS),
+    Bug("executable_without_invalidate", "spurious-fault", "fetch", hex(VIEW), "set_entry", 0, BARRIERS),
     Bug("rollover_here_only", "stale-tlb-entry", "load", "use", "other", 1, "TLBIALL"),
     Bug("page_reused", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
     Bug("page_in_other_space", "stale-tlb-entry", "load", "use", "set_entry", 1, BEFORE_REUSE),
