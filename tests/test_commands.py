@@ -276,6 +276,10 @@ BAD_USAGE = {
     ),
     "a trace for a study": (["sweep", "examples/small.mmt"], "small.mmt: is no study"),
     "a machine's file by name": (["machines", "README.md"], "for the file write ./README.md"),
+    "a machine's file without its suffix": (
+        ["machines", "pyproject"],
+        "for the file write ./pyproject.toml",
+    ),
     "a folder without results": (["report", "docs"], "docs"),
 }
 

@@ -91,8 +91,9 @@ class Machine:
             return shipped
         near = difflib.get_close_matches(text, machine_names(), n=1)
         hint = f"did you mean {near[0]}?" if near else "`mmulab machines` lists them"
-        if Path(text).is_file():
-            hint = f"for the file write ./{text}"
+        files = [file for file in (text, f"{text}.toml") if Path(file).is_file()]
+        if files:
+            hint = f"for the file write ./{files[0]}"
         raise MachineError(f"there is no machine {text!r}; {hint}")
 
     @classmethod

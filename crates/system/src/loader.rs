@@ -270,7 +270,7 @@ fn load_elf(image: &File, ram: &Range<u32>, rules: &ImageRules) -> Result<Loaded
         if address < ram.start || u64::from(address) + u64::from(size) > u64::from(ram.end) {
             return Err(image.refuse(format!(
                 "segment {index} of {size} bytes at {address:#x} does not fit into \
-                 {} bytes of memory from {:#x} on",
+                 {} bytes of memory from {:#x} on; is it for another machine?",
                 ram.len(),
                 ram.start
             )));
