@@ -153,6 +153,8 @@ def test_a_result_in_a_file_does_not_hide_that_the_checker_reports(tmp_path) -> 
     finished = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.json")
     assert finished.status == 1
     assert f"the checker reports 1: see {tmp_path / 'b.json'}" in finished.errors
+    in_table = command("boot", image, "-m", "cortex-a7", "--check", "--format", "table")
+    assert "1. break-before-make: store of " in in_table.output
     in_csv = command("boot", image, "-m", "cortex-a7", "--check", "-o", tmp_path / "b.csv")
     assert in_csv.status == 1
     assert "the checker reports 1, which csv does not hold; --format json does" in in_csv.errors

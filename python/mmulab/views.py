@@ -578,7 +578,10 @@ def _boot_reports(result: BootResult) -> RenderableType:
         return Text("The checker saw nothing stale.", style="green")
     return Group(
         Text(f"The checker reports {len(result.reports)}:", style="bold red"),
-        *(Text(f"{number}. {report['text']}") for number, report in enumerate(result.reports, 1)),
+        *(
+            Text(f"{number}. {report['kind']}: {report['text']}")
+            for number, report in enumerate(result.reports, 1)
+        ),
     )
 
 

@@ -344,14 +344,14 @@ def _difference(level: Plateau, below: Plateau, name: str) -> Value:
     value = max(0, round(extra))
     return Value(
         value,
-        f"measured: {_spread(level)}, less {below.cycles:.1f} of {name}",
+        f"measured: {_spread(level)}, less {below.cycles:z.1f} of {name}",
         tuple(sorted({max(0, low), max(0, high)} - {value})),
         measured=extra,
     )
 
 
 def _spread(level: Plateau) -> str:
-    return f"{level.cycles:.1f} cycles ({level.low:.1f} to {level.high:.1f})"
+    return f"{level.cycles:z.1f} cycles ({level.low:z.1f} to {level.high:z.1f})"
 
 
 def _first_above(series: Series, cycles: float) -> int | None:
