@@ -200,10 +200,10 @@ conformance: setup setup-arm ## Compare the ARM machines with QEMU: a million in
 	$(BIN)/python guests/conformance/run.py
 
 FUZZ_SECONDS ?= 60
-fuzz: ## Fuzz the readers of traces and machines, a minute each; needs rustup with nightly, cargo-fuzz.
-	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
-	  echo "Fuzzing needs rustup with nightly and cargo-fuzz. Type: rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
-	@for target in trace:mmt trace:mmt_streams trace:foreign trace:packed machine:machine; do \
+fuzz: $(BUILD)/rust.env ## Fuzz the readers of traces and machines, a minute each; needs rustup with nightly, cargo-fuzz.
+	@$(WITH_RUST) cargo +nightly fuzz --version >/dev/null 2>&1 || { \
+	  echo "Fuzzing needs rustup with nightly and cargo-fuzz. Type: . $(BUILD)/rust.env; rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
+	@$(WITH_RUST) for target in trace:mmt trace:mmt_streams trace:foreign trace:packed machine:machine; do \
 	  (cd crates/$${target%:*} && cargo +nightly fuzz run $${target#*:} -- -max_total_time=$(FUZZ_SECONDS)) || exit 1; \
 	done
 

@@ -69,7 +69,10 @@ def test_tables_of_an_elf_file_need_no_alignment(tmp_path: Path) -> None:
         (GOOD[:60], "damaged ELF"),
         (GOOD[:-2], "beyond the end of the file"),
         (elf([0], kind=I386), "a 32-bit ARM one is needed"),
-        (elf([0], entry=0x70000000), r"does not fit into 1048576 bytes of memory .* another machine\?"),
+        (
+            elf([0], entry=0x70000000),
+            r"does not fit into 1048576 bytes of memory .* another machine\?",
+        ),
         (bytes(0x200000), "do not fit into 1048576 bytes of memory"),
         (b"", "less than one instruction"),
         (b"\x89MMT\r\n\x1a\n" + bytes(60), "is a recorded program"),

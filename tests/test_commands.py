@@ -280,6 +280,10 @@ BAD_USAGE = {
         ["machines", "pyproject"],
         "for the file write ./pyproject.toml",
     ),
+    "a machine's file in a folder without its suffix": (
+        ["machines", "machines/ultrix"],
+        "machines/ultrix: there is no such file; write machines/ultrix.toml",
+    ),
     "a folder without results": (["report", "docs"], "docs"),
 }
 

@@ -43,6 +43,9 @@ def test_only_what_exceeds_the_noise_is_counted():
     wrong = dataclasses.replace(GOOD, exposed=-1.0, hidden=-1.0)
     text = validate.table([GOOD, noisy, wrong])
     assert "| within the noise | no |" in text and "| wrong | no |" in text
+    # Where nothing is measured, no sign is right either.
+    lucky = dataclasses.replace(GOOD, saved_low=-0.001)
+    assert "| right |" not in validate.table([lucky])
     said = re.search(r"Beyond the noise (\d) of (\d): .* in (\d), within a third are (\d)", text)
     assert said.groups() == ("2", "3", "1", "1")
 

@@ -84,14 +84,17 @@ class Machine:
     def path_of(name: str | os.PathLike[str]) -> Path:
         """The file that `load` would read."""
         text = os.fspath(name)
+        with_suffix = f"{text}.toml"
         if os.sep in text or text.endswith(".toml"):
+            if not os.path.exists(text) and os.path.isfile(with_suffix):
+                raise MachineError(f"{text}: there is no such file; write {with_suffix}")
             return Path(text)
-        shipped = machine_directory() / f"{text}.toml"
+        shipped = machine_directory() / with_suffix
         if shipped.is_file():
             return shipped
         near = difflib.get_close_matches(text, machine_names(), n=1)
         hint = f"did you mean {near[0]}?" if near else "`mmulab machines` lists them"
-        files = [file for file in (text, f"{text}.toml") if Path(file).is_file()]
+        files = [file for file in (text, with_suffix) if os.path.isfile(file)]
         if files:
             hint = f"for the file write ./{files[0]}"
         raise MachineError(f"there is no machine {text!r}; {hint}")

@@ -278,6 +278,44 @@ fn device_tree_and_ram_disk_lie_where_linux_reads_them() {
 }
 
 #[test]
+fn a_ram_disk_where_a_kernel_unpacks_itself_is_refused() {
+    let mut image = vec![0; 4096];
+    let mut put = |offset: usize, words: &[u32]| {
+        for (index, word) in words.iter().enumerate() {
+            image[offset + 4 * index..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+    };
+    put(0x24, &[0x016f_2818, 0, 4096, 0x0403_0201, 0x4545_4545, 0x80]);
+    // 2 MB behind 32 KB; then the packed kernel and 64 KB, which are more than the zeros.
+    put(0x80, &[6, 0x5a53_4c4b, 0xffc, 0x100, 0x8000, 0x1_0000]);
+    put(0xffc, &[2 << 20]);
+    let unpacked_end = 0x4000_0000 + 0x8000 + (2 << 20) + 4096 + 0x1_0000;
+    let end = 0x4040_0000;
+    let with_ram_disk = |image: &[u8], length: u32| {
+        let file = |bytes: Vec<u8>| File { name: "file".into(), bytes };
+        let request = Request {
+            image: Some(file(image.to_vec())),
+            initrd: Some(file(vec![0; length as usize])),
+            device_tree: Some(file(small_tree())),
+            ..Request::default()
+        };
+        load(&request, 0x4000_0000..end)
+    };
+    // The device tree takes a page.
+    assert!(with_ram_disk(&image, end - unpacked_end - 4096).is_ok());
+    let refused = with_ram_disk(&image, end - unpacked_end + 1).unwrap_err().to_string();
+    let said = "do not fit between the image's end, unpacked, at 0x40219000 and 0x40400000: the \
+                machine has too little memory (memory.size_bytes)";
+    assert!(refused.ends_with(said), "{refused}");
+    // What says nothing, or nonsense, is taken as it is.
+    for (offset, word) in [(0x34, 0), (0x38, u32::MAX), (0x80, 5), (0x84, 1), (0x88, u32::MAX)] {
+        let mut image = image.clone();
+        image[offset..offset + 4].copy_from_slice(&u32::to_le_bytes(word));
+        assert!(with_ram_disk(&image, end - unpacked_end + 1).is_ok(), "{offset:#x}");
+    }
+}
+
+#[test]
 fn a_timeline_is_json_with_the_guests_own_events() {
     let directory = std::env::temp_dir().join(format!("mmulab-timeline-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

@@ -467,7 +467,7 @@ impl SystemMachine {
             return Err(ConfigurationError::new(
                 "memory.size_bytes",
                 format!(
-                    "{} is not a multiple of 1 MB up to {} MB: the board's devices follow",
+                    "{} is not a multiple of 1 MB up to {} MB, which is the most on this board",
                     self.memory.size_bytes,
                     maximum_bytes >> 20
                 ),

@@ -206,14 +206,26 @@ impl Machine {
     /// # Errors
     /// There is no such path, or the machine would break a rule.
     pub fn with(&self, changes: &[(&str, &str)]) -> Result<Self, MachineError> {
-        let refuse = |fault: ConfigurationError| MachineError::Set {
-            name: self.name().into(),
-            message: fault.to_string(),
-        };
+        self.changed(changes).map_err(|fault| {
+            let of_fault = |path: &str| match path.strip_prefix(&fault.path) {
+                Some(rest) => rest.is_empty() || rest.starts_with('.'),
+                None => false,
+            };
+            let mut unknown = changes.iter().map(|(path, _)| *path).filter(|path| of_fault(path));
+            let near = unknown.find_map(|path| self.path_further_in(path));
+            let message = match near {
+                Some(near) => format!("{}: unknown key; did you mean \"{near}\"?", fault.path),
+                None => fault.to_string(),
+            };
+            MachineError::Set { name: self.name().into(), message }
+        })
+    }
+
+    fn changed(&self, changes: &[(&str, &str)]) -> Result<Self, ConfigurationError> {
         let mut table = toml::Table::try_from(self)
-            .map_err(|error| refuse(ConfigurationError::new("", error.to_string())))?;
+            .map_err(|error| ConfigurationError::new("", error.to_string()))?;
         for (path, text) in changes {
-            place(&mut table, path, text).map_err(refuse)?;
+            place(&mut table, path, text)?;
         }
         // A table that is set has its values set.
         let is_set = |guessed: &str| {
@@ -224,17 +236,30 @@ impl Machine {
             let is_left = |guess: &toml::Table| !guess.keys().any(|guessed| is_set(guessed));
             guesses.retain(|guess| guess.as_table().is_some_and(is_left));
         }
-        Self::from_table(table).map_err(refuse)
+        Self::from_table(table)
+    }
+
+    /// The path of a value of a table within the machine, where `path` lacks that table's own:
+    /// `organisation.host.pages` for `host.pages`.
+    fn path_further_in(&self, path: &str) -> Option<String> {
+        fn within(table: &toml::Table, path: &str) -> Option<String> {
+            table.iter().find_map(|(name, value)| {
+                let inner = value.as_table()?;
+                let rest = match value_at(inner, path) {
+                    Some(_) => Some(path.to_owned()),
+                    None => within(inner, path),
+                };
+                rest.map(|rest| format!("{name}.{rest}"))
+            })
+        }
+        let table = toml::Table::try_from(self).ok()?;
+        if value_at(&table, path).is_some() { None } else { within(&table, path) }
     }
 
     /// The value at a dotted path, as TOML; `None` where there is none.
     pub fn get(&self, path: &str) -> Option<Value> {
         let table = toml::Table::try_from(self).ok()?;
-        let mut value = &Value::Table(table);
-        for key in path.split('.') {
-            value = value.get(key)?;
-        }
-        Some(value.clone())
+        value_at(&table, path).cloned()
     }
 
     /// The machine's name.
@@ -264,6 +289,12 @@ impl Machine {
         }
         Ok(machine)
     }
+}
+
+fn value_at<'a>(table: &'a toml::Table, path: &str) -> Option<&'a Value> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+    let value = table.get(first)?;
+    rest.map_or(Some(value), |rest| value_at(value.as_table()?, rest))
 }
 
 /// Puts `text` at `path`; the tables on the way must exist, the last key need not.

@@ -182,6 +182,12 @@ fn set_changes_one_value_or_nothing() {
             "64",
             "victim: this machine has no such table; if machines of its kind have one, add it in a copy of its file",
         ),
+        (
+            "user_handler.instructions",
+            "5",
+            "user_handler: unknown key; did you mean \"organisation.user_handler.instructions\"?",
+        ),
+        ("page_bytes", "4K", "page_bytes: unknown key; did you mean \"organisation.page_bytes\"?"),
         ("dltb.entries", "64", "dltb: this machine has no such table; did you mean \"dtlb\"?"),
         ("dtlb.entries", "8", "dtlb.protected_entries: 16 leaves none of 8"),
         ("dtlb.entries.more", "8", "dtlb.entries: is a value, not a table"),

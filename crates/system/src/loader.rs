@@ -79,6 +79,11 @@ impl File {
         }
     }
 
+    fn word_at(&self, offset: usize) -> Option<u32> {
+        let bytes = self.bytes.get(offset..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*bytes))
+    }
+
     pub(crate) fn refuse(&self, message: impl Into<String>) -> LoadError {
         LoadError::Image { name: self.name.clone(), message: message.into() }
     }
@@ -123,10 +128,13 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
     } else {
         load_raw(image, request.device_tree.is_some(), &ram, rules)?
     };
+    let unpacked_end =
+        zimage_unpacked_bytes(image, rules).map(|bytes| u64::from(ram.start) + bytes);
     let image_end = loaded
         .segments
         .iter()
         .map(|(address, bytes)| u64::from(*address) + bytes.len() as u64)
+        .chain(unpacked_end)
         .max()
         .unwrap_or(0);
     // An ELF program that leaves room before itself finds the device tree there, at the start of
@@ -157,7 +165,9 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
         let fits = u64::from(top).checked_sub(length).filter(|&start| start >= image_end);
         let Some(start) = fits else {
             return Err(file.refuse(format!(
-                "{length} bytes do not fit between the image's end at {image_end:#x} and {top:#x}"
+                "{length} bytes do not fit between the image's end{} at {image_end:#x} and \
+                 {top:#x}: the machine has too little memory (memory.size_bytes)",
+                if unpacked_end.is_some() { ", unpacked," } else { "" }
             )));
         };
         let start = start as u32 & !(PAGE_BYTES - 1);
@@ -211,13 +221,10 @@ fn load_raw(
     if bytes.starts_with(b"\x89MMT") {
         return Err(image.refuse("is a recorded program, which `mmulab replay` takes"));
     }
-    let word_at = |offset: usize| -> Option<u32> {
-        Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
-    };
-    let is_zimage = rules.zimage_magic.is_some_and(|(at, magic)| word_at(at) == Some(magic));
+    let is_zimage = is_zimage(image, rules);
     let linux = for_linux && !is_zimage;
     let address = ram.start + if linux { rules.kernel_address } else { rules.raw_address };
-    if let (true, Some(start), Some(end)) = (is_zimage, word_at(0x28), word_at(0x2c)) {
+    if let (true, Some(start), Some(end)) = (is_zimage, image.word_at(0x28), image.word_at(0x2c)) {
         let wanted = u64::from(end.wrapping_sub(start));
         if wanted > bytes.len() as u64 {
             return Err(image
@@ -232,6 +239,29 @@ fn load_raw(
         )));
     }
     Ok(Loaded { segments: vec![(address, bytes.clone())], entry: address, ..Loaded::default() })
+}
+
+fn is_zimage(image: &File, rules: &ImageRules) -> bool {
+    rules.zimage_magic.is_some_and(|(at, magic)| image.word_at(at) == Some(magic))
+}
+
+/// What a `zImage` needs from the start of memory on while it unpacks itself, where it says so: the
+/// kernel, and behind it the packed one, which moves there first, or the kernel's zeros (Linux,
+/// `arch/arm/boot/compressed`: the table of `vmlinux.lds.S`, and `restart` in `head.S`).
+fn zimage_unpacked_bytes(image: &File, rules: &ImageRules) -> Option<u64> {
+    const HAS_TABLE: u32 = 0x4545_4545;
+    const SIZES: u32 = 0x5a53_4c4b;
+    if !is_zimage(image, rules) || image.word_at(0x34)? != HAS_TABLE {
+        return None;
+    }
+    let table = image.word_at(0x38)? as usize;
+    let [words, name, size_at, zeros, address, heap] =
+        [0, 4, 8, 12, 16, 20].map(|offset| image.word_at(table + offset).map(u64::from));
+    if words? < 6 || name? != u64::from(SIZES) {
+        return None;
+    }
+    let unpacked = u64::from(image.word_at(size_at? as usize)?);
+    Some(address? + unpacked + zeros?.max(image.bytes.len() as u64 + heap?))
 }
 
 fn load_elf(image: &File, ram: &Range<u32>, rules: &ImageRules) -> Result<Loaded, LoadError> {
