@@ -307,6 +307,15 @@ fn a_ram_disk_where_a_kernel_unpacks_itself_is_refused() {
     let said = "do not fit between the image's end, unpacked, at 0x40219000 and 0x40400000: the \
                 machine has too little memory (memory.size_bytes)";
     assert!(refused.ends_with(said), "{refused}");
+    // On a machine of 1 GB, more memory would not help.
+    let request = Request {
+        image: Some(File { name: "image".into(), bytes: image.clone() }),
+        initrd: Some(File { name: "disk".into(), bytes: vec![0; 760 << 20] }),
+        device_tree: Some(File { name: "tree".into(), bytes: small_tree() }),
+        ..Request::default()
+    };
+    let refused = load(&request, 0x4000_0000..0x8000_0000).unwrap_err().to_string();
+    assert!(refused.ends_with(": a kernel reads none that lies further up"), "{refused}");
     // What says nothing, or nonsense, is taken as it is.
     for (offset, word) in [(0x34, 0), (0x38, u32::MAX), (0x80, 5), (0x84, 1), (0x88, u32::MAX)] {
         let mut image = image.clone();

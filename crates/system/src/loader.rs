@@ -160,13 +160,18 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
     }
     // From the top down, far from where a kernel unpacks itself.
     let mut top = ram.end.min(ram.start.saturating_add(rules.kernel_reach_bytes));
+    let mend = if top == ram.end {
+        "the machine has too little memory (memory.size_bytes)"
+    } else {
+        "a kernel reads none that lies further up"
+    };
     let mut place = |file: &File, bytes: Vec<u8>| -> Result<(u32, u32), LoadError> {
         let length = bytes.len() as u64;
         let fits = u64::from(top).checked_sub(length).filter(|&start| start >= image_end);
         let Some(start) = fits else {
             return Err(file.refuse(format!(
                 "{length} bytes do not fit between the image's end{} at {image_end:#x} and \
-                 {top:#x}: the machine has too little memory (memory.size_bytes)",
+                 {top:#x}: {mend}",
                 if unpacked_end.is_some() { ", unpacked," } else { "" }
             )));
         };
