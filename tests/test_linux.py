@@ -52,6 +52,16 @@ def need(machine: str) -> None:
         pytest.skip("make linux-spaces first")
 
 
+def test_the_pages_first_example_is_what_it_prints():
+    need("arm926ej-s")
+    console = linux.ours("arm926ej-s", "lat ctx 0 2 8 24", spaces="fass").console
+    if not re.search(r"Linux version 6\.12\.117.*\(Debian 12\.2\.0-14", console):
+        pytest.skip("another kernel or compiler than the page's")
+    said = re.findall(r"^lat ctx .*", console, re.M)
+    page = (ROOT / "docs" / "linux-address-spaces.md").read_text()
+    assert len(said) == 3 and "".join(f"    {line.strip()}\n" for line in said) in page
+
+
 def microseconds(console: str) -> dict[str, float]:
     """The results of `lat`, by their names."""
     return {
