@@ -89,7 +89,8 @@ MADE_BY = {
     "initrd-lmbench": "make -C guests/linux OUT=$PWD/build/linux lmbench",
     "initrd-spaces": "make linux-spaces",
     "initrd-selftests": "make -C guests/linux OUT=$PWD/build/linux selftests",
-    "": "make linux",
+    "kernel": "make linux",
+    "": "make linux, or make linux-spaces for its kernels alone",
 }
 
 
