@@ -513,8 +513,10 @@ def table(rows: list[Compared]) -> str:
         "|---|---:|---:|---:|---:|---|---|",
     ]
     for row in rows:
-        sign = "right" if row.sign_is_right else "wrong"
-        sign = sign if row.is_beyond_noise else "within the noise"
+        if row.is_beyond_noise:
+            sign = "right" if row.sign_is_right else "wrong"
+        else:
+            sign = "within the noise"
         near = "yes" if row.is_near else "no"
         lines.append(
             f"| {row.program} | {row.seconds:.2f} | {1e3 * row.saved:.1f} ({1e3 * row.saved_low:.1f} to "

@@ -291,7 +291,7 @@ fn a_ram_disk_where_a_kernel_unpacks_itself_is_refused() {
     put(0xffc, &[2 << 20]);
     let unpacked_end = 0x4000_0000 + 0x8000 + (2 << 20) + 4096 + 0x1_0000;
     let end = 0x4040_0000;
-    let with_ram_disk = |image: &[u8], length: u32| {
+    let with_ram_disk = |image: &[u8], length: u32, end: u32| {
         let file = |bytes: Vec<u8>| File { name: "file".into(), bytes };
         let request = Request {
             image: Some(file(image.to_vec())),
@@ -302,25 +302,19 @@ fn a_ram_disk_where_a_kernel_unpacks_itself_is_refused() {
         load(&request, 0x4000_0000..end)
     };
     // The device tree takes a page.
-    assert!(with_ram_disk(&image, end - unpacked_end - 4096).is_ok());
-    let refused = with_ram_disk(&image, end - unpacked_end + 1).unwrap_err().to_string();
+    assert!(with_ram_disk(&image, end - unpacked_end - 4096, end).is_ok());
+    let refused = with_ram_disk(&image, end - unpacked_end + 1, end).unwrap_err().to_string();
     let said = "do not fit between the image's end, unpacked, at 0x40219000 and 0x40400000: the \
                 machine has too little memory (memory.size_bytes)";
     assert!(refused.ends_with(said), "{refused}");
     // On a machine of 1 GB, more memory would not help.
-    let request = Request {
-        image: Some(File { name: "image".into(), bytes: image.clone() }),
-        initrd: Some(File { name: "disk".into(), bytes: vec![0; 760 << 20] }),
-        device_tree: Some(File { name: "tree".into(), bytes: small_tree() }),
-        ..Request::default()
-    };
-    let refused = load(&request, 0x4000_0000..0x8000_0000).unwrap_err().to_string();
+    let refused = with_ram_disk(&image, 760 << 20, 0x8000_0000).unwrap_err().to_string();
     assert!(refused.ends_with(": a kernel reads none that lies further up"), "{refused}");
     // What says nothing, or nonsense, is taken as it is.
     for (offset, word) in [(0x34, 0), (0x38, u32::MAX), (0x80, 5), (0x84, 1), (0x88, u32::MAX)] {
         let mut image = image.clone();
         image[offset..offset + 4].copy_from_slice(&u32::to_le_bytes(word));
-        assert!(with_ram_disk(&image, end - unpacked_end + 1).is_ok(), "{offset:#x}");
+        assert!(with_ram_disk(&image, end - unpacked_end + 1, end).is_ok(), "{offset:#x}");
     }
 }
 

@@ -207,12 +207,10 @@ impl Machine {
     /// There is no such path, or the machine would break a rule.
     pub fn with(&self, changes: &[(&str, &str)]) -> Result<Self, MachineError> {
         self.changed(changes).map_err(|fault| {
-            let of_fault = |path: &str| match path.strip_prefix(&fault.path) {
-                Some(rest) => rest.is_empty() || rest.starts_with('.'),
-                None => false,
-            };
-            let mut unknown = changes.iter().map(|(path, _)| *path).filter(|path| of_fault(path));
-            let near = unknown.find_map(|path| self.path_further_in(path));
+            let paths = changes.iter().map(|(path, _)| *path);
+            let near = paths
+                .filter(|path| is_at_or_below(path, &fault.path))
+                .find_map(|path| self.path_further_in(path));
             let message = match near {
                 Some(near) => format!("{}: unknown key; did you mean \"{near}\"?", fault.path),
                 None => fault.to_string(),
@@ -228,10 +226,7 @@ impl Machine {
             place(&mut table, path, text)?;
         }
         // A table that is set has its values set.
-        let is_set = |guessed: &str| {
-            let mut rests = changes.iter().filter_map(|(path, _)| guessed.strip_prefix(path));
-            rests.any(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
+        let is_set = |guessed: &str| changes.iter().any(|(path, _)| is_at_or_below(guessed, path));
         if let Some(Value::Array(guesses)) = table.get_mut("guesses") {
             let is_left = |guess: &toml::Table| !guess.keys().any(|guessed| is_set(guessed));
             guesses.retain(|guess| guess.as_table().is_some_and(is_left));
@@ -289,6 +284,11 @@ impl Machine {
         }
         Ok(machine)
     }
+}
+
+/// Whether a dotted path is `table`, or that of something in it.
+fn is_at_or_below(path: &str, table: &str) -> bool {
+    path.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn value_at<'a>(table: &'a toml::Table, path: &str) -> Option<&'a Value> {

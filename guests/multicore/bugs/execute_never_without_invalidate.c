@@ -1,16 +1,6 @@
 /* A page with code is made execute-never, its TLB entry stays, and a call goes through. The correct program
  * makes it executable again first. */
-#include "../machine.h"
-
-enum { EXECUTE_NEVER = 1 };
-
-static void map(word bits)
-{
-    map_view(PAGE_A, READ_WRITE | bits);
-    ONLY_CORRECT(tlb_entry(VIEW));
-    ONLY_CORRECT(complete());
-    synchronise();
-}
+#include "execute_never.h"
 
 void first(void)
 {
