@@ -141,6 +141,16 @@ NOT_BUILT = [
     ("switch_costs.py", "", "kernel-spaces-multi is not built"),
     ("checked.py --load stress", "kernel-spaces board.dtb initrd.cpio", "kernel-spaces-multi is"),
     ("leave_out.py", "kernel-spaces-test", "board.dtb is not built"),
+    (
+        "leave_out.py --command meet",
+        "kernel-spaces-test board.dtb",
+        "initrd.cpio is not built",
+    ),
+    (
+        "run.py --spaces fass --compare shares",
+        "kernel-spaces board.dtb initrd.cpio",
+        "initrd-spaces.cpio is not built",
+    ),
     ("leave_out_migration.py", "kernel-migration-test", "initrd-migration.cpio is not built"),
     ("debian/run.py --compare", "", "vmlinuz is not there. Type: make linux-debian"),
 ]

@@ -141,12 +141,11 @@ def test_what_processes_map_alike_is_at_one_address_where_it_is_shared():
     """Files of tmpfs and segments too, whose mappings do not say where they go whether they may be
     written."""
     need("arm926ej-s")
-    initrd = linux.built("initrd-spaces.cpio")
     places = {
         scheme: dict(
             re.findall(
                 r"^shares: (.+): (\d+)",
-                linux.ours("arm926ej-s", "shares places", spaces=scheme, initrd=initrd).console,
+                linux.ours("arm926ej-s", "shares places", spaces=scheme).console,
                 re.M,
             )
         )
@@ -169,7 +168,6 @@ def test_nothing_beside_what_is_shared_is_reached(scheme):
         "shares",
         spaces=scheme,
         check=True,
-        initrd=linux.built("initrd-spaces.cpio"),
         max_instructions=200_000_000,
     )
     assert result.exit == 0, result.console[-500:]

@@ -134,7 +134,7 @@ def test_the_command_saves_restores_and_says_when_it_did_not(tmp_path):
     image, state = program(tmp_path / "image"), tmp_path / "state"
     options = ["boot", image, "-m", MACHINE, "--format", "json"]
     whole = json.loads(run_mmulab(*options).output)
-    saving = run_mmulab(*options, "--save", state, "--save-at", "3000")
+    saving = run_mmulab(*options, "--save", state, "--save-at", "3_000")
     assert json.loads(saving.output)["reason"] == "saved"
     restoring = run_mmulab(*options, "--restore", state)
     assert "which are part of all counts" in restoring.errors
@@ -157,7 +157,7 @@ def test_the_command_names_its_own_options_where_they_do_not_go_together(saved):
         (["--save-at", "5"], "--save-at: where to? Add --save FILE"),
         (["--save", "s", "--save-at", ""], "--save-at: an empty text"),
         (["--save", "s", "--save-at", "1e6"], "--save-at: '1e6' is no whole number"),
-        (["--save", "s", "--save-at", "-5"], "--save-at: '-5' is no whole number"),
+        (["--save", "s", "--save-at", "-5"], "--save-at: -5 is no whole number from 0"),
         (["--save", "s", "--save-at", " 10k"], "--save-at: ' 10k' is no whole number"),
         (
             ["--save", "s", "--save-at", "9" * 30],

@@ -80,13 +80,11 @@ def kernel_name(machine, load):
 
 def check(machine, scheme, load):
     """One run, as a row. A load that fails is an error, since its programs check themselves."""
-    options = {"kernel_folder": kernel_name(machine, load)}
-    if load in ("swap", "shares"):
-        options["initrd"] = run.built("initrd-spaces.cpio")
-    if load == "swap":
-        options["settings"] = MEMORY_FOR_SWAP
-    command = command_of(machine, scheme, load)
-    result = run.ours(machine, command, spaces=scheme, check=True, **options)
+    command, folder = command_of(machine, scheme, load), kernel_name(machine, load)
+    settings = MEMORY_FOR_SWAP if load == "swap" else {}
+    result = run.ours(
+        machine, command, spaces=scheme, kernel_folder=folder, settings=settings, check=True
+    )
     if result.exit != 0:
         raise run.failure(f"{machine}, {scheme}, {load}", result)
     for report in result.reports:
@@ -179,9 +177,7 @@ def main():
     loads, machines = chosen.load or LOADS, chosen.machine or run.WITH_SPACES
     for load in loads:
         for machine in machines:
-            run.need_to_boot(machine, kernel_name(machine, load))
-    if {"swap", "shares"} & {*loads}:
-        run.need("initrd-spaces.cpio")
+            run.need_to_boot(machine, kernel_name(machine, load), command=LOADS[load])
     cases = list(itertools.product(loads, machines, chosen.spaces or run.SCHEMES))
     for load, machine, scheme in one_by_one("Checking", cases, "boots"):
         row = check(machine, scheme, load)

@@ -77,8 +77,6 @@ def tell(line, to=None):
 def boot(load, scheme, name="nothing", machine=MACHINE):
     """One run of a load: a command, and changes of the machine."""
     command, settings = load
-    # That with `shares` has no cyclictest.
-    options = {"initrd": run.built("initrd-spaces.cpio")} if "shares" in command else {}
     tell(f"{machine}, {scheme}, {'whole' if name == 'nothing' else f'without {name}'}", sys.stderr)
     return run.ours(
         machine,
@@ -89,7 +87,6 @@ def boot(load, scheme, name="nothing", machine=MACHINE):
         extra=f"slab_debug=-;FP,mm_struct address_spaces_without={name}",
         check=True,
         max_instructions=LIMIT,
-        **options,
     )
 
 
@@ -184,8 +181,7 @@ def main():
     if not names:
         return
     for machine in (MACHINE, *ELSEWHERE.values()):
-        run.need_to_boot(machine, "kernel-spaces-test")
-    run.need("initrd-spaces.cpio")
+        run.need_to_boot(machine, "kernel-spaces-test", command=chosen.command)
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(chosen.jobs) as pool:

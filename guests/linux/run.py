@@ -57,6 +57,8 @@ QEMU_TIMER_HZ = 62_500_000
 SCHEMES = ("off", "fcse-guaranteed", "fcse-best-effort", "fass", "fass-shared")
 # The initial RAM disk: Debian's programs where they run, else those that we compile for ARMv4.
 INITRD = {"at91rm9200": "initrd-v4.cpio", "sa1100": "initrd-v4.cpio"}
+# What is in that of `make linux-spaces` alone, which has ARMv4 programs beside.
+ONLY_WITH_SPACES = re.compile(r"\b(shares|swap)\b")
 
 
 # What a kernel with address spaces is told on QEMU only, whose TLB knows addresses before FCSE
@@ -111,9 +113,9 @@ def need(*names):
         built(name)
 
 
-def need_to_boot(machine, *kernels):
-    """The same for all that a machine boots with these kernels' folders."""
-    need(*kernels, DEVICE_TREE[board(machine)], INITRD.get(machine, "initrd.cpio"))
+def need_to_boot(machine, *kernels, command=""):
+    """The same for all that a machine boots with these kernels' folders, to run the command."""
+    need(*kernels, DEVICE_TREE[board(machine)], initrd_name(machine, command))
 
 
 def kernel_name(machine, spaces=None):
@@ -127,9 +129,11 @@ def kernel(machine, spaces=None):
     return built(kernel_name(machine, spaces))
 
 
-def initrd(machine):
-    """The initial RAM disk for a machine."""
-    return built(INITRD.get(machine, "initrd.cpio"))
+def initrd_name(machine, command):
+    """The name of the initial RAM disk for a machine, with the programs of the command."""
+    if ONLY_WITH_SPACES.search(command):
+        return "initrd-spaces.cpio"
+    return INITRD.get(machine, "initrd.cpio")
 
 
 def whole_command(command):
@@ -188,7 +192,7 @@ def ours(
         image or folder / "Image",
         described,
         dtb=built(DEVICE_TREE[described.get("board.kind")]),
-        initrd=options.pop("initrd", None) or initrd(machine),
+        initrd=options.pop("initrd", None) or built(initrd_name(machine, command)),
         append=whole(f"{extra} {command_line(command, spaces)}".strip()),
         symbols=folder / "vmlinux",
         **options,
@@ -227,7 +231,7 @@ def qemu(
         oracle.EMULATOR, "-M", board(machine), "-cpu", oracle.CPU[machine], *several, "-m", str(ram >> 20),
         "-display", "none", "-monitor", "none", "-serial", "stdio", "-net", "none",
         "-audiodev", "none,id=silent", "-no-reboot", "-kernel", str(folder / "zImage"),
-        "-dtb", str(built(DEVICE_TREE[board(machine)])), "-initrd", str(initrd(machine)),
+        "-dtb", str(built(DEVICE_TREE[board(machine)])), "-initrd", str(built(initrd_name(machine, command))),
         "-append", whole(f"{extra} {command_line(command, spaces)}{last}".strip()), *(["-icount", "shift=3,sleep=off"] if icount else []),
         *options,
     ]  # fmt: skip
@@ -438,7 +442,9 @@ def main():
             )
         if chosen.machine == SMP:
             settings["board.timer_hz"] = QEMU_TIMER_HZ
-        need_to_boot(chosen.machine, kernel_name(chosen.machine, chosen.spaces))
+        need_to_boot(
+            chosen.machine, kernel_name(chosen.machine, chosen.spaces), command=chosen.command
+        )
         oracle.need_tools(oracle.EMULATOR)
         print(f"Booting {chosen.machine}", file=sys.stderr)
         ran = ours(chosen.machine, chosen.command, spaces=chosen.spaces, settings=settings)

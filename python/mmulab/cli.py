@@ -939,10 +939,13 @@ def boot(
     if save_at is not None and save is None:
         raise InputError("--save-at: where to? Add --save FILE")
     save_point: int | str | None = save_at
-    if save_at is not None and save_at.isdecimal():
-        save_point = whole_number("--save-at", int(save_at))
-    elif save_at is not None:
-        check_text_to_save_at("--save-at", save_at)
+    if save_at is not None:
+        try:
+            number = int(save_at)
+        except ValueError:
+            check_text_to_save_at("--save-at", save_at)
+        else:
+            save_point = whole_number("--save-at", number)
     if save is not None and gdb is not None:
         raise InputError("--save: not with --gdb; save first, and give --restore with --gdb")
     again = functools.partial(

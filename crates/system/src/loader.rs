@@ -167,7 +167,9 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
     };
     let mut place = |file: &File, bytes: Vec<u8>| -> Result<(u32, u32), LoadError> {
         let length = bytes.len() as u64;
-        let fits = u64::from(top).checked_sub(length).filter(|&start| start >= image_end);
+        let page_of = |address: u64| address & !u64::from(PAGE_BYTES - 1);
+        let fits =
+            u64::from(top).checked_sub(length).map(page_of).filter(|&start| start >= image_end);
         let Some(start) = fits else {
             return Err(file.refuse(format!(
                 "{length} bytes do not fit between the image's end{} at {image_end:#x} and \
@@ -175,10 +177,7 @@ pub fn load(request: &Request, ram: Range<u32>, rules: &ImageRules) -> Result<Lo
                 if unpacked_end.is_some() { ", unpacked," } else { "" }
             )));
         };
-        let start = start as u32 & !(PAGE_BYTES - 1);
-        if u64::from(start) < image_end {
-            return Err(file.refuse("does not fit behind the image"));
-        }
+        let start = start as u32;
         top = start;
         loaded.segments.push((start, bytes));
         Ok((start, start + length as u32))

@@ -284,9 +284,9 @@ fn what_is_no_trace_is_refused_with_its_place() {
     );
     let (content, _) = champsim_program();
     let mut long = content.repeat(100);
-    assert_eq!(damage(&long[..long.len() - 1]), "FILE: record 499: the file ends inside it");
+    assert_eq!(damage(&long[..long.len() - 1]), "FILE: record 500: the file ends inside it");
     long[64 * 300 + 8] = 7;
-    assert_eq!(damage(&long), "FILE: record 300: its branch flags are neither 0 nor 1");
+    assert_eq!(damage(&long), "FILE: record 301: its branch flags are neither 0 nor 1");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn what_stands_before_the_damage_can_be_read() {
         instructions += batch.blocks.len();
     }
     assert_eq!(instructions, 100 * executed.len() - 1);
-    assert_eq!(source.truncation(), Some("record 499: the file ends inside it"));
+    assert_eq!(source.truncation(), Some("record 500: the file ends inside it"));
 }
 
 /// Records of drmemtrace: type, size, and an address or a value.
@@ -444,18 +444,18 @@ fn what_drmemtrace_lacks_is_said() {
         file(&folder, "bad.trace", &drmemtrace(&all))
     };
     for (records, expected) in [
-        (vec![], "record 2: the file ends before the record that ends a trace"),
+        (vec![], "record 3: the file ends before the record that ends a trace"),
         (
             vec![(kind::MARKER, FILE_TYPE, 0x80)],
             "references are missing: record it without filters",
         ),
         (
             vec![(kind::MARKER, FILE_TYPE, 4)],
-            "record 2: it was recorded without data references: record it with them",
+            "record 3: it was recorded without data references: record it with them",
         ),
-        (vec![(51, 0, 0)], "record 2: its type is 51"),
-        (vec![(kind::INSTRUCTION, 0, 0)], "record 2: an instruction of 0 bytes"),
-        (vec![(kind::BUNDLE, 9, 0)], "record 2: a bundle of impossible instructions"),
+        (vec![(51, 0, 0)], "record 3: its type is 51"),
+        (vec![(kind::INSTRUCTION, 0, 0)], "record 3: an instruction of 0 bytes"),
+        (vec![(kind::BUNDLE, 9, 0)], "record 3: a bundle of impossible instructions"),
     ] {
         let path = with(&records);
         let error = read(&path).unwrap_err().to_string();
@@ -525,8 +525,8 @@ fn the_files_of_a_folder_are_threads_in_the_order_of_their_timestamps() {
     }
     let unknown = drmemtrace(&[(kind::HEADER, 0, 99), (kind::FOOTER, 0, 0)]);
     for (other, refusal) in [
-        (champsim_program().0, "c.trace: record 0: it is no header of drmemtrace"),
-        (unknown, "c.trace: record 0: it begins like drmemtrace of version 99"),
+        (champsim_program().0, "c.trace: record 1: it is no header of drmemtrace"),
+        (unknown, "c.trace: record 1: it begins like drmemtrace of version 99"),
     ] {
         file(&folder, "trace/c.trace", &other);
         let error = read(folder.path()).unwrap_err().to_string();

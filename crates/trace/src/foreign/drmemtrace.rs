@@ -118,7 +118,7 @@ impl DrmemtraceReader {
     }
 
     fn problem(&self, problem: &str) -> Problem {
-        (format!("record {}", self.records_read), problem.to_owned())
+        (format!("record {}", self.records_read + 1), problem.to_owned())
     }
 
     /// `None` at the end.

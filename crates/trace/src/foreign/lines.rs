@@ -41,7 +41,7 @@ impl Lines {
     pub(super) fn nonsense(&self, expected: &str) -> (String, String) {
         let line = self.line.trim_ascii_end();
         let quoted: String =
-            String::from_utf8_lossy(&line[..line.len().min(40)]).escape_default().collect();
+            String::from_utf8_lossy(&line[..line.len().min(40)]).escape_debug().collect();
         self.problem(&format!("`{quoted}` is not {expected}"))
     }
 }
