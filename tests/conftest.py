@@ -77,13 +77,19 @@ def mmulab(
     return Finished(finished.returncode, finished.stdout, finished.stderr)
 
 
+def _end_by_signals() -> None:
+    for sent in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(sent, signal.SIG_DFL)
+
+
 def start_interruptible(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
-    """Starts a process with pipes for stdout and stderr that Ctrl-C ends as at a terminal: what a
-    shell starts in the background inherits that it is ignored. `options` are those of `Popen`."""
+    """Starts a process with pipes for stdout and stderr that Ctrl-C, or the terminal's end, ends as
+    at a terminal: what a shell starts in the background inherits that SIGINT is ignored, what
+    `nohup` starts that SIGHUP is. `options` are those of `Popen`."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
         words,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=_end_by_signals,
         **{**pipes, **options},
     )
 

@@ -421,7 +421,7 @@ def test_a_timeline_that_does_not_fit_leaves_nothing(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
     )
     assert finished.returncode == 1
-    assert finished.stderr.endswith("mmulab: t.json: file too large; nothing was written\n")
+    assert finished.stderr.endswith("mmulab: t.json: file too large; it was not written\n")
     assert [path.name for path in tmp_path.iterdir()] == ["image"]
 
 

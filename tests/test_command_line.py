@@ -836,6 +836,17 @@ def test_an_interrupted_calibration_leaves_no_empty_folder(kept, tmp_path, monke
     assert folder.exists() == bool(kept)
 
 
+def test_a_run_that_is_interrupted_before_it_begins_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    def interrupted(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mmulab.report.check_sweeps", interrupted)
+    folder = tmp_path / "results"
+    assert status_of(app, ["run", "-q", "--dir", str(folder), "-m", "base", "true"]) == 130
+    assert capsys.readouterr().err == "mmulab: interrupted; nothing was written\n"
+    assert not folder.exists()
+
+
 @needs_recorder
 def test_a_second_run_into_the_same_folder_is_refused(tmp_path):
     """It would remove what the first has not finished."""

@@ -315,7 +315,7 @@ def test_an_output_that_cannot_be_written_says_so(trace, tmp_path):
     assert finished.status == 2 and "directory" in finished.error_line
     # Not even what stands there can be asked, as in a folder that may not be entered.
     finished = mmulab("replay", trace, "-m", "base", "-o", tmp_path / ("x" * 300))
-    assert finished.status == 2 and "file name too long; nothing was written" in finished.error_line
+    assert finished.status == 2 and "file name too long; it was not written" in finished.error_line
 
 
 def test_what_a_shell_writes_to_stays(trace, tmp_path):

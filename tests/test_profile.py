@@ -224,6 +224,17 @@ def test_a_region_survives_slicing(recording: Path, tmp_path: Path) -> None:
     assert sliced.instructions == whole.instructions
 
 
+def test_what_was_written_before_the_disk_was_full_is_named(trace: Path, tmp_path: Path) -> None:
+    file = tmp_path / "profile.callgrind"
+    finished = mmulab("profile", trace, "-m", "base", "--callgrind", file, "-o", "/dev/full")
+    assert finished.status == 1
+    assert finished.errors.splitlines() == [
+        f"Wrote {file}",
+        "mmulab: /dev/full: no space left on device; it was not written",
+    ]
+    read_callgrind(file)
+
+
 def test_files_for_viewers(recording: Path, profile: api.Profile, tmp_path: Path) -> None:
     files = {kind: tmp_path / f"profile.{kind}" for kind in ("callgrind", "speedscope", "stacks")}
     options = [word for kind, file in files.items() for word in (f"--{kind}", file)]

@@ -416,7 +416,7 @@ def test_an_input_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4, limits[1]))
     try:
-        with pytest.raises(MmulabError, match=r"source\.c: file too large; nothing was written"):
+        with pytest.raises(MmulabError, match=r"source\.c: file too large; it was not written"):
             study_programs.write(tmp_path / "short" / "source.c", b"int main;")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

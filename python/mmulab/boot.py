@@ -199,7 +199,7 @@ class Terminal:
             return
         self._noted.add(self._has_printed)
         reason = (
-            ", and its input is at its end: if it waits for some, it does so for ever"
+            ", and its input is at its end: if it waits for some, it does so for ever, if it is at work, it goes on"
             if self._has_printed
             else ": if it is made for another core, board or console it never will"
         )

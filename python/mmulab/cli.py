@@ -135,14 +135,14 @@ def run(
         if dir is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mmulab-")))
         else:
+            from mmulab.report import check_sweeps, write_report
+
             is_new = not dir.exists()
             refusal = f"{dir}: another run writes there; wait for its end, or name another folder"
             stack.enter_context(files.alone(directory(dir), refusal))
-            from mmulab.report import check_sweeps
-
+            stack.callback(run_folder.forget_if_empty, dir, is_new)
             check_sweeps(dir)  # which the report will show
             folder = run_folder.begin(dir)
-            stack.callback(run_folder.forget_if_empty, dir, is_new)
         trace = folder / f"{Path(program[0]).name}.mmt"
         # Where it will be kept is told at the end.
         recorded = _record(
@@ -160,8 +160,6 @@ def run(
         try:
             results, curves = _replay_processes(recorded, machines, seed, threads, guesses)
             if dir is not None:
-                from mmulab.report import write_report
-
                 run_folder.write_json(folder / "replay.json", results.to_dicts())
                 run_folder.write_json(
                     folder / "miss-curves.json", [curve.to_dict() for curve in curves]
@@ -410,8 +408,8 @@ def _without_large_pages(results: Iterable[mmulab.MachineResult]) -> list[str]:
         names = {region["name"] for region in row.data["regions"]}
         if pages in ("mixed", "on-fault") and names == {"[unknown]"}:
             notes.append(
-                f"{row.trace}: has no mappings, so that {row.machine} finds no anonymous memory for large pages "
-                f"(organisation.pages is {pages}): all are small; 2M is the other end"
+                f"{row.trace}: has no mappings, so that {row.machine} finds no anonymous memory for large pages: "
+                "all are small; organisation.pages=2M is the other end"
             )
     return notes
 
@@ -493,20 +491,21 @@ def profile(
         (stacks, lambda: result.stacks(cost)),
     ]
     wanted = [(path, text) for path, text in written if path is not None]
+    contents = []
     with progress("Adding up", "files") as report:
         for done, (path, text) in enumerate(wanted):
             report(done, len(wanted) + 1)
-            out.write(text().encode(), path)
+            contents.append((path, text().encode()))
         report(len(wanted), len(wanted) + 1)
         table = result.table(by, cost)
+    for path, content in contents:
+        out.write(content, path)
+        out.note(f"Wrote {path}")
     return Result(
         data=result.to_dict(),
         table=lambda: table,
         view=lambda: views.profile(result, by, table),
-        notes=[
-            *_without_large_pages([result.outcome]),
-            *(f"Wrote {path}" for path, _ in written if path is not None),
-        ],
+        notes=_without_large_pages([result.outcome]),
     )
 
 

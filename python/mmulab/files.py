@@ -24,7 +24,7 @@ def telling_where(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         mend = "; make its folder first" if error.errno == errno.ENOENT else ""
-        message = f"{path}: {(error.strerror or str(error)).lower()}{mend}; nothing was written"
+        message = f"{path}: {(error.strerror or str(error)).lower()}{mend}; it was not written"
         kind = MmulabError if error.errno in NOT_THE_USERS_FAULT else OutputError
         raise kind(message) from error
 

@@ -37,10 +37,9 @@ def begin(folder: Path) -> Path:
 def forget_if_empty(folder: Path, is_new: bool) -> None:
     """Takes away the place of a run that ended before it came to anything, and the folder if it was
     made for it."""
-    with suppress(OSError):  # it holds something, or is published
-        (folder / UNFINISHED).rmdir()
-        if is_new:
-            folder.rmdir()
+    for path in [folder / UNFINISHED, *([folder] if is_new else [])]:
+        with suppress(OSError):  # it holds something, or is published
+            path.rmdir()
 
 
 def publish(folder: Path) -> None:

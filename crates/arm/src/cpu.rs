@@ -415,11 +415,13 @@ impl<K: CacheKind> Cpu<K> {
             self.requests.stop = Some(mmulab_system::Stop::VectorLoop(taken));
             self.memory.request_exit();
         }
-        if matches!(
+        // The loop looks whether there is a handler at all; of the exceptions that come often, when
+        // the first is taken.
+        let is_rare = matches!(
             exception,
             Exception::Undefined | Exception::PrefetchAbort | Exception::DataAbort
-        ) {
-            // The loop looks whether there is a handler at all.
+        );
+        if is_rare || self.memory.statistics.counters.exceptions[exception as usize] == 0 {
             self.requests.entered_vector = Some(taken);
             self.memory.request_exit();
         }

@@ -159,6 +159,22 @@ fn a_lost_guest_is_told_where_it_lost_itself() {
     let empty = run(&machine("arm926ej-s", &[]), &code);
     assert_eq!(empty.outcome.reason, "empty-vector");
     assert!(empty.outcome.end.contains("0x00010000"), "{}", empty.outcome.end);
+    // A call that is no semihosting, and an interrupt: the SP804's, which the VIC lets through.
+    let mut code = Code::new();
+    code.asm("svc #0x123457");
+    let call = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(call.outcome.reason, "empty-vector");
+    assert!(
+        call.outcome.end.contains("supervisor call at 0x00010000 went to the vector 0x00000008"),
+        "{}",
+        call.outcome.end
+    );
+    let mut code = Code::new();
+    code.put(0x101e_2000, 100).put(0x101e_2008, 0xa3).put(0x1014_0010, 1 << 4);
+    code.asm("msr cpsr_c, #0x53").asm("b .");
+    let interrupt = run(&machine("arm926ej-s", &[]), &code);
+    assert_eq!(interrupt.outcome.reason, "empty-vector", "{}", interrupt.outcome.end);
+    assert!(interrupt.outcome.end.contains("irq at"), "{}", interrupt.outcome.end);
     // The same with an instruction that only later cores have: CLZ.
     let mut code = Code::new();
     code.asm("clz r0, r1");

@@ -124,7 +124,7 @@ pub(crate) fn impossible_machine(name: &str, error: &dyn std::fmt::Display) -> P
 /// A file that a run writes beside its result cannot be written.
 pub(crate) fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> PyErr {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let message = format!("{}: {}; nothing was written", path.display(), in_words(error));
+    let message = format!("{}: {}; it was not written", path.display(), in_words(error));
     match error.kind() {
         StorageFull | QuotaExceeded | FileTooLarge => python::MmulabError::new_err(message),
         _ => python::OutputError::new_err(message),

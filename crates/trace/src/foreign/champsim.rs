@@ -88,8 +88,7 @@ impl ChampSimReader {
 
     /// Reads a record into `next`, which is empty at the end.
     fn read(&mut self) -> Result<(), (String, String)> {
-        let problem =
-            |problem: &str| (format!("record {}", self.records_read + 1), problem.into());
+        let problem = |problem: &str| (format!("record {}", self.records_read + 1), problem.into());
         self.next.clear();
         let limited = &mut self.stream.by_ref().take(self.layout.record_bytes as u64);
         match limited.read_to_end(&mut self.next) {
