@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from mmulab import Machine, machine_names
+from mmulab_start import ENDING
 
 ROOT = Path(__file__).resolve().parents[1]
 MMULAB = Path(sys.executable).with_name("mmulab")
@@ -78,7 +79,7 @@ def mmulab(
 
 
 def _end_by_signals() -> None:
-    for sent in (signal.SIGINT, signal.SIGHUP):
+    for sent in ENDING:
         signal.signal(sent, signal.SIG_DFL)
 
 

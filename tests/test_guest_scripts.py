@@ -142,6 +142,11 @@ NOT_BUILT = [
     ("checked.py --load stress", "kernel-spaces board.dtb initrd.cpio", "kernel-spaces-multi is"),
     ("leave_out.py", "kernel-spaces-test", "board.dtb is not built"),
     (
+        "leave_out.py",
+        "kernel-spaces-test board.dtb initrd-spaces.cpio",
+        "initrd.cpio is not built",
+    ),
+    (
         "leave_out.py --command meet",
         "kernel-spaces-test board.dtb",
         "initrd.cpio is not built",

@@ -181,7 +181,8 @@ def main():
     if not names:
         return
     for machine in (MACHINE, *ELSEWHERE.values()):
-        run.need_to_boot(machine, "kernel-spaces-test", command=chosen.command)
+        for command in (chosen.command, WAKE_UPS):
+            run.need_to_boot(machine, "kernel-spaces-test", command=command)
     cases = [(name, scheme) for name in names for scheme in NAMES[name]]
     pairs = sorted({(scheme, ELSEWHERE.get(name, MACHINE)) for name, scheme in cases})
     with ThreadPoolExecutor(chosen.jobs) as pool:

@@ -282,6 +282,10 @@ fn what_is_no_trace_is_refused_with_its_place() {
         refusal(format!(" L 10,4\n{lines}").as_bytes()),
         "FILE: line 1: an access stands before any instruction; remove the lines before the first one"
     );
+    assert_eq!(
+        refusal(format!("I  0401ab70,3\n{}", " L 10,4\n".repeat(257)).as_bytes()),
+        "FILE: line 258: an instruction has more than 256 accesses; is a line that begins with I missing?"
+    );
     let (content, _) = champsim_program();
     let mut long = content.repeat(100);
     assert_eq!(damage(&long[..long.len() - 1]), "FILE: record 500: the file ends inside it");

@@ -86,9 +86,9 @@ impl Records for LackeyReader {
                 }
                 Some(Line::Access(kind, address, size_bytes)) => {
                     if instruction.accesses.len() == MAX_ACCESSES {
-                        return Err(self.lines.problem(
-                            "an instruction has more than 256 accesses; is a line that begins with I missing?",
-                        ));
+                        return Err(self.lines.problem(&format!(
+                            "an instruction has more than {MAX_ACCESSES} accesses; is a line that begins with I missing?"
+                        )));
                     }
                     instruction.add(kind, address, size_bytes);
                 }
