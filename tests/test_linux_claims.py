@@ -41,18 +41,42 @@ def fass_is_right() -> Values:
     return values
 
 
+def multiplied(values: Values, scheme: str, name: str, factors: list[float]) -> list[Values]:
+    """Worlds in which one measurement is another."""
+    return [{(scheme, name): values[scheme, name] * factor} for factor in factors]
+
+
+FASS = fass_is_right()
 FASS_WRONG: dict[str, list[Values]] = {
     "fass03-01": [
         {("fass", "pipe"): 50.0},
         {("fass", "fork"): 2000.0},
         {("fass", "bw_unix"): 30.0},
+        # Each row alone, on either side.
+        *(
+            world
+            for name in fass_linux.ROWS.values()
+            for world in multiplied(FASS, "fass", name, [0.7, 1.4])
+        ),
     ],
     "fass03-02": [{("fass", ring(0, 2)): 4.0}, {("fass", ring(0, 2)): 1.0}],
     "fass03-03": [{("fass", ring(0, 13)): 10.0}, {("off", ring(0, 13)): 60.0}],
-    "fass03-04": [{("fass", ring(0, 20)): 70.0}, {("fass", ring(0, 16)): 30.0}],
-    "fass03-05": [{("off", ring(16, 4)): 400.0}, {("off", ring(1, 2)): 60.0}],
+    "fass03-04": [
+        *({("fass", ring(0, processes)): 70.0} for processes in fass_linux.BEYOND),
+        {("fass", ring(0, 16)): 30.0},
+    ],
+    "fass03-05": [
+        {("off", ring(size, processes)): FASS["off", ring(size, processes)] + more}
+        for size in fass_linux.KILOBYTES
+        for processes in fass_linux.FEW
+        for more in (-40.0, 40.0)
+    ],
     "fass03-06": [
-        {("fass-shared", ring(0, 2)): 2.2},
+        *(
+            world
+            for processes in fass_linux.SHARERS
+            for world in multiplied(FASS, "fass-shared", ring(0, processes), [0.6, 1.4])
+        ),
         {("fass-shared", ring(0, 8)): 10.0},
         {("fass-shared", ring(0, 8)): 19.0, ("fass-shared", ring(0, 13)): 27.0},
     ],
@@ -105,6 +129,9 @@ def fcse_is_right() -> Values:
     }
 
 
+FCSE = fcse_is_right()
+FCSE_POINTS = [ring(size, n) for size in fcse_linux.KILOBYTES for n in fcse_linux.PROCESSES]
+MODES = ("fcse-guaranteed", "fcse-best-effort")
 FCSE_WRONG: dict[str, list[Values]] = {
     "fcse09-01": [
         {("fcse-guaranteed", "cyclictest average"): 150.0},
@@ -112,16 +139,49 @@ FCSE_WRONG: dict[str, list[Values]] = {
         {("fcse-best-effort", "cyclictest average"): 90.0},
         {("fcse-best-effort", "cyclictest average"): 180.0},
     ],
-    "fcse09-02": [{("off", ring(4, 8)): 99.0}, {("off", ring(0, 16)): 180.0}],
+    "fcse09-02": [
+        *({("off", point): 99.0} for point in FCSE_POINTS),
+        # The most processes take longer than the fewest, or the other way round.
+        *(
+            world
+            for size in fcse_linux.KILOBYTES
+            for processes in (2, 16)
+            for world in multiplied(FCSE, "off", ring(size, processes), [1.4])
+        ),
+    ],
     "fcse09-03": [
         {("fcse-guaranteed", ring(16, 16)): 151.0, ("fcse-best-effort", ring(16, 16)): 151.0},
         {("fcse-best-effort", ring(1, 8)): 90.0},
         {("fcse-guaranteed", ring(0, 2)): 91.0, ("fcse-best-effort", ring(0, 2)): 91.0},
+        # One mode alone, at each point: too slow, though near the other; apart from the other, on
+        # either side; and with 2 processes slower than with 16.
+        *(
+            {(mode, point): 151.0, (other, point): 145.0}
+            for mode, other in (MODES, MODES[::-1])
+            for point in FCSE_POINTS
+        ),
+        *(
+            world
+            for point in FCSE_POINTS
+            for world in multiplied(FCSE, "fcse-best-effort", point, [0.8, 1.2])
+        ),
+        *(
+            {
+                (mode, ring(size, 2)): FCSE[mode, ring(size, 16)] + 1,
+                (other, ring(size, 2)): FCSE[other, ring(size, 16)] - 1,
+            }
+            for mode, other in (MODES, MODES[::-1])
+            for size in fcse_linux.KILOBYTES
+        ),
     ],
     "fcse09-04": [{("fcse-best-effort", "storm"): 90.0}, {("fcse-best-effort", "storm"): 30.0}],
     "fcse09-05": [
-        {("fcse-best-effort", "reply average"): 340.0},
-        {("fcse-guaranteed", "reply average"): 200.0},
+        # The reply comes too late and too soon.
+        *(
+            {(mode, "reply average"): FCSE["off", "reply average"] - sooner}
+            for mode in MODES
+            for sooner in (50.0, 110.0)
+        ),
     ],
     "fcse09-06": [
         {("fcse-guaranteed", "period deviation"): 5.0},

@@ -48,15 +48,39 @@ def test_the_thesis_holds_by_its_own_figures():
         assert claim.verdict == wanted, (identifier, claim.ours)
 
 
+def slopes_and_saving(name):
+    """What a further page costs, and saving, too low and too high, by the figure at 64 pages."""
+    return [(name, 64, column, by) for column in range(4) for by in (0.7, 1.35)]
+
+
+def gains(name):
+    """A cold access that takes so long that the migration gains, at each number of pages."""
+    return [(name, pages, 0, 50) for pages in published()[name]]
+
+
 # Each changes one figure of the thesis: name, pages, column, and what it becomes.
 WRONG = {
-    "mig18-01": [("tlb_read", 1, 0, 1.3), ("tlb_read", 64, 0, 1.3), ("tlb_read", 16, 0, 0.7)],
+    "mig18-01": [
+        *(("tlb_read", entries, 0, by) for entries in published()["tlb_read"] for by in (0.7, 1.3)),
+        # A further entry alone.
+        ("tlb_read", 64, 0, 0.79),
+        ("tlb_read", 64, 0, 1.24),
+    ],
     "mig18-02": [
         ("preload", 64, 0, 1.3),
         ("preload", 2, 0, 0.7),
         ("preload", 8, 1, 0),
         ("preload", 64, 1, 3.8),
         ("preload", 16, 2, 0.8),
+        *(("preload", pages, 0, by) for pages in published()["preload"] for by in (0.7, 1.3)),
+        # Three more or fewer, where there are as many.
+        *(
+            ("preload", pages, column, (values[column] + more) / values[column])
+            for pages, values in published()["preload"].items()
+            for column in (1, 2)
+            for more in (-3, 3)
+            if values[column] + more >= 0
+        ),
     ],
     "mig18-03": [
         ("direct_4k", 64, 0, 3.5),
@@ -65,6 +89,10 @@ WRONG = {
         ("direct_4k", 64, 2, 0.7),
         ("direct_68k", 64, 3, 0.7),
         ("direct_68k", 1, 0, 20),
+        *slopes_and_saving("direct_4k"),
+        *slopes_and_saving("direct_68k"),
+        *gains("direct_4k"),
+        *gains("direct_68k"),
     ],
     "mig18-04": [
         ("indirect_68k", 64, 2, 0.7),
@@ -72,8 +100,16 @@ WRONG = {
         ("direct_68k", 64, 2, 0.7),
         ("indirect_4k", 64, 3, 1.3),
         ("indirect_68k", 64, 0, 2),
+        # The ratio alone.
+        ("direct_68k", 64, 2, 1.5),
+        *slopes_and_saving("indirect_4k"),
+        *slopes_and_saving("indirect_68k"),
+        *gains("indirect_4k"),
+        *gains("indirect_68k"),
     ],
-    "mig18-05": [("restored_v4", 64, 0, 8 / 7), ("restored_v1", 64, 0, 0.5)],
+    "mig18-05": [
+        (f"restored_{name}", 64, 0, by) for name in migration.SIZES for by in (0.5, 8 / 7)
+    ],
     "mig18-06": [
         ("v2", 32, 2, 1.5),
         ("v4", 32, 2, 1.2),
@@ -82,6 +118,17 @@ WRONG = {
         ("v1", 64, 3, 1.3),
         ("v4", 64, 3, 0.7),
         ("v1", 64, 2, 1.3),
+        # The order of saving alone, within a quarter of the figures.
+        ("v3", 64, 3, 1.2),
+        ("v2", 64, 3, 0.76),
+        *((name, 32, 3, 0.5) for name in ("v1", "v2")),
+        *((name, 32, 3, 2) for name in ("v3", "v4")),
+        *(
+            (name, 64, column, by)
+            for name in migration.INTERFACES
+            for column in (2, 3)
+            for by in (0.7, 1.3)
+        ),
     ],
     "mig18-07": [
         ("v4", 21, 0, 0.9),
