@@ -676,6 +676,7 @@ static const struct {
 	{ "regrown", regrown },
 	{ "many_tables", many_tables },
 	{ "interrupted_share", interrupted_share },
+	{ "thumb_calls", thumb_calls },
 	{ "move_latency", move_latency },
 	{ "sleep_trap", sleep_trap },
 	{ "slices", slices },

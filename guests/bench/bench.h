@@ -21,8 +21,8 @@
 typedef u32 program(void);
 program pingpong, extreme, ring, storm, periodic, events, isolation, random_operations, recycled, stale, switches,
 	attack, fuzz, library, calls;
-// attacks_memory.c and attacks_time.c, by their names in attacks.c
-program regrown, many_tables, interrupted_share, move_latency, sleep_trap, slices;
+// attacks_memory.c, attacks_thumb.c and attacks_time.c, by their names in attacks.c
+program regrown, many_tables, interrupted_share, thumb_calls, move_latency, sleep_trap, slices;
 
 extern struct process processes[512];
 void start_or_stop(u32 index, void (*program)(u32), u32 argument, u32 priority);

@@ -17,7 +17,8 @@ void check(bool holds, const char *what)
 
 static u32 obey(struct message *order)
 {
-	volatile u32 *at = (volatile u32 *)order->word[1];
+	volatile u32 *at = (volatile u32 *)order->word[1], *alias = (volatile u32 *)order->word[2];
+	u32 next;
 	switch (order->word[0]) {
 	case READ:
 		return *at;
@@ -25,6 +26,11 @@ static u32 obey(struct message *order)
 		*at;
 		*at = order->word[2];
 		return 0;
+	case WRITE_ALIAS: // with no switch in between, which might flush
+		next = *alias + 1;
+		*at;
+		*at = next;
+		return *alias == next;
 	case MAP:
 		return map(0, (u32)at, 1, READ_WRITE);
 	default:
@@ -49,6 +55,12 @@ bool writes(struct process *process, u32 address, u32 value)
 {
 	u32 result;
 	return agent_ask(process, agent, WRITE, address, value, &result);
+}
+
+bool sees_alias(struct process *process, u32 written, u32 seen)
+{
+	u32 result;
+	return agent_ask(process, agent, WRITE_ALIAS, written, seen, &result) && result;
 }
 
 void start_all(void)
@@ -477,6 +489,7 @@ u32 calls(void)
 	waiting_faults();
 	faults();
 	threads_and_time();
+	permissions_of_calls(root_thread);
 	memory_calls(root_thread);
 	work_of_calls();
 	print("calls: %u errors\n", errors);

@@ -79,7 +79,17 @@ static void sharing(void)
 	map(a, LOW_AT, 1, READ_WRITE); // in the frame that was freed last
 	u32 frames = free_frames();
 	check(copy(a, LOW_AT, b, LOW_AT, 1) == 0 && free_frames() == frames, "a copy of a page whose frame was shared once");
+	// One that has a page at two addresses, neither of them first or last among the page's mappings.
+	map(a, LOW_AT, 1, READ_WRITE);
+	share(a, LOW_AT, b, LOW_AT, 1, READ_WRITE);
+	share(a, LOW_AT, b, OTHER_AT, 1, READ_WRITE);
+	share(a, LOW_AT, c, LOW_AT, 1, READ_WRITE);
+	for (u32 i = 0; i < 2; i++) // the first writes may fault, and the kernel evict what is cached
+		check(sees_alias(&second, LOW_AT, OTHER_AT) && sees_alias(&second, OTHER_AT, LOW_AT), "a page at two addresses");
+	check(reads(&first, LOW_AT, 4) && reads(&third, LOW_AT, 4), "and what the others see of it");
+	unmap(c, LOW_AT, 1);
 	unmap(b, LOW_AT, 1);
+	unmap(b, OTHER_AT, 1);
 	unmap(a, LOW_AT, 1);
 }
 
@@ -164,6 +174,10 @@ static void devices(void)
 	unmap(a, USER_LIMIT - PAGE_BYTES, 1);
 	check(map_device(a, LOW_AT, MEMORY_END) == 0 && unmap(a, LOW_AT, 1) == 0, "the first address that is not memory");
 	check(map_device(a, LOW_AT, MEMORY_END - PAGE_BYTES) == ERROR_INVALID, "the last page of memory as a device");
+	// The end of a space whose lines may stay in the caches, as its frames do.
+	agent_start(&fourth, agent);
+	check(map_device(fourth.space, LOW_AT, PL011) == 0 && reads(&fourth, LOW_AT + 0xfe0, 0x11), "a device of one that ends");
+	process_end(&fourth);
 }
 
 // A whole section at one address in three spaces, which may be one table: each of them changes it in another way.
@@ -439,6 +453,42 @@ static void given_on(void)
 	end_all();
 }
 
+// Who has written a page of a shared section is not whose copy is taken, and who has not run for long.
+static void copied_from_another(void)
+{
+	start_all();
+	if (map(first.space, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0) { // guaranteed FCSE refuses
+		share(first.space, FIXED_AT, second.space, FIXED_AT, SECTION_PAGES, READ_WRITE);
+		check(writes(&first, FIXED_AT, 1) && reads(&second, FIXED_AT, 1), "a section of two");
+		crowd();
+		map(third.space, LOW_AT, 1, READ_WRITE);
+		check(reads(&third, LOW_AT, 0), "so that the third has a domain");
+		check(writes(&second, FIXED_AT, 2), "the one writes");
+		copy(first.space, FIXED_AT, third.space, LOW_AT, 1);
+		check(reads(&third, LOW_AT, 2), "a copy of the other's page has what was written");
+	}
+	end_all();
+}
+
+// The root's section becomes a shared one. Nobody has used it since when a third comes to its address.
+static void own_section_shared(void)
+{
+	volatile u32 *own = (volatile u32 *)FIXED_AT;
+	start_all();
+	if (map(0, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0) { // guaranteed FCSE refuses
+		map(third.space, FIXED_AT, 1, READ_WRITE);
+		map(third.space, LOW_AT, 1, READ_WRITE);
+		check(writes(&third, LOW_AT, 1), "so that the third has a domain");
+		*own;
+		*own = 7;
+		check(share(0, FIXED_AT, second.space, FIXED_AT, SECTION_PAGES, READ_WRITE) == 0, "one's own section is shared");
+		check(reads(&third, FIXED_AT, 0), "what a third has at its address");
+		check(*own == 7 && reads(&second, FIXED_AT, 7), "what it holds");
+		unmap(0, FIXED_AT, SECTION_PAGES);
+	}
+	end_all();
+}
+
 // Two spaces with one PID share pages, as the 64th and the first of the processes here under FASS; then one of them
 // moves to another slot, and the pages have two addresses.
 static void moved_sharer(u32 root_thread)
@@ -498,6 +548,8 @@ void memory_calls(u32 root_thread)
 	many_sections();
 	grown_again();
 	given_on();
+	copied_from_another();
+	own_section_shared();
 	moved_sharer(root_thread);
 	start_all();
 	full_memory(); // last, because best effort FCSE moves the root to slot 0 for it

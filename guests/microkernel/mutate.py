@@ -132,6 +132,7 @@ PROGRAMS = [
     Program("sa1100", "attack attack=priority"),
     Program("sa1100", "attack attack=registers"),
     Program("arm926ej-s", "attack attack=thumb", checked=True),
+    Program("arm926ej-s", "attack attack=thumb_calls"),
     Program("sa1100", "attack attack=many_mappings"),
     Program("sa1100", "attack attack=move_latency"),
     Program("sa1100", "attack attack=sleep_trap"),

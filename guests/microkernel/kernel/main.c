@@ -107,7 +107,7 @@ static bool mutant_choose(void)
 	return disabled_maintenance || option("mutant", "NOTHING") || !option_text("mutant");
 }
 
-static const char options_missing[] = "give scheme=flush|fass|fass_shared|fcse_guaranteed|fcse_best_effort; only 255 characters are read\n";
+static const char options_missing[] = "give scheme=flush|fass|fass_shared|fcse_guaranteed|fcse_best_effort; only 249 characters are read\n";
 
 void main(void)
 {
