@@ -165,6 +165,8 @@ fn a_flipped_bit_anywhere_is_noticed() {
             let index = at >= trace.chunks[4] && !error.contains("chunk 4:");
             if !index {
                 assert!(error.contains(&format!("chunk {chunk}: ")), "byte {at}: {error}");
+                // Before the first chunk nothing is whole.
+                assert_eq!(error.ends_with("; record it again"), chunk == 0, "byte {at}: {error}");
             }
             let (blocks, why) = trace.partial(&bytes);
             assert_eq!(blocks, if index { CHUNKS } else { chunk } * BLOCKS_PER_CHUNK);

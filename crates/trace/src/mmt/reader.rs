@@ -303,6 +303,7 @@ impl MmtReader {
 
     /// The error that names the chunk; or, where damage was asked to end the trace, that end.
     fn refuse(&mut self, chunk: usize, problem: &str) -> Result<bool, TraceError> {
+        let is_first = chunk == 0 && self.decoder.blocks_done() == 0;
         self.decoder.stop();
         self.events.clear();
         if self.partial {
@@ -310,7 +311,8 @@ impl MmtReader {
             self.next_chunk = self.chunk_offsets.len();
             return Ok(false);
         }
-        let problem = format!("{problem}; {TAKE_PARTIAL}");
+        let mend = if is_first { "record it again" } else { TAKE_PARTIAL };
+        let problem = format!("{problem}; {mend}");
         Err(TraceError::damaged(&self.path, &format!("chunk {chunk}"), &problem))
     }
 }
