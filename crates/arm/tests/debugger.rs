@@ -38,9 +38,14 @@ impl Gdb {
         self.0.write_all(format!("${text}#{sum:02x}").as_bytes()).unwrap();
     }
 
-    /// Sends a packet and gives the answer, which is acknowledged.
+    /// Sends a packet and gives the answer.
     fn ask(&mut self, text: &str) -> String {
         self.send(text);
+        self.answer()
+    }
+
+    /// The next packet, which is acknowledged.
+    fn answer(&mut self) -> String {
         while self.byte() != b'$' {}
         let mut answer = Vec::new();
         loop {
@@ -388,6 +393,29 @@ fn empty_tlbs_are_said_to_be_empty() {
     assert_eq!(said, format!("O{}", hexadecimal("no entries\n")));
     // The command's own end comes before what is asked next.
     assert_eq!(gdb.ask("c"), "OK");
+    drop(gdb);
+    assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
+}
+
+#[test]
+fn the_last_word_of_physical_memory_is_the_last_that_is_shown() {
+    let (mut gdb, served) = serve(ends_with_seven(), Transcript::default());
+    for (asked, expected) in [
+        ("physical ffffffff", "0xfffffffc: not in RAM\n"),
+        (
+            "physical 1g",
+            "1g is wrong: monitor physical ADDRESS [WORDS], in hexadecimal, up to 400 words\n",
+        ),
+        (
+            "physical 0 401",
+            "401 is wrong: monitor physical ADDRESS [WORDS], in hexadecimal, up to 400 words\n",
+        ),
+        ("translate 1g", "1g is wrong: monitor translate ADDRESS, in hexadecimal\n"),
+    ] {
+        let said = gdb.ask(&format!("qRcmd,{}", hexadecimal(asked)));
+        assert_eq!(said, format!("O{}", hexadecimal(expected)));
+        assert_eq!(gdb.answer(), "OK", "{asked}");
+    }
     drop(gdb);
     assert_eq!(served.join().unwrap(), Ok(Stop::Exit(7)));
 }

@@ -415,14 +415,15 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
                     _ => None,
                 };
                 let (Some(address), Some(count)) = (number(&address), count) else {
+                    let wrong = number(&address).map_or(address.into(), |_| rest.join(" "));
                     gdbstub::outputln!(
                         out,
-                        "monitor physical ADDRESS [WORDS], in hexadecimal, up to {MAX_SHOWN_WORDS:x} words"
+                        "{wrong} is wrong: monitor physical ADDRESS [WORDS], in hexadecimal, up to {MAX_SHOWN_WORDS:x} words"
                     );
                     return Ok(());
                 };
-                for index in 0..count {
-                    let at = (address & !3).wrapping_add(index * 4);
+                let first = address & !3;
+                for at in (0..count).map_while(|index| first.checked_add(index * 4)) {
                     match bus.ram.get(at) {
                         Some(word) => gdbstub::outputln!(out, "{at:#010x}: {word:#010x}"),
                         None => gdbstub::outputln!(out, "{at:#010x}: not in RAM"),
@@ -433,7 +434,10 @@ impl<C: Core> MonitorCmd for Debuggee<'_, C> {
                 Some(address) => {
                     gdbstub::outputln!(out, "{}", memory.describe_translation(bus, address));
                 }
-                None => gdbstub::outputln!(out, "monitor translate ADDRESS, in hexadecimal"),
+                None => gdbstub::outputln!(
+                    out,
+                    "{address} is wrong: monitor translate ADDRESS, in hexadecimal"
+                ),
             },
             ["tlb"] => {
                 let lines = memory.describe_tlbs();
