@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import script as module_of
 from conftest import start_interruptible
 
 from mmulab.command import script_options
+from mmulab.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 GUESTS = ROOT / "guests"
@@ -157,6 +159,10 @@ NOT_BUILT = [
         "initrd-spaces.cpio is not built",
     ),
     ("leave_out_migration.py", "kernel-migration-test", "initrd-migration.cpio is not built"),
+    ("stress_migration.py", "", "kernel-migration is not built. Type: make linux-migration"),
+    ("run.py --migration off", "kernel-migration", "initrd-migration.cpio is not built"),
+    ("jitter_migration.py", "kernel-migration", "initrd-loads.cpio is not built"),
+    ("gains_migration.py", "kernel-migration initrd-loads.cpio", "virt.dtb is not built"),
     ("debian/run.py --compare", "", "vmlinuz is not there. Type: make linux-debian"),
 ]
 
@@ -183,6 +189,28 @@ def test_what_is_not_built_is_told_before_the_work_begins(words, built, told, tm
     )
     assert done.returncode == 1 and not done.stdout
     assert len(done.stderr.splitlines()) == 1 and told in done.stderr, done.stderr
+    assert done.stderr.startswith(f"{Path(script).name}: ")
+
+
+def test_verdicts_of_an_earlier_job_are_known_before_the_work_begins(tmp_path):
+    kept_in = module_of("guests/microkernel/mutate.py").kept_in
+    out = tmp_path / "mutants.txt"
+    assert kept_in(out) == {}
+    whole = "killed: a.c:1:2 `--x`: left out -- fass on sa1100, events: other counts\nsurvived: b\n"
+    verdicts = {"a.c:1:2 `--x`: left out": "killed", "b": "survived"}
+    for cut_off in ("", "survived: a.c:3", "the same co"):
+        out.write_text(whole + cut_off)
+        assert kept_in(out) == verdicts
+        assert out.read_text() == whole
+    for number, other in ((3, "hello"), (3, "hello\n"), (3, "killed\n"), (4, "survived: c\n\n")):
+        out.write_text(whole + other)
+        with pytest.raises(
+            InputError, match=f"line {number}: is no mutant's verdict; name another"
+        ):
+            kept_in(out)
+        assert out.read_text() == whole + other
+    with pytest.raises(InputError, match="make its folder first"):
+        kept_in(tmp_path / "none" / "mutants.txt")
 
 
 def test_an_interrupt_ends_a_script_in_one_line():

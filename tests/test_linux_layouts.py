@@ -10,7 +10,7 @@ import pytest
 from conftest import script
 
 import mmulab
-from mmulab.errors import InputError, Interrupted
+from mmulab.errors import InputError, Interrupted, MmulabError
 
 BRANCH_TO_ITSELF = 0xEAFFFFFE
 
@@ -176,7 +176,7 @@ def test_what_is_not_built_is_told_with_the_command_that_builds_it(tmp_path, mon
         "initrd-spaces.cpio": "make linux-spaces",
         "initrd-selftests.cpio": "make -C guests/linux OUT=$PWD/build/linux selftests",
     }.items():
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(MmulabError) as ended:
             linux.built(name)
         assert str(ended.value) == f"{tmp_path / name} is not built. Type: {command}"
     (tmp_path / "kernel").mkdir()

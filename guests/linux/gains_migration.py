@@ -287,7 +287,7 @@ def main():
     if unknown := set(chosen.loads) - set(PROCESSES):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(PROCESSES)}")
     whole_number("--starts", chosen.starts, 1)
-    run.need("kernel-migration", INITRD)
+    run.need_migration(INITRD)
     clock_hz = int(str(mmulab.Machine.load(chosen.machine).get("core.clock_hz")))
     names = (f"{percent}%" for percent in QUANTILES)
     print(f"| load | instructions | median | migrations | gain | {' | '.join(names)} | mean |")

@@ -112,7 +112,7 @@ def main():
     )
     chosen = options.parse_args()
     whole_number("--loops", chosen.loops, 1)
-    run.need("kernel-migration", INITRD)
+    run.need_migration(INITRD)
     machine = mmulab.Machine.load(chosen.machine)
     print(
         "| case | way | mean | deviation | most | most of all | wake-ups | migrations | with entries |"

@@ -124,7 +124,7 @@ def main():
     if unknown := set(chosen.loads) - set(LOADS):
         options.error(f"no load {unknown.pop()}: choose from {', '.join(map(repr, LOADS))}")
     whole_number("--forced", chosen.forced, 1)
-    run.need("kernel-migration", INITRD)
+    run.need_migration(INITRD)
     machine = mmulab.Machine.load(chosen.machine)
     print("| load | way | ms | migrations | with entries | entries of these |", end="")
     print(" used |" if chosen.predictors else "")

@@ -29,7 +29,7 @@ import oracle
 
 import mmulab
 from mmulab.command import add_set_option, changes_of, run_script, script_options
-from mmulab.errors import InputError, Interrupted
+from mmulab.errors import InputError, Interrupted, MmulabError
 from mmulab.limits import whole_number
 from mmulab.papers import tlb_migration_linux
 
@@ -102,7 +102,7 @@ def built(name):
     path = BUILT / name
     if not (path / "Image" if name.startswith("kernel") else path).exists():
         command = next(command for begin, command in MADE_BY.items() if name.startswith(begin))
-        raise SystemExit(f"{path} is not built. Type: {command}")
+        raise MmulabError(f"{path} is not built. Type: {command}")
     return path
 
 
@@ -111,6 +111,11 @@ def need(*names):
     not after it."""
     for name in names:
         built(name)
+
+
+def need_migration(initrd=tlb_migration_linux.INITRD):
+    """The same for all that `tlb_migration_linux.boot` boots."""
+    need("kernel-migration", initrd, tlb_migration_linux.DEVICE_TREE)
 
 
 def need_to_boot(machine, *kernels, command=""):
@@ -430,8 +435,8 @@ def main():
         refuse_more_cores(options, settings)
     if chosen.max_instructions is not None:
         whole_number("--max-instructions", chosen.max_instructions, 1)
-    if chosen.migration and not tlb_migration_linux.is_built():
-        raise SystemExit(tlb_migration_linux.BUILD)
+    if chosen.migration:
+        need_migration()
     if chosen.qemu:
         console, seconds = qemu(chosen.machine, chosen.command, spaces=chosen.spaces)
         tell_of_qemu(console, f"{seconds:.1f} s")

@@ -60,8 +60,7 @@ def main():
         whole_number("SEED", seed, 0, 2**31 - 1)
     if chosen.migration.split()[0] in ("off", "transfer"):
         options.error("--migration: thesis or safe, whose saved entries this counts")
-    if not linux.is_built():
-        raise SystemExit(linux.BUILD)
+    run.need_migration()
     machine = mmulab.Machine.load(chosen.machine)
     columns = ("seed", *COUNTS, "instructions", "MIPS", "reports")
     print(f"| {' | '.join(columns)} |\n|{'---:|' * len(columns)}", flush=True)

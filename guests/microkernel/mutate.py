@@ -34,6 +34,7 @@ import mmulab
 from mmulab import guests
 from mmulab.command import run_script, script_options
 from mmulab.errors import InputError
+from mmulab.files import check_outputs
 from mmulab.output import one_by_one
 from mmulab.papers import microkernel
 
@@ -182,6 +183,8 @@ for _name in microkernel.SCHEMES:
     if (ROOT / KERNEL / f"space/{_name}.c").exists():
         SCHEMES.setdefault(f"space/{_name}.c", [_name])
 FILES = list(SCHEMES)
+VERDICTS = ("killed", "survived", "does not compile", "the same code")
+JUDGED = re.compile(rf"({'|'.join(VERDICTS)}): (.+)\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -455,7 +458,7 @@ class Judge:
         return None
 
     def judge(self, mutant: Mutant) -> tuple[str, str]:
-        """`killed`, `survived` or why it does not count; and by what."""
+        """One of the verdicts; and by what it was killed."""
         changed = Changed(self.builder, mutant)
         try:
             first = changed.image(FIRST_BUILD)
@@ -467,6 +470,24 @@ class Judge:
             return ("killed", by) if by else ("survived", "")
         finally:
             changed.close()
+
+
+def kept_in(out: Path) -> dict[str, str]:
+    """The verdicts of an earlier job by the names of its mutants. A line without its end, which a
+    kill has left, is taken away. Raises `InputError` where the file holds anything else."""
+    check_outputs([out])
+    if not out.is_file():
+        return {}
+    text = out.read_text(errors="replace")
+    kept = {}
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if judged := JUDGED.fullmatch(line):
+            kept[judged[2].rsplit(" -- ", 1)[0]] = judged[1]
+        elif line[-1] != "\n" and any(line[: len(it)] == it[: len(line)] for it in VERDICTS):
+            out.write_text(text.removesuffix(line))
+        else:
+            raise InputError(f"{out}: line {number}: is no mutant's verdict; name another file")
+    return kept
 
 
 def main() -> None:
@@ -486,12 +507,8 @@ def main() -> None:
     asked = parser.parse_args()
     every = [mutant for file in asked.file or FILES for mutant in mutants_of(file)]
     share = chosen(every, asked.share)
+    judged = kept_in(asked.out) if asked.out else {}
     guests.image("microkernel-armv4")  # all kernels contain the programs that this builds
-    before = asked.out.read_text().splitlines() if asked.out and asked.out.exists() else []
-    judged = {}
-    for line in before:
-        verdict, told = line.split(": ", 1)
-        judged[told.rsplit(" -- ", 1)[0]] = verdict
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory:
         judge = Judge(Builder(Path(directory)))

@@ -28,6 +28,7 @@ import oracle
 
 import mmulab
 from mmulab.command import add_set_option, changes_of, run_script, script_options
+from mmulab.errors import MmulabError
 from mmulab.limits import whole_number
 
 # By its path, since several folders have a module of this name.
@@ -49,7 +50,7 @@ FIRST_PROCESS = {
 def need(name):
     """A file that `make linux-debian` made."""
     if not (BUILT / name).exists():
-        raise SystemExit(f"{BUILT / name} is not there. Type: make linux-debian")
+        raise MmulabError(f"{BUILT / name} is not there. Type: make linux-debian")
     return BUILT / name
 
 
