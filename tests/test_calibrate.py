@@ -309,11 +309,11 @@ def test_a_series_that_fails_is_told_and_the_rest_goes_on(monkeypatch, tmp_path)
     model.shootdown_cycles = refused
     calibration = calibration_of(model, monkeypatch)
     found = calibration.findings
-    assert "jumps_of_pages was not measured: no jumps here" in found.notes
+    assert "no measurement of jumps_of_pages: no jumps here" in found.notes
     assert found.values["itlb.entries"].source == "guess: as DTLB"
     calibration.write(tmp_path)
     text = (tmp_path / "machine.toml").read_text(encoding="utf-8")
-    assert "# Note: jumps_of_pages was not measured" in text
+    assert "# Note: no measurement of jumps_of_pages" in text
     assert mmulab.Machine.load(str(tmp_path / "machine.toml")).name == "this-computer"
     guessed = {path for path, value in all_values(text).items() if "# guess" in value}
     without = {path for path in guessed if f'"{path}" = [' not in text}
@@ -330,6 +330,17 @@ def test_a_reported_size_counts_where_the_curve_agrees():
     disagrees = findings._size(4_600_000, 32 << 20, "bytes")
     assert disagrees.value == 4 << 20 or disagrees.value == 5 << 20
     assert "does not agree" in disagrees.source
+
+
+def test_nothing_negative_is_subtracted_where_a_latency_is_explained():
+    level = plateaus.Plateau(6.95, 3, 5, 6.9, 7.9)
+    for below, said in [
+        (4.02, "measured: 7.0 cycles (6.9 to 7.9), less 4.0 of L1D"),
+        (-0.03, "measured: 7.0 cycles (6.9 to 7.9), less 0.0 of L1D"),
+        (-0.1, "measured: 7.0 cycles (6.9 to 7.9), L1D at -0.1"),
+    ]:
+        lower = plateaus.Plateau(below, 0, 2, below, below)
+        assert findings._difference(level, lower, "L1D").source == said
 
 
 def test_a_cache_that_lies_in_the_ramp_is_doubted(monkeypatch, tmp_path):

@@ -89,7 +89,7 @@ class _Finder:
         self.reported = reported
         self.values: dict[str, Value] = {}
         self.notes: list[str] = [
-            f"{name} was not measured: {why}" for name, why in measured.skipped.items()
+            f"no measurement of {name}: {why}" for name, why in measured.skipped.items()
         ]
 
     def caches(self) -> None:
@@ -342,9 +342,12 @@ def _difference(level: Plateau, below: Plateau, name: str) -> Value:
     extra = level.cycles - below.cycles
     low, high = round(level.low - below.cycles), round(level.high - below.cycles)
     value = max(0, round(extra))
+    less = f"{below.cycles:z.1f}"
+    # The first level of a TLB is a difference already.
+    said = f"{name} at {less}" if less.startswith("-") else f"less {less} of {name}"
     return Value(
         value,
-        f"measured: {_spread(level)}, less {below.cycles:z.1f} of {name}",
+        f"measured: {_spread(level)}, {said}",
         tuple(sorted({max(0, low), max(0, high)} - {value})),
         measured=extra,
     )
