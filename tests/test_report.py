@@ -329,8 +329,8 @@ def test_a_plot_shows_where_a_large_program_fits(trace):
     drawn = plots.miss_curves(
         mmulab.MissCurves({**raw, "instructions": 40_000, "curves": [*curves, of_data]})
     )
-    assert "16384 entries, 4K pages: 1000.0000 misses" in drawn
-    assert "32768 entries, 4K pages: 500.0000 misses" in drawn
+    assert "16,384 entries, 4K pages: 1000.0000 misses" in drawn
+    assert "32,768 entries, 4K pages: 500.0000 misses" in drawn
 
 
 def test_an_axis_names_the_parameters_that_have_its_values(trace, tmp_path):

@@ -125,8 +125,9 @@ impl MissCurves {
         };
         let (small, large) = misses(entries);
         let mut change = format!(
-            "with 2M pages instead of 4K, a data TLB of {entries} entries misses {large:.3} \
-             instead of {small:.3} times per thousand instructions"
+            "with 2M pages instead of 4K, a data TLB of {} entries misses {large:.3} \
+             instead of {small:.3} times per thousand instructions",
+            with_commas(entries)
         );
         let (small_first, large_first) = misses(FIRST_LEVEL_ENTRIES.min(entries));
         if entries > FIRST_LEVEL_ENTRIES {
@@ -656,6 +657,14 @@ impl Changes {
         for (changes, count) in self.changes.iter_mut().zip(counts) {
             *changes += count;
         }
+    }
+}
+
+/// As prose has it: 1,536.
+fn with_commas(number: usize) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", with_commas(number / 1000), number % 1000),
     }
 }
 

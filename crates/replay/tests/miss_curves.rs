@@ -198,7 +198,7 @@ fn a_cycle_has_one_step() {
     assert_eq!(
         result.huge_page_verdict(1024),
         "Huge pages would help a little, saving second-level look-ups: with 2M pages instead of \
-        4K, a data TLB of 1024 entries misses 0.000 instead of 0.000 times per thousand \
+        4K, a data TLB of 1,024 entries misses 0.000 instead of 0.000 times per thousand \
         instructions, and one of 64 entries 0.000 instead of 990.000 times (the first use of each \
         page, which is a page fault, not counted)."
     );

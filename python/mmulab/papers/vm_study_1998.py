@@ -258,7 +258,7 @@ def machine_of(
 def notes(traces: dict[str, Path], pages: dict[str, int], run: Run) -> str:
     """What was run."""
     replays = sum(len(configurations(name, run.full)) for name in traces)
-    lines = [f"{replays} replays of three programs."]
+    lines = [f"{replays:,} replays of three programs."]
     for name, trace in traces.items():
         information = mmulab.trace_information(trace)
         lines.append(

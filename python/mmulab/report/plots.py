@@ -332,7 +332,7 @@ def miss_curves(curves: MissCurves, *, narrow: bool = False) -> str:
                         "entries": entries,
                         "rate": rate,
                         "pages": f"{page_size} pages",
-                        "text": f"{entries} entries, {page_size} pages: "
+                        "text": f"{entries:,} entries, {page_size} pages: "
                         f"{rate:.4f} misses per thousand instructions",
                     }
                 )
