@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -514,6 +515,15 @@ def causes(*arguments: str | Path, stdin: bytes | None = None) -> dict:
     return json.loads(finished.stdout)[0]["causes"]
 
 
+@pytest.mark.parametrize("command", ["replay", "miss-curves", "trace info"])
+def test_the_standard_input_is_called_stdin_in_errors_too(command):
+    finished = subprocess.run(
+        [MMULAB, *command.split(), "-"], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("mmulab: stdin: this is no trace of a known format")
+
+
 def test_the_dump_of_a_trace_is_replayed_like_the_trace(trace, tmp_path):
     text = subprocess.run([MMULAB, "trace", "dump", trace], capture_output=True, check=True).stdout
     assert causes("-", stdin=text) == causes(trace)
@@ -587,7 +597,7 @@ def test_a_slice_knows_what_was_mapped_before(trace, tmp_path):
 def test_a_slice_beyond_the_end_is_refused_and_leaves_nothing(trace, tmp_path):
     finished = mmulab("trace", "slice", trace, "--skip", "4000000", "-o", tmp_path / "t.mmt")
     assert finished.status == 2
-    assert finished.error_line == f"{trace}: the trace ends before instruction 4000000"
+    assert finished.error_line == f"{trace}: the trace ends before instruction 4,000,000"
     assert os.listdir(tmp_path) == []
 
 
@@ -741,8 +751,11 @@ def test_an_interrupt_is_one_also_where_the_program_ends_well(command, script, t
 
 
 @needs_recorder
-def test_a_recording_on_a_full_disk_says_what_is_kept(tmp_path):
-    trace = tmp_path / "t.mmt"
+@pytest.mark.parametrize(
+    ("command", "trace"),
+    [("record -o {}/t.mmt", "t.mmt"), ("run -m base --dir {}/new", "new/unfinished/ls.mmt")],
+)
+def test_a_recording_on_a_full_disk_says_what_is_kept(tmp_path, command, trace):
 
     def with_small_disk(command: str) -> subprocess.CompletedProcess[str]:
         script = f"mount -t tmpfs -o size=40K tmpfs {tmp_path} && {command}"
@@ -751,13 +764,26 @@ def test_a_recording_on_a_full_disk_says_what_is_kept(tmp_path):
 
     if with_small_disk("true").returncode:
         pytest.skip("no file system can be mounted here")
-    finished = with_small_disk(f"{MMULAB} record --quiet -o {trace} -- ls -l /usr/bin")
+    finished = with_small_disk(f"{MMULAB} {command.format(tmp_path)} --quiet -- ls -l /usr/bin")
     assert finished.returncode == 1
     assert finished.stderr == (
-        f"mmulab: recording ls: {trace}: no space left on device; the program was ended, and the "
-        "file keeps what is whole of it, if anything (--partial); free space, or name another "
-        "file\n"
+        f"mmulab: recording ls: {tmp_path / trace}: no space left on device; the program was "
+        "ended; free space, or write elsewhere (--partial reads what is whole of a file that is "
+        "kept)\n"
     )
+
+
+def test_a_slice_that_does_not_fit_was_not_written(trace, tmp_path):
+    finished = subprocess.run(
+        [MMULAB, "trace", "slice", trace, "-o", "t.mmt"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+    )
+    assert finished.returncode == 1
+    assert finished.stderr == "mmulab: t.mmt: file too large; it was not written\n"
+    assert not list(tmp_path.iterdir())
 
 
 @needs_recorder

@@ -242,9 +242,12 @@ def _new_path(text: str, refused: list[str], what: str) -> Path:
     return path
 
 
+STANDARD_INPUT = "/dev/stdin"
+
+
 def trace_path(text: str) -> Path:
     """The trace that was named; `-` is the standard input, as everywhere."""
-    return file_path("/dev/stdin" if text == "-" else text)
+    return file_path(STANDARD_INPUT if text == "-" else text)
 
 
 TraceArgument = Annotated[
@@ -543,8 +546,9 @@ def _ended(job: Callable[[], object], name: str) -> int:
 
 
 def _fail(message: str, status: int, name: str = "mmulab") -> int:
-    """One line on stderr, without the number that Rust adds to what the system says."""
-    line = re.sub(r" \(os error \d+\)", "", message)
+    """One line on stderr, without the number that Rust adds to what the system says, and with the
+    name for the standard input that results have, too."""
+    line = re.sub(r" \(os error \d+\)", "", re.sub(f"^{STANDARD_INPUT}:", "stdin:", message))
     output.tell(f"{name}: {line}")
     return status
 

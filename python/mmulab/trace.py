@@ -57,9 +57,12 @@ def slice_trace(
                 count=count,
                 progress=progress,
             )
-        except MmulabError as error:  # by the name that was asked for
-            message = str(error).replace(os.fspath(temporary), os.fspath(output))
-            raise type(error)(message) from None
+        except MmulabError as error:
+            said = str(error).removeprefix(f"{temporary}: ")
+            if said == str(error):
+                raise
+            # By the name that was asked for.
+            raise type(error)(f"{os.fspath(output)}: {said}; it was not written") from None
         if written == 0:
             raise _ends_before(trace, skip)
     return trace_information(output)
@@ -96,7 +99,7 @@ def dump_trace(
 
 
 def _ends_before(trace: str | os.PathLike[str], skip: int) -> InputError:
-    return InputError(f"{os.fspath(trace)}: the trace ends before instruction {skip}")
+    return InputError(f"{os.fspath(trace)}: the trace ends before instruction {skip:,}")
 
 
 def _check_range(skip: int, count: int | None) -> None:

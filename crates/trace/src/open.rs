@@ -132,7 +132,7 @@ pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Box<dyn Source>, 
     let hint = if is_zipped {
         "what the zip archive holds is none".into()
     } else if start.is_empty() {
-        "the file is empty".into()
+        "it is empty".into()
     } else if start.starts_with(&LZ4_MAGIC) {
         "it is compressed by lz4: expand it first".into()
     } else if start.starts_with(&ZIP_MAGIC) {

@@ -121,7 +121,7 @@ fn a_pipe_is_read_like_a_file() {
     let damage = without_mend(&error.to_string());
     assert!(damage.ends_with(": line 3: `x` is not a label and an address; remove it"), "{damage}");
     let error = through_a_pipe(b"", |path| read(path).unwrap_err());
-    assert!(error.to_string().ends_with("the file is empty"), "{error}");
+    assert!(error.to_string().ends_with("it is empty"), "{error}");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn without_mend(error: &str) -> String {
 fn what_is_no_trace_is_refused_with_its_place() {
     let unknown = "FILE: this is no trace of a known format (.mmt, drmemtrace, ChampSim, Valgrind \
                    lackey or Dinero din)";
-    assert_eq!(refusal(b""), format!("{unknown}; the file is empty"));
+    assert_eq!(refusal(b""), format!("{unknown}; it is empty"));
     assert_eq!(refusal(b"once upon a time\n"), unknown);
     assert_eq!(refusal(&[0; 4096]), unknown);
     let newer = drmemtrace(&[(kind::HEADER, 0, 8)]);

@@ -147,8 +147,8 @@ fn not_written(options: &RecordOptions, error: TraceError) -> TraceError {
     TraceError::Recording {
         program: options.program.clone(),
         problem: format!(
-            "{error}; the program was ended, and the file keeps what is whole of it, if anything \
-             (--partial); free space, or name another file"
+            "{error}; the program was ended; free space, or write elsewhere (--partial reads what \
+             is whole of a file that is kept)"
         ),
     }
 }
