@@ -460,6 +460,25 @@ TWO_SMALL_L1 = [tuple(L1_SIZES[:2]), tuple(L1_SIZES[1:3])]
 """A median over three sizes changes where two of them do."""
 TWO_L2 = [tuple(L2_SIZES[:2]), tuple(L2_SIZES[1:])]
 
+
+def constant_with_a_tlb(numbers: str, organisations: list[str]) -> list[Part]:
+    """With a TLB one cache changes them; NOTLB's do not fall with the second level. Two claims have
+    this rule."""
+    return [
+        part
+        for caches in DIMENSIONS
+        for part in each(numbers, 0.9, 1.1, program=POOR, organisation=organisations, **caches)
+    ] + each(
+        numbers,
+        3.9,
+        program=POOR,
+        organisation="notlb",
+        l1_bytes=L1_SIZES,
+        l2_bytes=L2_SIZES[-1],
+        **PLOTTED,
+    )
+
+
 PARTS: dict[str, list[Part]] = {
     # Each that INTEL is compared with is lower: at 64 and 128 entries, NOTLB at 128 only.
     "vm98-01": each(
@@ -553,20 +572,7 @@ PARTS: dict[str, list[Part]] = {
         l1_bytes=tuple(L1_SIZES[4:]),
         l1_line_bytes=16,
     ),
-    "vm98-09": [
-        part
-        for caches in DIMENSIONS
-        for part in each("uhandler", 0.9, 1.1, program=POOR, organisation=WITH_TLB, **caches)
-    ]
-    + each(
-        "uhandler",
-        3.9,
-        program=POOR,
-        organisation="notlb",
-        l1_bytes=L1_SIZES,
-        l2_bytes=L2_SIZES[-1],
-        **PLOTTED,
-    ),
+    "vm98-09": constant_with_a_tlb("uhandler", WITH_TLB),
     "vm98-10": each("uhandler", 0.84, 1.16, program=POOR, organisation="mach")
     + each("uhandler", 0.75, 1.3, program=POOR, organisation="intel")
     + each("uhandler", 0.8, 1.35, program=POOR, organisation="pa-risc")
@@ -629,20 +635,7 @@ PARTS: dict[str, list[Part]] = {
     + each("translation", 50.0, program=POOR, organisation=PAIRS)
     + each("translation", 0.3, 6.0, program=POOR, organisation=tuple(WITH_TLB), **ALL_FIGURES)
     + each("interrupts", 1000.0, program=POOR, organisation=tuple(WITH_TLB)),
-    "vm98-18": [
-        part
-        for caches in DIMENSIONS
-        for part in each("interrupts", 0.9, 1.1, program=POOR, organisation=IN_SOFTWARE, **caches)
-    ]
-    + each(
-        "interrupts",
-        3.9,
-        program=POOR,
-        organisation="notlb",
-        l1_bytes=L1_SIZES,
-        l2_bytes=L2_SIZES[-1],
-        **PLOTTED,
-    ),
+    "vm98-18": constant_with_a_tlb("interrupts", IN_SOFTWARE),
     # Each is dearer than PA-RISC, and each is dear, with one cache.
     "vm98-19": each(
         "translation",
