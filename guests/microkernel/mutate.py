@@ -168,6 +168,7 @@ BUILDS = sorted({program.build for program in PROGRAMS})
 FIRST_BUILD = PROGRAMS[0].build
 """Whose code tells whether a mutant is one."""
 SCHEMES = {
+    "main.c": ["fass", "fcse_best_effort", "flush"],
     "memory.c": ["fass_shared", "fcse_best_effort", "fcse_guaranteed", "flush", "fass"],
     "ipc.c": ["fass", "flush"],
     "thread.c": ["fass", "fcse_best_effort"],
