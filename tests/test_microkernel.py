@@ -42,6 +42,39 @@ def images() -> None:
     guests.build("microkernel")
 
 
+def symbols(file):
+    """Where each symbol of an object or program is, by its name."""
+    tell = ["arm-none-eabi-nm", "--defined-only", file]
+    told = subprocess.run(tell, capture_output=True, text=True, check=True).stdout
+    return {name: int(at, 16) for at, _, name in map(str.split, told.splitlines())}
+
+
+def test_programs_that_are_measured_keep_their_addresses_when_others_grow(tmp_path):
+    shutil.copytree(ROOT / "guests", tmp_path / "guests")
+    grows = tmp_path / "guests" / "bench" / "attacks_thumb.c"
+    built = []
+    for growth in (
+        "",
+        """
+        u32 grown_data[300] = { 1 };
+        u32 grown_bss[300];
+        u32 grown(u32 x)
+        {
+            print("a text");
+            return x / grown_data[x] + grown_bss[x] % 7;
+        }
+        """,
+    ):
+        grows.write_text(grows.read_text() + growth)
+        out = tmp_path / f"out{len(built)}"
+        make = ["make", "-s", "-C", tmp_path / "guests" / "microkernel", f"OUT={out}"]
+        subprocess.run([*make, out / "user-armv4.elf"], check=True)
+        others = {*symbols(out / "user-armv4-last.o"), "text_end", "data_start", "data_end"}
+        built.append({k: v for k, v in symbols(out / "user-armv4.elf").items() if k not in others})
+    assert len(built[0]) > 100 and "__udivsi3" in built[0]
+    assert built[0] == built[1]
+
+
 @pytest.mark.parametrize(
     "options, said",
     [

@@ -47,6 +47,7 @@ NAKED static void undefined_in_thumb(u32 at_half)
 		"adrne r3, undefined_at_half + 1\n"
 		"enters_thumb: " TO_THUMB
 		".balign 4\n"
+		".space 8\n" // so that a wrong address is not that of enters_thumb
 		"undefined_at_word: .hword 0xde00\n" // udf #0
 		"undefined_at_half: .hword 0xde00\n");
 }

@@ -62,8 +62,10 @@ static void others_threads(u32 other, u32 root_thread)
 	check(refused(CALL_THREAD_DESTROY, first.thread, 0, 0, 0, 0), "another's thread is destroyed");
 	check(refused(CALL_THREAD_DESTROY, root_thread, 0, 0, 0, 0), "the first program's thread is destroyed");
 	check(reads(&first, LOW_AT, 7), "another's thread goes on");
-	u32 own = asks(CALL_THREAD_CREATE, MINE, pc, sp, NOBODY, PRIORITY - 1);
-	check(!is_error(own) && asks(CALL_THREAD_DESTROY, own, 0, 0, 0, 0) == 0, "a thread of its own");
+	for (u32 priority = PRIORITY - 1; priority <= PRIORITY; priority++) {
+		u32 own = asks(CALL_THREAD_CREATE, MINE, pc, sp, NOBODY, priority);
+		check(!is_error(own) && asks(CALL_THREAD_DESTROY, own, 0, 0, 0, 0) == 0, "a thread of its own");
+	}
 }
 
 static void its_own_memory(void)
